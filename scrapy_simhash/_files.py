@@ -68,7 +68,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, texts: Iterable[str], *, overwrite: bool) -> int:
-    """Write ASCII texts to a private file, see `open_whole`; returns their number."""
+    """Write ASCII texts to a private file, see `open_whole`; return their number."""
     count = 0
     with open_whole(path, overwrite=overwrite) as file:
         for text in texts:

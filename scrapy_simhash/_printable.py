@@ -16,7 +16,7 @@ _PASSWORD = re.compile(r"(//[^/?#@:\s\"]*):[^/?#\s\"]*@")
 
 
 def mask_passwords(text: str) -> str:
-    """Write *** for the passwords in URLs.
+    """Replace the passwords in URLs by ***.
 
     >>> mask_passwords("http://me:secret@site.example/a@b")
     'http://me:***@site.example/a@b'

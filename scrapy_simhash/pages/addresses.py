@@ -24,7 +24,7 @@ _MOST_KEPT_CHARACTERS = MOST_CHARACTERS + 64
 SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
 INDEX = re.compile(r"(?:index|default|home|welcome|main)\.\w{1,5}", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-# No account: who may see a page is not for rules. A host is a name, or an IPv6 address.
+# No account: rules must not decide who may see a page. A host is a name, or an IPv6 address.
 _URL = re.compile(
     r"(https?)://([^/?#@\\\s\[\]:]+|\[[0-9a-f:.]+\])(:\d{0,5})?([/?#].*)?",
     re.IGNORECASE | re.DOTALL,
@@ -36,7 +36,7 @@ _MOST_PARAMETERS = 8
 
 
 def split_url(url: str) -> SplitResult | None:
-    """Split a URL; None if it is broken, for instance by an invalid IPv6 address."""
+    """Split a URL; return None if it is broken, for instance by an invalid IPv6 address."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -59,13 +59,13 @@ def bound_url(url: str, seed: int) -> str:
 
 @lru_cache(maxsize=4_096)  # the host of each candidate is needed several times
 def host_of(url: str) -> str:
-    """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
+    """Return the host name of a URL in lower case, without port and "www.", or ""."""
     parts = split_url(url)
     return ((parts and parts.hostname) or "").removeprefix("www.")
 
 
 def join_url(base: str, link: str) -> str:
-    """Make a link absolute; "" if it or the base is broken."""
+    """Make a link absolute; return "" if it or the base is broken."""
     try:
         return urljoin(base, link)
     except ValueError:
@@ -90,10 +90,10 @@ class Address(NamedTuple):
 
 @lru_cache(maxsize=1_024)  # of a page it is needed a dozen times, of a request three times
 def parse_address(url: str) -> Address | None:
-    """Cut an address into parts, without its fragment; None where no rule may judge it.
+    """Cut an address into parts, without its fragment; return None if no rule may judge it.
 
-    That is an address of another scheme, a broken one, one with an account, and one with more than
-    4,096 characters or 128 segments or parameters.
+    Rules judge no address of another scheme, no broken one, none with an account, and none with
+    more than 4,096 characters or 128 segments or parameters.
     """
     matched = _URL.fullmatch(url) if len(url) <= MOST_CHARACTERS else None
     if matched is None:
@@ -122,7 +122,7 @@ def parse_address(url: str) -> Address | None:
 
 
 def format_address(address: Address) -> str:
-    """Write an address; equal ones are written alike."""
+    """Format an address; equal addresses have the same form."""
     scheme, host, path, query = address
     parameters = "?" + "&".join(query) if query else ""
     return f"{scheme}://{host}/{'/'.join(path)}{parameters}"

@@ -70,7 +70,7 @@ class HashedText(NamedTuple):
     """The tokens of a text, in its order."""
 
     hashes: NDArray[np.uint64]  # 64-bit hash of each
-    tokens: Sequence[str]  # empty where nothing asks for them
+    tokens: Sequence[str]  # empty if the feature set does not use them
 
     def shingle(self, window: int) -> NDArray[np.uint64]:
         """Hash the shingle of `window` tokens at each place; a shorter text is one shingle."""
@@ -141,18 +141,18 @@ def tokenise(text: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def is_word_character(character: str) -> bool:
-    """Whether words have it: letters, digits, underscores, marks and joiners."""
+    """Return True for what words are made of: letters, digits, underscores, marks, joiners."""
     return bool(_WORD_CHARACTER.match(character))
 
 
 @lru_cache(maxsize=65_536)
 def is_unspaced(character: str) -> bool:
-    """Whether its script puts no spaces between words."""
+    """Return True if the character's script puts no spaces between words."""
     return bool(_ANY_UNSPACED.match(character))
 
 
 def is_mark(character: str) -> bool:
-    """Whether it combines with the character before it."""
+    """Return True if the character combines with the one before it."""
     return bool(_MARK.match(character))
 
 
@@ -177,7 +177,7 @@ def shingles(tokens: list[str], window: int) -> Iterable[str]:
 
 
 def log_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh a feature by 1 + ln(count): a word said ten times does not count ten times."""
+    """Weigh a feature by 1 + ln(count): a word that occurs ten times counts 3.3 times."""
     return 1.0 + np.log(counts)
 
 
@@ -223,7 +223,7 @@ class FeatureSet:
 
     @cached_property
     def reads_words(self) -> bool:
-        """Whether `words.hash_words` makes the tokens and hashes of this set."""
+        """True if `words.hash_words` makes the tokens and hashes of this set."""
         usual = self.tokenise is tokenise and self.hash_token is xxhash.xxh3_64_intdigest
         return usual and self.weigh_tokens is None
 
@@ -252,7 +252,7 @@ class FeatureSet:
         """Make the weighted features of a text.
 
         Raises:
-            ValueError: `weigh` or `weigh_tokens` did not give one number for each.
+            ValueError: `weigh` or `weigh_tokens` returned another number of values than it got.
         """
         shingled = text.shingle(self.window)
         hashes, counts = _count(shingled)
@@ -280,7 +280,7 @@ class FeatureSet:
 
 
 def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Sort out the distinct hashes, ascending, and how often each is there."""
+    """Return the distinct hashes, ascending, and how often each occurs."""
     # `np.unique` takes twice the time for a page.
     ordered = np.sort(hashes)
     borders = np.ones(len(ordered) + 1, bool)

@@ -1,4 +1,4 @@
-"""A page in, its fingerprint and measures out: the unit of work of a worker process."""
+"""Make the fingerprint and measures of a page: the unit of work of a worker process."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from scrapy_simhash.pages.words import hash_words
 from scrapy_simhash.simhash import simhash
 
 _BLANKS = {"", " ", "\n"}
-# Browsers and servers take no longer ones, and every record holds it.
+# Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
 _OPTIONAL_FEATURE_SETS = {
     "zh-words": "scrapy_simhash.pages.chinese.WORDS",
@@ -40,7 +40,7 @@ _OPTIONAL_FEATURE_SETS = {
 
 @dataclass(frozen=True, slots=True)
 class PageFingerprint:
-    """What the index knows of a page.
+    """What is indexed of a page.
 
     Attributes:
         fingerprint, whole_fingerprint: 64-bit simhashes of its main and its whole visible text.
@@ -60,15 +60,14 @@ class PageFingerprint:
         data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
             with little text; b"" of any other page.
         links: number of distinct link targets on the page.
-        extractor: the extractor that gave the main text; `html2txt` where the chosen one found
-            none.
-        fell_back: whether that happened.
+        extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
+        fell_back: true if it found none.
         text: the main text.
         extract_ms: milliseconds for decoding, parsing and extraction.
         fingerprint_ms: milliseconds for features, simhashes and sketch.
-        second_opinion: why the second reader gave the text: the fast one `raised`, or its
-            `worker_died`; "" where it did not.
-        targets: where its links lead; not kept with it.
+        second_opinion: why the second reader read the page: the fast one `raised`, or its
+            `worker_died`; "" if the fast one read it.
+        targets: its links; not stored.
     """
 
     fingerprint: int
@@ -98,7 +97,7 @@ class PageFingerprint:
 
     @property
     def is_file(self) -> bool:
-        """Whether this is no HTML page: then `stub` is a digest of its bytes."""
+        """True if this is no HTML page: then `stub` is a digest of its bytes."""
         return len(self.stub) == FILE_DIGEST_BYTES
 
 
@@ -121,10 +120,13 @@ def load_features(name: str) -> FeatureSet:
 
 @lru_cache(maxsize=16)
 def load_reader(extractor: str) -> Callable[[str], PageText]:
-    """Find what reads decoded pages, by the name or import path of an extractor.
+    """Return the function that reads decoded pages with an extractor.
+
+    Args:
+        extractor: name or import path.
 
     Raises:
-        ValueError: nothing callable is there, or turbohtml cannot be imported.
+        ValueError: there is no such function, or turbohtml cannot be imported.
     """
     if extractor == DEFAULT_EXTRACTOR:
         try:
@@ -143,9 +145,9 @@ def load_reader(extractor: str) -> Callable[[str], PageText]:
 
 
 def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
-    """Read the texts of a page, and what names it, from its decompressed HTML."""
-    # The encoding is what the response declares, or None to find out from the body. An
-    # UnjudgedError says `empty`, `bad_encoding`, `binary`, or `no_text`.
+    """Read texts and names of a page from its decompressed HTML."""
+    # The encoding is what the response declares, or None to detect it from the body. Reasons of an
+    # UnjudgedError: `empty`, `bad_encoding`, `binary`, `no_text`.
     page = load_reader(extractor)(decode(body, encoding))
     check_legible(page.whole)
     return page
@@ -153,7 +155,7 @@ def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
 
 @lru_cache(maxsize=16)
 def make_recipe(extractor: str, features: str) -> Recipe:
-    """Complete a recipe with the versions of its parts; `ValueError` if a name leads nowhere."""
+    """Complete a recipe with the versions of its parts; `ValueError` if a name is unknown."""
     load_reader(extractor)
     return Recipe(extractor, features, features_version=load_features(features).version)
 
@@ -170,17 +172,16 @@ def fingerprint_page(
 
     Args:
         body: HTML, decompressed; a `str` is used as it is.
-        encoding: of the body as the response declares it; None to find out from the body.
+        encoding: of the body as the response declares it; None to detect it from the body.
         recipe: extractor and features; None for the default ones.
         seed: of the token hash, 0 to 2**64 - 1; a store's secret, 0 outside of stores.
         url: of the page, against which its links and its canonical address are resolved; ""
             leaves links as written.
-        min_features: 1 or more; a page whose main text has as many gets no digest as a stub, for
-            its reading takes longer than all fingerprints. None for one whatever the page is, as
-            rules with another `min_features` need it.
+        min_features: 1 or more; a page with as many features in its main text gets no `stub`,
+            because reading that takes longer than all fingerprints. None: every page gets one.
 
     Raises:
-        UnjudgedError: the page has no text that could be judged; `reason` says why.
+        UnjudgedError: the page has no text that could be judged; see `reason`.
         ValueError: the recipe names an extractor or feature set that does not exist.
     """
     recipe = recipe or Recipe()
@@ -206,7 +207,7 @@ def fingerprint_text(
     url: str = "",
     min_features: int | None = None,
 ) -> PageFingerprint:
-    """Make the fingerprint of the texts read from a page; leaves its times and extractor unset."""
+    """Make the fingerprint of a page that was read; its times and extractor stay unset."""
     base = (page.base and join_url(url, page.base)) or url
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
@@ -244,9 +245,7 @@ def fingerprint_text(
 
 
 def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
-    """Make what the index knows of a file that is no HTML page, such as PDF.
-
-    It is known by a digest of its bytes, and by nothing else.
+    """Make the fingerprint of a file that is no HTML page, such as PDF: a digest of its bytes.
 
     Args:
         body: of the response, decompressed; of any length, a gigabyte takes a second or two.
@@ -265,7 +264,7 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
 def _read_texts(
     page: PageText, features: FeatureSet, seed: int
 ) -> tuple[HashedText, HashedText, bytes]:
-    """Read main and whole text, and normalise the main text, in UTF-8."""
+    """Hash main and whole text; return them, and the normalised main text in UTF-8."""
     if not features.reads_words:
         return _read_tokens(page, features, seed)
     # A main text that is a stretch of the whole text is not read again.
@@ -280,7 +279,7 @@ def _read_texts(
 
 
 def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
-    """Find where the main text begins and ends in the whole one; nothing if it is not a part."""
+    """Find where the main text begins and ends in the whole one; () if it is no part of it."""
     start = 0 if page.main == page.whole else page.main_at
     if start is None or not page.whole.startswith(page.main, start):
         return ()
@@ -301,7 +300,7 @@ def _read_tokens(
 
 
 def _resolve_canonical(canonical: str, url: str) -> str:
-    """Make a canonical address absolute; "" for one that cannot be compared across hosts."""
+    """Make a canonical address absolute; return "" if it is no http address, or too long."""
     address = join_url(url, canonical) if canonical else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""

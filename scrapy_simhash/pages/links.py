@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-# 64 links tell within 6 points (one standard error) how many are new, in 256 bytes a document.
+# The share of new links is estimated within 6 points (one standard error) by 64 links, in 256
+# bytes a document.
 SAMPLE_LINKS = 64
 # A near-duplicate leads to new pages when at least this share of its links is not on the other:
 # lists that differ in their links only (`scrapy simhash evaluate` counts true duplicates beyond
@@ -44,11 +45,11 @@ DIGESTS = np.dtype("<u8")
 
 
 class PageLinks(NamedTuple):
-    """The links of a page, for whoever asks what it leads to.
+    """The links of a page.
 
     Attributes:
-        digests: XXH3-64 of each, 8 bytes, little-endian.
-        addresses: as many, absolute and without fragments, in UTF-8, one a line.
+        digests: XXH3-64 of each link, 8 bytes, little-endian.
+        addresses: of the same links, absolute and without fragments, in UTF-8, one a line.
     """
 
     digests: bytes = b""
@@ -59,7 +60,7 @@ NO_LINKS = PageLinks()
 
 
 def digest_link(address: str) -> int:
-    """Make the digest that `PageLinks` has of an address."""
+    """Make the digest of an address, as in `PageLinks`."""
     return xxhash.xxh3_64_intdigest(address.encode("utf-8", "replace"))
 
 
@@ -98,7 +99,7 @@ class _Resolver:
         self._folder = self._origin + (parts.path.rpartition("/")[0] or "") + "/"
 
     def __call__(self, link: str) -> str:
-        """Make a link absolute, without its fragment; "" if it leads to no page."""
+        """Make a link absolute, without its fragment; return "" if it leads to no page."""
         # The usual kinds first: a page has some hundred links.
         link = link.strip()
         if "#" in link:
@@ -117,9 +118,8 @@ class _Resolver:
 
 
 def share_of_new_links(sample: bytes, seen: bytes) -> float | None:
-    """Estimate which share of a page's links, 0 to 1, was not on another page, by their samples."""
-    # None where the page has no links, or none that the samples can tell of: whether the other page
-    # has a link above the largest hash of its full sample is not known.
+    """Estimate the share of a page's links, 0 to 1, that another page does not have, or None."""
+    # None if the page has no links, or none below the largest hash of the other page's full sample.
     # Of 64 numbers sets are as fast as numpy, whose set operations load `numpy.ma` on first use.
     mine, others = (np.frombuffer(each, _HASH).tolist() for each in (sample, seen))
     full = len(others) == SAMPLE_LINKS
@@ -135,21 +135,21 @@ def measure_new_links(
     original: str | None,
     requested: str = "",
 ) -> float | None:
-    """Estimate which share of a near-duplicate's links is new, relative to its place, too.
+    """Estimate the share of new links of a near-duplicate, or None.
 
     Args:
         sample: of the links of the page.
-        links: of the page; of those that were not handed over only the addresses are compared.
+        links: of the page, at most 2,000.
         url: of the page.
         seen: the sample of its original.
         original: URL of its original, or None.
         requested: the address from which the page was redirected, or "".
 
     Returns:
-        0 to 1, or None, as `share_of_new_links`. Where most are new by their addresses, those that
-        lead to the page itself or its original, or say that one wants to go there, as a login does,
-        count for nothing, and the others are also carried over to the place of the original, and
-        the smaller share counts: each link of a mirror has a counterpart there.
+        0 to 1, or None, as `share_of_new_links`. If most links are new, those that lead to the page
+        itself or its original, or name it in a parameter, are left out, and the smaller of two
+        shares counts: of the links as they are, and carried over to the place of the original,
+        where each link of a mirror has a counterpart.
     """
     share = share_of_new_links(sample, seen)
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
@@ -166,7 +166,7 @@ def measure_new_links(
 
 
 def leads_back(link: str, *pages: str) -> bool:
-    """Whether a link leads to one of some addresses, or names it in a parameter (`?next=`)."""
+    """Return True if a link leads to one of these pages, or names it in a parameter (`?next=`)."""
     # As links spell them: whole, or without the host.
     own = {each for page in pages if page for each in (page, "/" + page.split("/", 3)[-1])}
     pairs = link.partition("?")[2].split("&")

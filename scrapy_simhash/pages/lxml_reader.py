@@ -1,4 +1,4 @@
-"""Reads a page by lxml, with an extractor of main texts that gets the tree: trafilatura's, or any.
+"""Read a page by lxml and an extractor of main texts: trafilatura's, or any other.
 
 A function from an lxml tree to text is an extractor; SIMHASH_EXTRACTOR names it.
 """
@@ -85,7 +85,7 @@ EXTRACTORS: dict[str, Extractor] = {
 
 
 def read(html: str, extract: Extractor) -> PageText:
-    """Read a decoded page; an UnjudgedError says `no_text`."""
+    """Read a decoded page; `UnjudgedError` (`no_text`) if it has no visible text."""
     tree = trafilatura.load_html(html)
     if tree is None:
         raise UnjudgedError("no_text", "the HTML parser found no elements")

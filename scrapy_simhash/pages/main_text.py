@@ -1,7 +1,7 @@
-"""The main text of a page for people and programs: what is handed over, not what is judged.
+"""The main text of a page for people and programs (SIMHASH_HAND_OVER_TEXT).
 
-What is judged is quick, and one stretch of the page with all that stands in it. A text to work with
-leaves out navigation, lists of other pages and forms, wherever they stand.
+The text that is judged is quick to read, and one stretch of the page with all that is in it. This
+one leaves out navigation, lists of other pages and forms, wherever they are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_MEASURED = 1_000
 
 
 def read_main_text(html: str) -> str:
-    """Read the main text by turbohtml, blocks apart by empty lines."""
+    """Read the main text by turbohtml; empty lines separate blocks."""
     from turbohtml import parse  # noqa: PLC0415 - not everywhere
 
     document = parse(html, positions=False, scripting=True)
@@ -101,11 +101,11 @@ def load_text_reader(name: str) -> Callable[[str], str | None]:
 
 
 def read_text(body: bytes, encoding: str | None, reader: str) -> str:
-    """Read the main text of a page; "" if there is none.
+    """Return the main text of a page, or "".
 
     Args:
         body: HTML, decompressed.
-        encoding: of the body as the response declares it; None to find out from the body.
+        encoding: of the body as the response declares it; None to detect it from the body.
         reader: name or import path.
 
     Raises:

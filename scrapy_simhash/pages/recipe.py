@@ -33,7 +33,7 @@ LXML_TEXT_VERSION = 2
 
 @cache
 def default_extractor() -> str:
-    """Name the extractor that is used where none is named; logs once if it is the second one."""
+    """Return the name of the default extractor; log once if turbohtml cannot be imported."""
     try:
         import_module("turbohtml")
     except ImportError as error:
@@ -54,7 +54,7 @@ class Recipe:
 
     The versions of turbohtml, trafilatura and xxhash are not part of it: a new release changes the
     text of few pages, and refusing every store at each upgrade would cost more than the few
-    misses. A store notes them, and a crawl warns where that of turbohtml is another.
+    misses. A store keeps them, and a crawl warns if turbohtml has another version.
 
     Attributes:
         extractor: name or import path (SIMHASH_EXTRACTOR).
@@ -83,7 +83,7 @@ class Recipe:
         return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
     def differences(self, other: Recipe) -> list[str]:
-        """Name what differs, one `field: this / that` each."""
+        """List the fields that differ, each as `field: this / that`."""
         mine, theirs = asdict(self), asdict(other)
         return [
             f"{field}: {mine[field]!r} / {theirs[field]!r}"
@@ -96,7 +96,7 @@ def load_named(
     name: str, known: Mapping[str, Any], accept: Callable[[Any], bool], wanted: str
 ) -> Any:
     """Find an object by its short name in `known`, or by its import path."""
-    # A `ValueError` says that there is none, that it does not import, or that it is not `wanted`.
+    # `ValueError`: there is none, it cannot be imported, or it is not `wanted`.
     if name in known:
         return known[name]
     module, _, attribute = name.rpartition(".")

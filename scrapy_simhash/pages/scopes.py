@@ -51,7 +51,7 @@ def on_one_site(url: str, other: str) -> bool:
 
 
 def are_one_site(host: str, other: str) -> bool:
-    """Whether two hosts, with or without a port, are of one registrable domain.
+    """Return True if two hosts, with or without a port, are of one registrable domain.
 
     An IP address, and a name without a registrable domain, is a site of its own.
     """
@@ -98,7 +98,7 @@ def find_scope_of_url(name: str, url: str) -> str:
 
 
 def load_scope(name: str) -> Scope:
-    """Find a scope by its name or import path; `ValueError` if nothing callable is there."""
+    """Find a scope by its name or import path; `ValueError` if there is no such function."""
     if name == "language":
         _detect("one text, so that the model is loaded before the first page")
     scope: Scope = load_named(name, SCOPES, callable, "a function from URL and page to text")

@@ -1,10 +1,9 @@
 """The sketch of a document: a few of its shingles, where they stand, and which its main text has.
 
 One-permutation hashing (Li, Owen, Zhang, NIPS 2012): a shingle's hash chooses one of 256 bins, and
-the smallest one in a bin of the whole text stands for it. Of that the sketch keeps 16 bits of hash,
-the smallest ones again, so that of two documents each bin has one shingle of either text, and says
-which of them have it; 7 bits of place; and whether the main text has it, too. So one sample of 256
-gives the similarity of the whole texts and, by those in a main text, that of the main texts.
+the smallest one in a bin of the whole text represents the bin. The sketch keeps 16 bits of its
+hash, 7 bits of its place, and whether the main text has it, too. So one sample of 256 gives the
+similarity of the whole texts and, by the shingles in a main text, that of the main texts.
 
 The standard error of a similarity of 0.82 is 0.024 for long texts, nearly none for texts with fewer
 shingles than bins, and that of main texts is larger where they are a small part of the whole ones:

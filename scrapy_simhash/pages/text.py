@@ -33,7 +33,7 @@ _MOST_ILLEGIBLE_SHARE = 0.03
 # By code unit of UTF-16; of the two of a character beyond the first plane, the first one counts.
 _ILLEGIBLE = np.zeros(2**16, np.bool_)
 _ILLEGIBLE[0xFFFD] = _ILLEGIBLE[0xE000:0xF900] = _ILLEGIBLE[0xDB80:0xDC00] = True
-# Attributes that say nothing of what a page is. An `id` does: a script finds by it what to show.
+# Attributes without content. An `id` has some: a script finds by it what to show.
 _WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity"})
 # Fields and `<meta>` against forged requests have another value in each answer, so that no login
 # form would be like any other. Only names that mean nothing else: a plain "token" may be that of a
@@ -60,14 +60,14 @@ _MOST_DECLARED = 16
 # other pages of one text 5 at most.
 _MOST_OF_A_SHELL = 1_000
 _DATA_OF_A_SHELL = 20
-# With more of both, a browser may add to the page what its data say: a product, say, to a template.
+# With more of both, a browser may fill the page from its data: a template with a product.
 _MOST_BESIDE_DATA = 2_000
 _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 
 
 class PageText(NamedTuple):
-    """What was read from a page."""
+    """The texts and names of a page."""
 
     main: str  # its main text, or all visible text where `fell_back`
     whole: str  # all its visible text, boilerplate included
@@ -90,12 +90,12 @@ class PageText(NamedTuple):
     # The first 16 `<meta>` elements whose property or name begins with `og:`, with their content,
     # as `title`.
     declared: tuple[tuple[str, str], ...] = ()
-    data: str = ""  # of a page with little text, from which a browser may draw more of it; or ""
+    data: str = ""  # from which a browser may draw a page with little text, or ""
 
 
 def decode(body: bytes, encoding: str | None) -> str:
     """Decode a body as the spider will see it."""
-    # An UnjudgedError says `empty`, `binary`, or `bad_encoding`: the charset is none, as base64.
+    # Reasons of an UnjudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64).
     if not body.strip():
         raise UnjudgedError("empty")
     html = _decode_undeclared(body) if encoding is None else _decode_declared(body, encoding)
@@ -154,7 +154,7 @@ def one_line(text: str | None) -> str:
 
 
 def make_name(text: str | None) -> str:
-    """Make a title or heading of a text: one line of at most 300 characters."""
+    """Make a title or heading: one line of at most 300 characters."""
     return one_line(text)[:_NAME_CHARACTERS]
 
 
@@ -180,8 +180,8 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
 def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
     """Choose the heading of a page of its visible elements in their order.
 
-    Each is a tag, what its `class` says, and the pieces of its text, which are read only if they
-    are needed.
+    Each is a tag, the value of its `class`, and the pieces of its text, which are read only if
+    they are needed.
     """
     found, read = dict[str, str](), 0
     for tag, classes, pieces in elements:
@@ -200,7 +200,7 @@ def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) ->
 
 
 def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
-    """Join inline scripts and long attributes for data, read only where there is little text."""
+    """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
     if len(whole) >= _MOST_BESIDE_DATA:
         return ""
     attributes = (
@@ -214,13 +214,13 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
 
 
 def is_shell(page: PageText) -> bool:
-    """Whether a page has hardly any text and is made by its scripts."""
+    """Return True if a page has hardly any text and is made by its scripts."""
     length = len(page.whole)
     return length < _MOST_OF_A_SHELL and len(page.data) >= max(1, _DATA_OF_A_SHELL * length)
 
 
 def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:
-    """Choose the title of a page of its `<title>` and what its `<meta>` declare."""
+    """Choose the title of a page from its `<title>` and its `<meta>` elements."""
     open_graph = (content for name, content in declared if name == "og:title")
     return make_name(title) or next(filter(None, open_graph), "")
 
@@ -228,7 +228,7 @@ def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:
 def choose_declared(
     metas: Iterable[tuple[str | None, str | None]],
 ) -> tuple[tuple[str, str], ...]:
-    """Choose what a page declares of itself from the names and contents of its `<meta>`."""
+    """Choose the first `og:` properties from names and contents of a page's `<meta>`."""
     wanted = (meta for meta in metas if meta[0] and meta[0].startswith("og:"))
     first = islice(wanted, _MOST_DECLARED)
     return tuple((make_name(name), make_name(content)) for name, content in first)

@@ -1,4 +1,4 @@
-"""Reads a page by turbohtml: one parse, and the main text is a stretch of the whole text.
+"""Read a page by turbohtml: one parse, and the main text is a stretch of the whole text.
 
 turbohtml parses as the HTML standard says, in C, and scores elements by their paragraphs and links,
 in the manner of readability. No lxml, and nothing of a page's depth is on Python's stack.
@@ -40,7 +40,7 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 # rule it is a paragraph beside a table, a list or an image. Chosen on the first corpus; on the
 # second one it finds six duplicates more, of 742, and one wrong one.
 _LEAST_FEATURES = 32
-# A text of so many characters has more, and is not looked at.
+# A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
 # Marks where the main text begins and ends. No page has it: `decode` takes it out, and the parser
 # makes U+FFFD of `&#0;`.
@@ -56,7 +56,7 @@ _WITH_ATTRIBUTES = XPath("descendant-or-self::*[@*]")
 
 
 def read(html: str) -> PageText:
-    """Read a decoded page; an UnjudgedError says `no_text`."""
+    """Read a decoded page; `UnjudgedError` (`no_text`) if it has no visible text."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
@@ -95,7 +95,7 @@ def read(html: str) -> PageText:
 
 
 def _end_repeated_roots(html: str) -> str:
-    """Make ends of all `<html>` and `<body>` of a long page but the first of each."""
+    """Turn all `<html>` and `<body>` of a long page, but the first of each, into end tags."""
     if len(html) <= _FEW_CHARACTERS:
         return html
     seen: set[str] = set()
@@ -155,7 +155,7 @@ def _read_texts(document: Document) -> tuple[str, str, str]:
 
 
 def _widen(content: Element | None, body: Element) -> Element | None:
-    """Widen content that is too short for a fingerprint to what is around it; None stays None."""
+    """Replace content that is too short for a fingerprint by the element around it, if any."""
     while content is not None and content != body and _is_short(content.text):
         around = content.parent
         if not isinstance(around, Element) or around == body:

@@ -1,7 +1,7 @@
-"""A text to the hashes of its words, by numpy for all characters at once.
+"""Hash the words of a text, by numpy for all characters at once.
 
-The same numbers as `features.normalise`, `features.tokenise` and XXH3 of each token give; these say
-what is meant, and take three times as long.
+The result is that of `features.normalise`, `features.tokenise` and XXH3 of each token, which define
+what is meant and take three times as long.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Hashes: TypeAlias = NDArray[np.uint64]
     Places: TypeAlias = NDArray[np.int64]
 
-# What is known of a character: the code point that `normalise` makes of it; what that is to words;
-# three bits higher, what it is itself; whether it may change with its neighbours, and whether it
+# An entry of the table of characters: the code point that `normalise` makes of it; the kind of
+# that; three bits higher, its own kind; a bit if it may change with its neighbours, and one if it
 # becomes several characters.
 _CODE_POINT = np.uint32(2**21 - 1)
 _BEYOND_ASCII = np.uint32(2**21 - 2**7)
@@ -96,7 +96,7 @@ def _hash_piece(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWord
 
 
 def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], Sequence[int]]:
-    """Get what is known of each character of the normalised text, and the borders in it."""
+    """Return the entry of each character of the normalised text, and the borders in it."""
     codes, characters = _look_up(text)
     seen = np.bitwise_or.reduce(characters)
     if not seen & (_JOINS | _SPREADS):
@@ -117,7 +117,7 @@ def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], S
 
 
 def _look_up(text: str) -> tuple[NDArray[np.unsignedinteger], NDArray[np.uint32]]:
-    """Get the code points of a text and what is known of them."""
+    """Return the code points of a text and their entries in the table of characters."""
     codes: NDArray[np.unsignedinteger]
     if text.isascii():
         codes = np.frombuffer(text.encode(), np.uint8)
@@ -152,7 +152,7 @@ def _kind(character: str) -> int:
 
 
 def _stands_alone(character: str) -> bool:
-    """Whether a text is normalised alike if it is cut before each such character."""
+    """Return True if cutting a text before such a character does not change its normal form."""
     composed = unicodedata.normalize("NFKC", character)
     return all(
         _begins_alone(unicodedata.normalize("NFKD", form)[0])

@@ -70,9 +70,9 @@ def _spread(widths: tuple[int, ...], leading: int, need: int) -> int:
 
 
 def _can_miss(tables: list[tuple[int, int]], rooms: tuple[int, ...], bits: int) -> bool:
-    """Whether this number of bits can meet the need of each table; branch and bound."""
+    """Return True if this number of bits can meet the need of each table; branch and bound."""
     # `tables` are those that still need bits: (mask of the atoms that may take more, bits needed).
-    # `rooms` says how many bits each atom can still take.
+    # `rooms`: how many bits each atom can still take.
     if not tables:
         return True
     ordered = sorted(tables, key=lambda table: table[0].bit_count())

@@ -68,7 +68,7 @@ def predict_us(keys: float, candidates: float) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a design is expected to cost."""
+    """The expected costs of a design."""
 
     design: str  # its name, the value of SIMHASH_TABLES
     tables: int
@@ -111,7 +111,7 @@ def estimate(design: Design, documents: int, distance: int) -> Estimate:
 
 @lru_cache(maxsize=64)
 def choose_design(documents: int, distance: int = 3) -> Design:
-    """Pick the table design of a new store if SIMHASH_TABLES is "auto".
+    """Choose the table design of a new store if SIMHASH_TABLES is "auto".
 
     Args:
         documents: fingerprints the store is to hold, 0 or more.

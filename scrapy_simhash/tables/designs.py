@@ -41,7 +41,7 @@ def parse_design(name: str | int) -> Design:
         The design. Its name has no spaces and leaves out the default number of flips.
 
     Raises:
-        ValueError: there is no such design; the message names it and says what is accepted.
+        ValueError: there is no such design; the message names it and what is accepted.
     """
     plain = "".join(str(name).split())
     matched = _NAME.fullmatch(plain)

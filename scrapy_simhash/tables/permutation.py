@@ -217,7 +217,7 @@ def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Whether each value is among sorted ones; `np.isin` would hash or sort all of these first."""
+    """Return True for each value among sorted ones; `np.isin` would hash or sort all of these."""
     if not ordered.size:
         return np.zeros(wanted.size, np.bool_)
     at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
