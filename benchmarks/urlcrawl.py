@@ -1,4 +1,4 @@
-"""One crawl of bench_urls, in this process: what was fetched, and what came to the spider."""
+"""One crawl of a site, in this process: what was fetched, and what came to the spider."""
 
 from __future__ import annotations
 

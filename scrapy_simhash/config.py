@@ -79,9 +79,6 @@ class Config:
             to do. See [links of dropped pages](links.md)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
-        url_rules: what the crawl does with rules by which several addresses lead to one page:
-            `learn` them and report what they would have saved; `skip` requests by proven rules as
-            well; or `off`. See [addresses](urls.md)
         workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging
         keep_text: keep main texts in the store, compressed, so that `explain` and the report can
             show how two pages differ
@@ -130,7 +127,6 @@ class Config:
         bool | Literal["late"], Meta(description=f"True or False or {LATE!r}")
     ] = False
     files: _Flag = False
-    url_rules: Literal["learn", "skip", "off"] = "learn"
     # More than any machine has cores are a mistake that would fill the memory.
     workers: Annotated[int, Meta(ge=0, le=1_024, description="0 to 1024 processes")] = field(
         default_factory=_default_workers

@@ -18,14 +18,8 @@ from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages, Walls
 from scrapy_simhash.crawl.links import Outlinks
-from scrapy_simhash.crawl.logstats import (
-    describe_end,
-    describe_look,
-    describe_not_fetched,
-    list_warnings,
-)
+from scrapy_simhash.crawl.logstats import describe_end, describe_look, list_warnings
 from scrapy_simhash.crawl.owed import OwedRequests
-from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -52,8 +46,6 @@ from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
@@ -104,13 +96,10 @@ class SimhashDownloaderMiddleware:
         crawler, config, detector = self._crawler, self.config, self._detector
         self.owed = None if config.readonly else OwedRequests(crawler, config, detector)
         self.links = Outlinks(crawler, config, detector, self.owed)
-        self.parked: ParkedRequests | None = None
         closing = config.sink_action == "close" and not self.looking
         followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
         if self.owed is not None:
-            # Without rules, too: what an earlier crawl parked may have to be made again.
-            self.parked = ParkedRequests(crawler, config, detector, self.owed)
-            followers[1:1] = [self.owed, self.parked]
+            followers.insert(1, self.owed)
         self.delivery = Delivery(crawler, detector, self.pages)
         if self.owed is not None:
             self.delivery.on_settled = self.owed.settled
@@ -172,21 +161,17 @@ class SimhashDownloaderMiddleware:
         log = self._detector.log
         if log is not None and log.lost:
             count(self._crawler, "failed/log", log.lost)
-        stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
         if self.looking:  # each page had a line of its own
             return
+        stats = self._crawler.stats
         warnings = list_warnings(stats, self._actions.chosen, self.links.unseen)
-        parts = [
-            describe_end(stats, self._actions.chosen),
-            *warnings,
-            describe_not_fetched(stats, parked),
-        ]
+        parts = [describe_end(stats, self._actions.chosen), *warnings]
         if log is not None:
             parts.append(f"decisions in {log.path}")
         logger.log(
             logging.WARNING if warnings else logging.INFO,
             "%s",
-            "; ".join(filter(None, parts)),
+            "; ".join(parts),
             extra={"spider": self._crawler.spider},
         )
 
@@ -196,10 +181,6 @@ class SimhashDownloaderMiddleware:
             await follower.close()
         except Exception as error:  # noqa: BLE001 - whatever it is
             self._report("Not settled at the end of the crawl", type(follower).__name__, error)
-
-    def process_request(self, request: Request) -> Awaitable[None] | None:
-        """Keep a request from being made if its page is known by URL rules."""
-        return self.parked.find_known(request) if self.parked else None
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Judge a response, and always pass it on."""

@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count, note_found
+from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
@@ -83,17 +83,12 @@ class SimhashSpiderMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Drop the outlinks of a near-duplicate; report items, and the end of the callback.
-
-        Requests whose pages are known by URL rules are parked.
-        """
+        """Drop the outlinks of a near-duplicate; report items, and the end of the callback."""
         judging = self._judging
         entries = result if judging is None else self._look_at(response, result, judging)
         page = judging.pages.get(response) if judging is not None else None
         if judging is not None and page is not None and page.late:
             entries = judging.links.hold_back(entries, page)
-        if judging is not None and judging.parked is not None and judging.parked.skips:
-            entries = judging.parked.sift(entries)
         async for entry in entries:
             yield entry
         # Not reached if the callback fails: `process_spider_exception` handles that.
@@ -120,10 +115,7 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
-                note_found(entry, response)
                 judging.links.asked(entry, page)
-                if judging.parked is not None:
-                    judging.parked.note_yielded(entry)
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue

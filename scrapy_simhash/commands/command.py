@@ -31,7 +31,7 @@ COMMANDS = {
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
     "owed": ("owed", "Show requests that are still to be made, and why"),
-    "urls": ("urls", "Show and change the rules by which addresses need not be fetched"),
+    "urls": ("urls", "Find rules by which several addresses lead to one page"),
     "evaluate": ("evaluate", "Judge labelled or stored pages, and find settings that suit them"),
     "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),
     "import": ("transfer", "Fill a store from pages, an archive or other stores"),
@@ -55,14 +55,8 @@ FORMER = {
     "fingerprint": "query --fingerprint",
     "find-clusters": "find-all --clusters",
     "links": "owed",
-    "urls release": "owed release",
     "merge": "import",
     "rebuild": "check --rebuild",
-    "urls ban": "urls set ban",
-    "urls export": "urls list --output FILE",
-    "urls import": "urls set learn --file FILE",
-    "urls pin": "urls set pin",
-    "urls retire": "urls set retire",
     "what-if": "evaluate",
 }
 

@@ -17,7 +17,6 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
-from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.report.report import write_report
@@ -75,10 +74,7 @@ def _print_decision(answer: Answer) -> Iterable[Part]:
     if answer.get("reason"):
         line += f"  ({printable(answer['reason'])})"
     yield style(line, _COLOURS.get(status, ""))
-    if status == NOT_FETCHED:
-        rule, known = printable(answer.get("rule", "")), name_page(answer.get("match_url"))
-        yield f"    {rule}: leads to {known}"
-    elif status == "near_duplicate":
+    if status == "near_duplicate":
         wall = ", a wall" * bool(answer.get("sink"))
         yield f"    {_describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
     elif answer.get("nearest_tests"):

@@ -12,7 +12,6 @@ from scrapy_simhash._printable import mask_password, plural, printable
 from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, call
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.urlrules import find_rules
 from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _BECAUSE = {
     Why.LOST: "dropped for {}",
-    Why.PARKED: "rules lead to {}",
     Why.LINK: "a link on {}",
 }
 
@@ -40,14 +38,9 @@ def _run(config: Config, options: argparse.Namespace) -> Iterable[Answer | str]:
 def _choose(store: Store, options: argparse.Namespace) -> Iterator[ListedRequest]:
     """Read the requests that meet all criteria, some at a time."""
     urls = {mask_password(url) for url in getattr(options, "urls", ())}
-    rule = find_rules(store.url_rules(), [options.rule])[0].rule.id if options.rule else None
     letter = Why(options.why).letter if options.why else b""
     for found in store.owed.list_requests(options.spider, letter):
-        if (
-            (not urls or found.owed.url in urls)
-            and (rule is None or rule in found.owed.rules)
-            and (found.due or not options.due)
-        ):
+        if (not urls or found.owed.url in urls) and (found.due or not options.due):
             yield found
 
 
@@ -62,7 +55,6 @@ def _describe(found: ListedRequest) -> Answer:
         "spider": owed.spider,
         "crawl": owed.crawl,
         "time": owed.time,
-        "rules": list(owed.rules),
     }
 
 
@@ -96,9 +88,9 @@ def _release(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
 
 def _forget(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     """Forget requests; without a criterion, only under `--all`."""
-    criteria = (options.urls, options.spider, options.why, options.rule, options.due)
+    criteria = (options.urls, options.spider, options.why, options.due)
     if not any(criteria) and not options.all:
-        raise ValueError("name what to forget: URLs, --spider, --why, --rule, --due or --all")
+        raise ValueError("name what to forget: URLs, --spider, --why, --due or --all")
     with open_to_change(config) as store:
         keys = _list_keys(store, options)
         store.owed.forget(keys)
@@ -128,10 +120,9 @@ def _print(answer: Answer) -> Iterable[str]:
 
 _FILTERS = """
 --spider NAME: only requests of this spider
---why WHY: lost: their pages were dropped for pages whose items did not come through; parked: URL
-    rules lead to a page that is known; link: only dropped pages have links to them
---rule RULE: only what this URL rule parked; its text, or its id of 16 hexadecimal digits
---due: only what the next crawl makes, and nothing that waits for a page, or for a rule
+--why WHY: lost: their pages were dropped for pages whose items did not come through; link: only
+    dropped pages have links to them
+--due: only what the next crawl makes, and nothing that waits for a page
 """
 _URLS = f"""
 [URL...]: only requests for these URLs
@@ -151,7 +142,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "url": {"dest": "urls"},
     "file": {"dest": "path"},
     "why": _WHYS | _UNSET,
-    **dict.fromkeys(("spider", "rule", "due"), _UNSET),
+    **dict.fromkeys(("spider", "due"), _UNSET),
 }
 _ACTIONS = {
     "list": ("List the requests", Command(_list, _URLS, more=_MORE)),

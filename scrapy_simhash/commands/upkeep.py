@@ -148,7 +148,8 @@ def _prune(  # the criteria, each by its name
                 yield _pick(
                     document, "document", "url", "state", "original", "scope", "crawl", "time"
                 )
-        deleted = 0 if dry_run else _delete(store, numbers, sweep=not urls)
+        with show_progress("deleting"):
+            deleted = 0 if dry_run else store.delete(numbers)
     left = _name_left(urls, named, named - fitting)
     if not numbers:
         raise PartlyFailedError(left or _say_nothing(days or 0, scope, crawl))
@@ -156,15 +157,6 @@ def _prune(  # the criteria, each by its name
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
     if left:
         raise PartlyFailedError(left)
-
-
-def _delete(store: Store, numbers: Sequence[int], *, sweep: bool) -> int:
-    """Delete documents, and with `sweep` the normal forms of all that were ever deleted."""
-    with show_progress("deleting"):
-        deleted = store.delete(numbers)
-        if sweep:
-            store.sweep_url_forms()
-    return deleted
 
 
 def _say_nothing(days: float, *others: str | None) -> str:

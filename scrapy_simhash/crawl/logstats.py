@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 _LOGGER = logging.getLogger(LogStats.__module__)
-# Of the URL rules of a crawl, in its closing line.
-_RULES_NAMED = 3
 # Pages that nobody would have got without the plugin, either.
 _WITHOUT_CALLBACK = ("skipped/no_callback", "skipped/status")
 # Of fewer pages a share tells nothing.
@@ -33,7 +31,6 @@ _OWED = (
     ("waiting", "dropped page", " that wait for what another crawl is at work on"),
     ("link", "link", " of dropped pages"),
 )
-_OUTCOMES = {"same": "the same", "different": "different", "grey": "undecided"}
 
 # What a look at a page finds, and what a crawl would do with a near-duplicate.
 _FINDS = {
@@ -69,33 +66,6 @@ class SimhashLogStats(LogStats):
             share = 100 * count / pages
             record.args |= {"near_duplicates": count, "near_duplicate_share": share}
         return True
-
-
-def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> str:
-    """Say which requests of a crawl were not made, or ""; `parked` counts by rule."""
-
-    def get(key: str) -> int:
-        return int(stats.get_value(f"simhash/urls/{key}", 0))
-
-    if would := get("would_park"):
-        return f"SIMHASH_URL_RULES = 'skip' would have saved {plural(would, 'request')}"
-    outcomes = {name: get(f"sampled/{name}") for name in _OUTCOMES}
-    sampled, released = sum(outcomes.values()), get("released")
-    if not (parked or sampled or released):
-        return ""
-    rules = sorted(parked, key=lambda rule: -parked[rule])
-    named = ", ".join(map(printable, rules[:_RULES_NAMED]))
-    more = f" and {len(rules) - _RULES_NAMED:,} more" if len(rules) > _RULES_NAMED else ""
-    line = f"{plural(sum(parked.values()), 'request')} not made"
-    line += f" by {plural(len(rules), 'URL rule')} ({named}{more})" if rules else ""
-    if sampled:
-        parts = [f"{number:,} {_OUTCOMES[name]}" for name, number in outcomes.items() if number]
-        line += f"; {sampled:,} checked"
-        line += ", all the same" if outcomes["same"] == sampled else f" ({', '.join(parts)})"
-    line += f"; {released:,} made after all" if released else ""
-    if retired := get("retired"):
-        line += f" ({plural(retired, 'rule')} {'was' if retired == 1 else 'were'} wrong)"
-    return line
 
 
 def _say_why(stats: StatsCollector) -> str:

@@ -38,7 +38,6 @@ from scrapy_simhash.pages.addresses import host_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
-    from types import EllipsisType
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
     from scrapy_simhash.stores.owed import Allowance, TakenRequest
-    from scrapy_simhash.urls.applying import ActingRules
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +64,7 @@ _MOST_HELD = 10_000
 # there; not measured.
 MOST_LATE, MOST_LATE_OF_HOST = 1_000, 500
 # As stats count what is made.
-_COUNTED = {
-    Why.LOST: "requested_again",
-    Why.PARKED: "urls/released",
-    Why.LINK: "links/requested_late",
-}
+_COUNTED = {Why.LOST: "requested_again", Why.LINK: "links/requested_late"}
 
 
 class OwedRequests(Follower):
@@ -87,15 +81,13 @@ class OwedRequests(Follower):
         self._made: set[bytes] = set()
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
-        # Whether there may be others; and what this crawl owes itself.
+        # Whether there may be others; at first, those that an earlier crawl left.
         self._outdated = False
-        self._owes = False
-        self._looked_under: ActingRules | EllipsisType | None = ...
+        self._began = False
+        self._owes = False  # anything of this crawl
         # Documents on their way that pages were dropped for.
         self._awaited: set[int] = set()
         self._late: Counter[str] = Counter()  # links that were made, by host
-        # Parked requests of this crawl that were made after all, by the ids of their rules.
-        self.unparked: Counter[str] = Counter()
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         crawler.signals.connect(self.refused, signals.request_dropped)
@@ -253,10 +245,6 @@ class OwedRequests(Follower):
         self._outdated |= not done and self._owes_any
         self._awaited.discard(number)
 
-    def expect(self) -> None:
-        """Note that the crawl owes something, which may have to be made later."""
-        self._owes = True
-
     @property
     def _owes_any(self) -> bool:
         return self._owes or self._detector.owed > 0
@@ -265,7 +253,7 @@ class OwedRequests(Follower):
 
     def expects(self) -> bool:
         """Whether there may be anything to make."""
-        if self._owes_any and self._looked_under is not self._detector.acting:
+        if not self._began and self._owes_any:
             self._outdated = True
         return self._outdated or bool(self._due) or bool(self._awaited)
 
@@ -273,7 +261,7 @@ class OwedRequests(Follower):
         """Make requests that are owed: those of lost pages first."""
         detector = self._detector
         if self._outdated or not self._due:
-            self._looked_under, self._outdated = detector.acting, False
+            self._began, self._outdated = True, False
             self._awaited.clear()
             links = self._allow_links()
             found = await detector.ask(
@@ -287,19 +275,17 @@ class OwedRequests(Follower):
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]
-            taken = await self.take(keys)
+            taken = await self._take(keys)
             if is_closing(self._crawler):
                 break  # the spider's next crawl gets them
-            if made := self.make(taken, spider):
-                return [request for _, request in made]
+            if made := self._make(taken, spider):
+                return made
         return []
 
-    async def take(self, keys: Sequence[bytes], *, check: bool = False) -> Sequence[TakenRequest]:
-        """Take requests over, as far as they have to be made, or are to check rules."""
+    async def _take(self, keys: Sequence[bytes]) -> Sequence[TakenRequest]:
+        """Take requests over, as far as they have to be made."""
         crawl, spider = self._detector.crawl, spider_of(self._crawler).name
-        return await self._detector.ask(
-            lambda store: store.owed.take(crawl, spider, keys, check=check), ()
-        )
+        return await self._detector.ask(lambda store: store.owed.take(crawl, spider, keys), ())
 
     def _allow_links(self) -> Allowance | None:
         """Say how many links may still be asked for; None for none."""
@@ -310,13 +296,10 @@ class OwedRequests(Follower):
         most = MOST_LATE - self._late.total()
         return Allowance(most, MOST_LATE_OF_HOST, self._late, self._left_out)
 
-    def make(
-        self, taken: Iterable[TakenRequest], spider: Spider
-    ) -> list[tuple[TakenRequest, Request]]:
+    def _make(self, taken: Iterable[TakenRequest], spider: Spider) -> list[Request]:
         """Make requests that the crawl took, those that can be made."""
         made, lost = [], 0
-        for each in taken:
-            key, owed = each
+        for key, owed in taken:
             self._made.add(key)
             request = self._held.pop(key, None) or unpack_request(owed.request, spider)
             if request is None:
@@ -330,9 +313,7 @@ class OwedRequests(Follower):
             count(self._crawler, _COUNTED[owed.why])
             if owed.why is Why.LINK:
                 self._late[host_of(owed.url)] += 1
-            if owed.why is Why.PARKED and owed.crawl == self._detector.crawl:
-                self.unparked[owed.rules[0]] += 1
-            made.append((each, request))
+            made.append(request)
         if lost:
             logger.warning(
                 "%s cannot be made: how to make them is not stored, because they have credentials, "

@@ -23,7 +23,7 @@ from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -183,7 +183,6 @@ META_KEY = "simhash"
 TEXT_KEY = "simhash_text"
 FLAG = "near_duplicate"
 _INHERITED = "_simhash_inherited_redirects"
-_FOUND_ON = "_simhash_found_on"
 
 
 def make_page(crawler: Crawler, request: Request, response: Response, reader: Reader) -> Page:
@@ -204,7 +203,6 @@ def make_page(crawler: Crawler, request: Request, response: Response, reader: Re
         aliases=tuple(alias for alias in aliases if alias != identity),
         requested=redirected[0] if redirected else "",
         reader=reader,
-        foreign=_is_foreign(request, response.url, redirected),
         is_file=not is_page(response),
     )
 
@@ -255,20 +253,6 @@ def _name_callback_of_rule(spider: CrawlSpider, request: Request) -> str:
     name = _name_method(spider, callback)
     parts = (name, "follow" * rule.follow) if name or callback is None else ()
     return ", ".join(filter(None, parts))
-
-
-def note_found(request: Request, response: Response) -> None:
-    """Note on which page the address of a request was found."""
-    request.meta[_FOUND_ON] = response.url
-
-
-def _is_foreign(request: Request, url: str, redirected: Sequence[str]) -> bool:
-    """Whether another site chose the address of a page: by a link, or by a redirect."""
-    from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-    found_on = request.meta.get(_FOUND_ON)
-    chosen_by = [*redirected, *([found_on] if isinstance(found_on, str) else ())]
-    return not all(on_one_site(url, address) for address in chosen_by)
 
 
 def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:

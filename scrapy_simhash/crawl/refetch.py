@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 OWED = "_simhash_owed"
 # The digest of the text whose items came through already, under `ignore-outlinks`.
 DELIVERED = "_simhash_delivered"
-# Of those that URL rules lead to a known page, see `parking`: the URL with which a callback yielded
-# it; the rules that it checks.
-YIELDED, SAMPLED = "_simhash_yielded", "_simhash_sampled"
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
-    *(YIELDED, SAMPLED, OWED, DELIVERED),
+    *(OWED, DELIVERED),
     *("simhash", "simhash_text", "_simhash_inherited_redirects"),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", PROXY_KEY),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
-from scrapy_simhash.detector.learning import Learning
 from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.urls.applying import ActingRules
 
 
 logger = logging.getLogger(__name__)
@@ -76,7 +74,6 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
-    foreign: bool = False  # its address was found on another site
     pack_request: Callable[[], bytes] = bytes  # see `judging.Document`
 
 
@@ -104,8 +101,6 @@ class Detector:
         self._workers = Workers(config.workers, config.page_timeout)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
-        self.acting: ActingRules | None = None  # the URL rules that act; None if there are none
-        self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
@@ -175,13 +170,7 @@ class Detector:
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
         opened.callback(_frozen.release, "")
-        with_rules = config.url_rules != "off"
-        if with_rules and not (config.readonly or config.store.startswith("memory:")):
-            self._learning = Learning(store, config.store)
-            opened.callback(self._learning.close)
-            if self._learning.has_grown:
-                self._learning.begin(wait=config.url_rules == "skip")
-        self._writer = GroupWriter(store, self.crawl, self._take_rules if with_rules else None)
+        self._writer = GroupWriter(store, self.crawl)
         opened.callback(self._writer.close)
 
     async def close(self) -> None:
@@ -190,7 +179,7 @@ class Detector:
         try:
             await self._workers.stop()
         finally:
-            self._writer = self._store = self.acting = None  # here, where pages are on their way
+            self._writer = self._store = None  # here, where pages are on their way
             await asyncio.to_thread(self._opened.close)
 
     def _leave(self, store: Store) -> None:
@@ -298,7 +287,6 @@ class Detector:
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
             reader=page.reader,
             across_spiders=self._config.across_spiders,
-            foreign=page.foreign,
             pack_request=page.pack_request,
         )
         started = time.perf_counter()
@@ -318,8 +306,6 @@ class Detector:
             self._warned_of_shells = True
             like = verdict.nearest.url if verdict.nearest else None
             logger.warning(_SHELLS, quote(page.url), quote(like or ""))
-        if self._learning is not None and verdict.document >= self._learning.due_pages:
-            self._learning.begin_when_due(verdict.document)
         decision.text_digest = document.text_digest.hex()
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
@@ -339,9 +325,6 @@ class Detector:
         """Note what became of a document or a request; document 0 stands for none."""
         if any(note) and self._writer is not None:
             self._writer.note(note)
-
-    def _take_rules(self, rules: ActingRules | None) -> None:
-        self.acting = rules
 
     @property
     def seed(self) -> int:

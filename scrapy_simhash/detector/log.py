@@ -35,8 +35,6 @@ def new_crawl(prefix: str = "") -> str:
     return f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
-# Status of a request that was not made, because URL rules lead to a page that the store has.
-NOT_FETCHED = "not_fetched"
 # The last second of the year 9999: Python and browsers know no later times.
 LAST_SECOND = 253_402_300_799
 _Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
@@ -68,7 +66,6 @@ class Published(msgspec.Struct, kw_only=True):
     match_pending: bool = False
     canonical: str = ""
     sink: bool = False
-    rule: str = ""
     text_digest: str = ""
 
 
@@ -91,12 +88,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status not in {"unjudged", NOT_FETCHED}
-
-    @property
-    def is_fetched(self) -> bool:
-        """Whether there was a page; otherwise a URL rule led to a known one."""
-        return self.status != NOT_FETCHED
+        return self.status != "unjudged"
 
     @property
     def is_near_duplicate(self) -> bool:

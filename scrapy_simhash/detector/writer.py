@@ -12,12 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rows import VERSION
-from scrapy_simhash.stores.keyvalues import ACTING
 from scrapy_simhash.stores.owed import forget, repack
-from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,20 +90,9 @@ class _Group(NamedTuple):
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `take_rules` gets the URL rules that act, or None for none, whenever others do: each commit
-    # reads the row that changes with them.
-
-    def __init__(
-        self,
-        store: Store,
-        crawl: str,
-        take_rules: Callable[[ActingRules | None], object] | None = None,
-    ) -> None:
+    def __init__(self, store: Store, crawl: str) -> None:
         self._store = store
         self._crawl = crawl
-        self._take_rules = take_rules
-        self._version: bytes | None = b""  # that row; None before any rule acted
-        self._look_again()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._group = _Group([], [])
         self._kept_marks = 0  # of a group that failed
@@ -225,9 +211,7 @@ class GroupWriter:
         for question in questions:
             if question.answer.set_running_or_notify_cancel():
                 try:
-                    found = question.ask(self._store)
-                    self._look_again()  # it may have changed them
-                    question.answer.set_result(found)
+                    question.answer.set_result(question.ask(self._store))
                 except Exception as error:  # noqa: BLE001
                     question.answer.set_exception(error)
 
@@ -268,30 +252,9 @@ class GroupWriter:
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
             works=[work] if works or any(note.made or note.packed for note in group.notes) else (),
         )
-        self._look_at(self._store.acting_row)
         judged, done = iter(verdicts), iter(found)
         for wish in group.wishes:
             wish.answer.set_result(next(judged if isinstance(wish.wanted, Document) else done))
-
-    def _look_again(self) -> None:
-        """Find out whether other rules act, without a commit."""
-        if self._take_rules is not None:
-            with suppress(StoreError):  # the next group looks again
-                self._look_at(self._store.read(lambda stored: stored.get_row(ACTING, VERSION)))
-
-    def _look_at(self, version: bytes | None) -> None:
-        """Read the rules that act if this or another process, or a person, changed them."""
-        if self._take_rules is None or version == self._version:
-            return
-        try:
-            _, rules = self._store.list_acting_rules()
-            self._take_rules(ActingRules(rules) if rules else None)
-        except StoreError:
-            return  # the next group looks again
-        except Exception:
-            logger.exception("URL rules cannot be read, and none acts until they change")
-            self._take_rules(None)
-        self._version = version
 
 
 class Relay:

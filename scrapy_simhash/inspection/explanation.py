@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl, unquote
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.contexts import StoredContexts
 from scrapy_simhash.inspection.difference import (
@@ -405,11 +404,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             )
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
-            absent = "not judged"
-            if last is not None and last["status"] == NOT_FETCHED:
-                leads = f"{last.get('rule')} leads to {last.get('match_url')}"
-                absent = f"not fetched, as the URL rule {leads}"
-            yield {**found, "verdict": f"not in the store: {absent}"}
+            yield {**found, "verdict": "not in the store: not judged"}
         walls = {wall.document for wall in store.list_walls()}
         for document in documents:
             explained = _explain_document(config, store, document, judged)

@@ -16,7 +16,7 @@ import msgspec
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import NOT_FETCHED, Decision
+from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LAST_CRAWL = "last"
 IMPORTED = "(an imported fingerprint)"
-STATUSES = ("new", "near_duplicate", "revisit", "unjudged", NOT_FETCHED)
+STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
 # Interval at which `--follow` looks for new lines; short enough for a person who is watching.
 _FOLLOW_SECONDS = 0.2
 # The beginning of a line that is not a decision shows what kind of file it is.
@@ -237,15 +237,10 @@ class Counts:
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()
-        # Requests that were not made, by their rules; and the rules by hashes of crawl and URL.
-        self.not_fetched: Counter[str] = Counter()
-        self._parked: dict[int, str] = {}
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        if not self._count_request(decision):
-            return
-        self.pages += decision.is_fetched
+        self.pages += 1
         reason = f" ({decision.reason})" if decision.reason else ""
         self.statuses[f"{decision.status}{reason}"] += 1
         self._count_crawl(decision)
@@ -258,27 +253,13 @@ class Counts:
                 self._grouped.add(grouped)
                 self.groups[original] += 1
 
-    def _count_request(self, decision: Decision) -> bool:
-        """Count a request that was not made, until it is; False if it was counted before."""
-        request = hash((decision.crawl, decision.url))
-        if not decision.is_fetched:
-            if request in self._parked:
-                return False
-            self._parked[request] = decision.rule
-            self.not_fetched[decision.rule] += 1
-        elif (rule := self._parked.pop(request, None)) is not None:
-            self.not_fetched -= Counter([rule])
-            self.statuses -= Counter([NOT_FETCHED])
-            self.crawls[decision.crawl][NOT_FETCHED] -= 1
-        return True
-
     def _count_crawl(self, decision: Decision) -> None:
         if (crawl := self.crawls.get(decision.crawl)) is None:
             crawl = {"crawl": decision.crawl, "first_time": decision.time, "pages": 0}
             crawl |= dict.fromkeys(STATUSES, 0)
             self.crawls[decision.crawl] = crawl
         crawl["last_time"] = decision.time
-        crawl["pages"] += decision.is_fetched
+        crawl["pages"] += 1
         if decision.status in STATUSES:
             crawl[decision.status] += 1
 

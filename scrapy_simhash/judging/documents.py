@@ -83,7 +83,6 @@ class PageFacts(msgspec.Struct, frozen=True):
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
         reader: who gets it, or was the last to get it.
-        foreign: its address was found on pages of another site, and nowhere else so far.
     """
 
     identity: bytes
@@ -105,7 +104,6 @@ class PageFacts(msgspec.Struct, frozen=True):
     stub: bool = False
     time: float = 0.0
     reader: Reader = NOBODY
-    foreign: bool = False
 
     @property
     def file(self) -> bool:
@@ -120,7 +118,7 @@ class PageFacts(msgspec.Struct, frozen=True):
 FACT_COLUMNS = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope", "reader", "foreign"}
+    if field.name not in {"identity", "scope", "reader"}
 }
 
 

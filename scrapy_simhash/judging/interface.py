@@ -45,7 +45,7 @@ class Reading(Protocol):
         # `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
-        """Get a row of a table of URL rules (see `stores.keyvalues.ROW_TABLES`), or None."""
+        """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
         # Rows are written and read by `judging.rows.pack_row` and `unpack_row`.
 
 

@@ -286,8 +286,6 @@ class Judge(Matcher):
     def judge(self, document: Document) -> Verdict:
         """Judge a document, and record it if this judge may write."""
         number, own = self._find_own(document)
-        if document.foreign and own is not None and not own.foreign:
-            document = structs.replace(document, foreign=False)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
         match, nearest, complete = self.find_match(document, number)

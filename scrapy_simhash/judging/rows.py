@@ -21,8 +21,6 @@ from scrapy_simhash.judging.documents import NOBODY, Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.judging.interface import Documents
-
 
 # The table of requests that are owed, see `stores.owed`.
 OWED = "owed"
@@ -33,8 +31,6 @@ class Why(StrEnum):
 
     #: Its page was dropped for one whose items may never come through.
     LOST = "lost"
-    #: URL rules say that its page is known.
-    PARKED = "parked"
     #: A dropped page has a link to it.
     LINK = "link"
 
@@ -54,11 +50,9 @@ class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         crawl: id of the crawl that owes it.
         request: how to make it, see `crawl.refetch.Packing`; b"" if that is not stored, so
             that only the same crawl can make it.
-        page: number of a document: of a lost page its original, of a parked request its target.
+        page: of a lost page: number of its original.
         text_digest: of a lost page: of the text that it was dropped for.
         reader: of a lost page: who is getting that text; else who is to get the page.
-        rules: of a parked request: ids of the rules that it takes to get to the target, the one
-            that it is counted for first. If one of them is retired, the request is made.
         found_on: of a link: URL of the dropped page that has it.
         time: seconds since 1970, UTC.
         identity: of the request, as of documents.
@@ -74,7 +68,6 @@ class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     page: int = 0
     text_digest: bytes = b""
     reader: Reader = NOBODY
-    rules: tuple[str, ...] = ()
     found_on: str = ""
     time: float = 0.0
     identity: bytes = b""
@@ -145,33 +138,3 @@ def read_rows(
         if packed is not None:
             with suppress(DamagedError):  # `check` lists it
                 yield key, unpack_row(kind, key, packed)
-
-
-class RulesVersion(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A counter in the table `acting`.
-
-    `VERSION` grows with each change of what acts; `LEARNED` is the number of the last document when
-    rules were learned.
-    """
-
-    count: int = 0
-
-
-VERSION, LEARNED = b"version", b"learned"
-COUNTERS = frozenset({VERSION, LEARNED})
-
-
-def read_version(documents: Documents, key: bytes = VERSION) -> int:
-    """Read a counter of `acting`; one row."""
-    row = documents.get_row("acting", key)
-    try:
-        return 0 if row is None else unpack_row(RulesVersion, key, row).count
-    except DamagedError:
-        # A number that nobody has seen, so that all read the rules; it grows like any other.
-        return xxhash.xxh3_64_intdigest(row or b"") >> 16
-
-
-def grow_version(documents: Documents) -> None:
-    """Have all crawls read the acting rules again, and look at all that is parked."""
-    grown = RulesVersion(read_version(documents) + 1)
-    documents.put_row("acting", VERSION, pack_row(VERSION, grown))

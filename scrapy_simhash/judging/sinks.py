@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import Outcome, compare_pages
-from scrapy_simhash.judging.rows import OWED, Sink, Witness, grow_version, pack_row, unpack_row
+from scrapy_simhash.judging.rows import Sink, Witness, pack_row, unpack_row
 from scrapy_simhash.pages.addresses import INDEX, SESSION, parse_address, split_pair
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # several addresses in two labelled corpora, 3 have two that are unlike, and none has more; nor has
 # one of the 71 in the example crawl, whose two walls have 5 and 14.
 WITNESSES = 5
-# A document to which so many of one host lead may become one; its pages do not vote on URL rules.
-SUSPICIOUS = 3
 # A document of many hosts keeps witnesses of some of them.
 _MOST_WITNESSES = 4 * WITNESSES
 # Some 4 MB.
@@ -178,27 +176,6 @@ def _ends(sink: Sink, page: Document) -> bool:
     return address is not None and _count_hosts(sink)[address.host] >= WITNESSES
 
 
-def may_vote(documents: Reading, number: int) -> bool:
-    """Whether pages of a document may vote on URL rules; `number` is of the original."""
-    # A wall makes the votes of its first pages before it is recognised.
-    sink = get_sink(documents, number)
-    return sink is None or not _is_suspicious(sink)
-
-
-def list_suspicious(documents: Documents) -> set[int]:
-    """List the documents that may not vote on URL rules, see `may_vote`; reads all rows."""
-    found = set()
-    for key, row in documents.scan_rows(_TABLE):
-        with suppress(DamagedError):
-            if _is_suspicious(unpack_row(Sink, key, row)):
-                found.add(int.from_bytes(key, "big"))
-    return found
-
-
-def _is_suspicious(sink: Sink) -> bool:
-    return max(_count_hosts(sink).values(), default=0) >= SUSPICIOUS
-
-
 def note_address(documents: Documents, number: int, page: Document, siblings: Siblings) -> bool:
     """Note the address of a near-duplicate of a document; returns whether it ended at a sink."""
     sink = get_sink(documents, number)
@@ -216,10 +193,7 @@ def note_address(documents: Documents, number: int, page: Document, siblings: Si
         return False
     key = _key_of(number)
     documents.put_row(_TABLE, key, pack_row(key, sink))
-    found = _ends(sink, page)
-    if found and documents.count_rows(OWED):
-        grow_version(documents)  # requests may wait for this document
-    return found
+    return _ends(sink, page)
 
 
 def list_sinks(documents: Documents) -> Iterator[tuple[int, Sink]]:

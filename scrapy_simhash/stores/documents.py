@@ -26,7 +26,6 @@ from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rows import (
     OWED,
-    VERSION,
     key_of_lost,
     pack_row,
     read_rows,
@@ -35,7 +34,6 @@ from scrapy_simhash.judging.rows import (
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
-    ACTING,
     ADDRESSES,
     ALIASES,
     CALLED,
@@ -74,7 +72,7 @@ _NUMBER_BYTES = 5
 
 
 class Documents:
-    """The documents, the tables and the rows of URL rules in one transaction.
+    """The documents, the tables and the rows beside them in one transaction.
 
     Args:
         values: the transaction.
@@ -97,9 +95,9 @@ class Documents:
         self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
-        # Rows of URL rules and of what goes with them, which `judging.rows` packs.
+        # Rows that `judging.rows` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
-        self.scan_rows, self.count_rows, self.draw_keys = values.scan, values.count, values.draw
+        self.scan_rows, self.count_rows = values.scan, values.count
 
     @property
     def design(self) -> Design:
@@ -487,7 +485,7 @@ class Documents:
         wanted += self._list_keys({probe[1:] for probe in probes})
         wanted += self._list_sites(documents)
         wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
-        self.values.fetch([(ACTING, VERSION), *wanted], numbers=len(documents))
+        self.values.fetch(wanted, numbers=len(documents))
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
             # The same call as the judge's.

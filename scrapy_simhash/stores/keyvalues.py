@@ -9,9 +9,6 @@ mending, merging. The rows of all kinds are::
     identities     identity or alias              number + 4 bytes of a checksum
     crawls         id of a crawl                  CrawlRecord
     texts          number                         main text, zlib
-    rules          key of a URL rule (8)          UrlRuleRecord
-    acting         the same, or "version"         the rules that act, and how often they changed
-    forms          digest of a normal form (16)   Form
     owed           kind of request + digest       Owed, see `stores.owed`
     sinks          number                         Sink
 
@@ -61,9 +58,6 @@ DOCUMENTS = "documents"
 IDENTITIES = "identities"
 CRAWLS = "crawls"
 TEXTS = "texts"
-RULES = "rules"
-ACTING = "acting"
-FORMS = "forms"
 SINKS = "sinks"
 ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
@@ -73,8 +67,8 @@ SITES = "sites"
 NAMES = "names"
 TABLES = "tables"
 
-# Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
-ROW_TABLES = (RULES, ACTING, FORMS, OWED, SINKS)
+# Those whose rows `judging.rows` describes.
+ROW_TABLES = (OWED, SINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.

@@ -5,14 +5,13 @@ right documents. Mending restores them from the records. A damaged record is rep
 leads to it stays as it is: since its content is lost, its fingerprints stay in the tables, too. In
 the sample of its host another document takes its place.
 
-Of the rows of URL rules, a damaged one is dropped: rules and forms are learned again, and the page
-of a request that is owed is fetched when a callback yields its address again.
+A damaged row of a wall or of a link that is owed is dropped: a wall is recognised again, and the
+page of the link is fetched when a callback yields its address again.
 """
 
 from __future__ import annotations
 
 import zlib
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,14 +23,11 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import NOBODY, CrawlRecord, Record, State
 from scrapy_simhash.judging.rows import (
-    COUNTERS,
     OWED,
     Owed,
-    RulesVersion,
     Sink,
     Why,
     pack_row,
-    read_rows,
     unpack_row,
 )
 from scrapy_simhash.pages.addresses import host_of
@@ -61,12 +57,10 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rulebook import Form, note_acting
 from scrapy_simhash.tables.permutation import contains, sort_distinct
-from scrapy_simhash.urls.rules import ActingRule, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import msgspec
     from numpy.typing import NDArray
@@ -95,9 +89,6 @@ _LEADING = {
 _OF_SITES = {SITES: ("the sample", SAMPLE), NAMES: ("a name", CALLED)}
 # The kinds of rows, and the length of their keys.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
-    "rules": (UrlRuleRecord, 8),
-    "acting": (ActingRule, 8),
-    "forms": (Form, 16),
     "owed": (Owed, 0),
     "sinks": (Sink, 8),
 }
@@ -114,7 +105,7 @@ def find_problems(stored: Documents) -> list[str]:
         for fingerprint in np.setxor1d(held, other, assume_unique=True).tolist()
     ]
     problems += Mender(stored).find_problems(held)
-    problems += [problem for problem, _, _ in _compare_url_rows(stored)]
+    problems += [problem for problem, _, _ in _find_damaged_rows(stored)]
     return problems + stored.values.find_strays(stored.design)
 
 
@@ -126,11 +117,11 @@ def mend(stored: Documents) -> tuple[NDArray[np.uint64], dict[str, int]]:
     """
     trusted = _read_trusted(stored)
     mended = Mender(stored).mend()
-    lost = 0
-    for _, rows, correct in _compare_url_rows(stored):
-        correct()
-        lost += rows
-    return _add_indexed(stored, trusted), mended | ({"url_rows_dropped": lost} if lost else {})
+    damaged = list(_find_damaged_rows(stored))
+    for _, table, key in damaged:
+        stored.drop_row(table, key)
+    dropped = {"rows_dropped": len(damaged)} if damaged else {}
+    return _add_indexed(stored, trusted), mended | dropped
 
 
 def trusted_fingerprints(stored: Documents) -> NDArray[np.uint64]:
@@ -461,33 +452,18 @@ def _lead_of(table: str, entry: Entry) -> int:
         return 0
 
 
-def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[], object]]]:
-    """Check the rows of URL tables: says of each problem how many rows it costs, and corrects it.
-
-    Those that come later may follow from earlier ones, so correct each before the next.
-    """
+def _find_damaged_rows(stored: Documents) -> Iterator[tuple[str, str, bytes]]:
+    """List the damaged rows of ROW_TABLES: what is wrong, the table and the key."""
     for table in ROW_TABLES:
-        found = ((key, _find_damage(table, key, row)) for key, row in stored.scan_rows(table))
-        for key, problem in [damaged for damaged in found if damaged[1]]:
-            if not (table == OWED and key.startswith(Why.LOST.letter)):  # see `Mender`
-                yield problem, 1, partial(stored.drop_row, table, key)
-    rules = read_rows(UrlRuleRecord, stored.scan_rows("rules"))
-    records = {record.rule.key: record for _, record in rules}
-    acting = {key for key, _ in stored.scan_rows("acting")} - COUNTERS
-    for key, record in records.items():
-        if record.acts != (key in acting):
-            which = "acts, but is not" if record.acts else "does not act, but is"
-            problem = f"URL rule {record.rule.text!r} {which} among those that act"
-            yield problem, 0, partial(note_acting, stored, record)
-    for key in acting - records.keys():
-        problem = f"URL rule {key.hex()} is among those that act, but does not exist"
-        yield problem, 0, partial(stored.drop_row, "acting", key)
+        for key, row in stored.scan_rows(table):
+            problem = _find_damage(table, key, row)
+            if problem and not (table == OWED and key.startswith(Why.LOST.letter)):  # see `Mender`
+                yield problem, table, key
 
 
 def _find_damage(table: str, key: bytes, row: bytes) -> str:
     """Return what is wrong with a row, or ""."""
-    is_counter = table == "acting" and key in COUNTERS
-    kind, length = (RulesVersion, len(key)) if is_counter else _KINDS[table]
+    kind, length = _KINDS[table]
     if length and len(key) != length:
         return f"the table {table} has a row at key {key.hex()}, which is none of its keys"
     try:

@@ -20,8 +20,6 @@ from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.rows import OWED, Owed, Why, pack_row, read_rows
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.keyvalues import cut
-from scrapy_simhash.stores.rulebook import find_stand_in, list_acting
-from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Of all kinds; some 700 MB at 700 bytes a request. Beyond, only lost pages are noted.
 MOST_OWED = 1_000_000
-RULE_BYTES = 8
 # A transaction that reads or writes so many requests takes some milliseconds.
 _ROWS_PER_CALL = 512
 
@@ -54,12 +51,12 @@ class ListedRequest(NamedTuple):
 
 
 def key_of(owed: Owed, seed: int) -> bytes:
-    """Make the key of a request that is parked, or that a link leads to."""
+    """Make the key of a request that a link leads to."""
     # The seed is secret, so nobody can choose which addresses are checked first. Requests for one
     # URL may be several, for a request fingerprinter that looks at headers.
     name = owed.identity or owed.url.encode()
     digest = xxhash.xxh3_64_digest(owed.spider.encode() + b" " + name, seed)
-    return owed.why.letter + b"".join(map(bytes.fromhex, owed.rules[:1])) + digest
+    return owed.why.letter + digest
 
 
 def put(stored: Documents, rows: Sequence[Owed]) -> list[bytes]:
@@ -111,7 +108,6 @@ class Due:
     def __init__(self, stored: Documents, ending: str = "") -> None:
         self._stored = stored
         self.alive = cache(lambda crawl: crawl != ending and stored.alive(crawl))
-        self._acting: ActingRules | None = None
 
     def __call__(self, owed: Owed) -> bool:
         """Whether what a request depends on does not hold, or a person wants it to be made."""
@@ -119,8 +115,6 @@ class Due:
             return True
         if owed.why is Why.LOST:
             return not self._is_awaited(owed)
-        if owed.why is Why.PARKED:
-            return not self._stands(owed)
         return not self.is_spent(owed)
 
     def is_spent(self, owed: Owed) -> bool:
@@ -143,13 +137,6 @@ class Due:
             and original.text_digest == owed.text_digest
             and counts(original, self.alive, owed.reader)
         )
-
-    def _stands(self, owed: Owed) -> bool:
-        """Whether rules lead from a parked request to a page whose items came, or may come."""
-        if self._acting is None:
-            self._acting = ActingRules(list_acting(self._stored))
-        original = find_stand_in(self._stored, self._acting, owed.url, owed.rules, owed.page)
-        return original is not None and counts(original, self.alive, owed.reader)
 
     def read_all(self, spider: str) -> Iterator[TakenRequest]:
         """Read all requests of a spider."""
@@ -272,7 +259,7 @@ class OwedTable:
         """Count what a crawl that is about to end leaves owed, of its spider's requests.
 
         Returns the numbers of `lost` pages, those `waiting` for what another running crawl is at
-        work on, `parked` requests and those of a `link`. Reads all requests of the spider.
+        work on, and those of a `link`. Reads all requests of the spider.
         """
 
         def work(stored: Documents) -> Counter[str]:
@@ -285,13 +272,11 @@ class OwedTable:
 
         return self._store.read(work)
 
-    def take(
-        self, crawl: str, spider: str, keys: Sequence[bytes], *, check: bool = False
-    ) -> list[TakenRequest]:
+    def take(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[TakenRequest]:
         """Hand requests over to a crawl, as far as it may get them and still has to make them.
 
-        Each is handed to a crawl once; a later crawl gets it unless it is forgotten. With `check`,
-        they are made to check the rules that they wait for. Returns them as they were.
+        Each is handed to a crawl once; a later crawl gets it unless it is forgotten. Returns them
+        as they were.
         """
 
         def work(stored: Documents) -> list[TakenRequest]:
@@ -301,23 +286,13 @@ class OwedTable:
             taken = [
                 TakenRequest(key, owed)
                 for key, owed in rows
-                if _is_free(owed, stored.alive, crawl, spider) and (check or is_due(owed))
+                if _is_free(owed, stored.alive, crawl, spider) and is_due(owed)
             ]
             for key, owed in taken:
                 stored.put_row(OWED, key, pack_row(key, structs.replace(owed, taken=crawl)))
             return taken
 
         return self._store.write(work) if keys else []
-
-    def count_parked(self) -> Counter[str]:
-        """Count the parked requests of each rule, by its id; reads the keys of all."""
-        letter = Why.PARKED.letter
-        rule = slice(len(letter), len(letter) + RULE_BYTES)
-
-        def work(stored: Documents) -> Counter[str]:
-            return Counter(key[rule].hex() for key, _ in stored.scan_rows(OWED, letter))
-
-        return self._store.read(work)
 
     def release(self, keys: Sequence[bytes]) -> int:
         """Have requests made by the next crawls of their spiders; returns how many there are."""
@@ -330,15 +305,15 @@ class OwedTable:
         for some in cut(keys, _ROWS_PER_CALL):
             self._store.write(partial(forget, keys=some))
 
-    def take_over(self, rows: Iterable[Owed]) -> None:
-        """Take over requests of another store, but for lost pages, which come with documents."""
+    def take_over(self, other: OwedTable) -> None:
+        """Take over the requests of another store; lost pages come with their documents."""
         # What they depend on has other numbers here, or is not there.
-        others = (
-            structs.replace(row, released=row.why is Why.PARKED, taken="")
-            for row in rows
-            if row.why is not Why.LOST
+        rows = (
+            structs.replace(found.owed, released=False, taken="")
+            for found in other.list_requests()
+            if found.owed.why is not Why.LOST
         )
-        for some in cut(others, _ROWS_PER_CALL):
+        for some in cut(rows, _ROWS_PER_CALL):
             self._store.write(partial(put, rows=some))
 
 

@@ -27,7 +27,7 @@ from scrapy_simhash.judging.judge import (
     number_of,
     withdraw,
 )
-from scrapy_simhash.judging.rows import VERSION, pack_row
+from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.judging.sites import Sites
@@ -48,7 +48,6 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import (
-    ACTING,
     CRAWLS,
     DOCUMENTS,
     HEADER,
@@ -58,7 +57,6 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
 from scrapy_simhash.stores.owed import OwedTable, count_owed
-from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
@@ -78,7 +76,7 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 
 
-class Store(UrlRuleStore, AbstractContextManager["Store"]):
+class Store(AbstractContextManager["Store"]):
     """The documents of crawls, in a store of any kind; `with open_store(...) as store` closes it.
 
     Takes the arguments of `open_store`, with an engine that is not open yet in place of the URL.
@@ -86,8 +84,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     Attributes:
         judged_again: how many documents `find_and_add` judged again, because another process of a
             store on a server had committed something that mattered to their group meanwhile.
-        acting_row: the row that changes with the URL rules that act, as `find_and_add` saw it last;
-            None before any rule acted.
     """
 
     recipe: Recipe
@@ -95,7 +91,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     distance: int
     confirm: float | None
     judged_again = 0
-    acting_row: bytes | None = None
 
     _header: Header
     _prober: Prober
@@ -308,7 +303,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             verdicts = [judge.judge(document) for document in documents]
             for do in works:
                 do(stored)
-            self.acting_row = stored.get_row(ACTING, VERSION)
             return verdicts
 
         before = self.engine.restarts
@@ -478,7 +472,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 "crawls": stored.count_rows(CRAWLS),
                 **counted,
                 **upkeep.describe_walls(upkeep.list_walls(stored)),
-                "url_rules": stored.count_rows("rules"),
                 "owed": count_owed(stored),
                 name: octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
@@ -577,8 +570,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Returns:
             The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
             fingerprints stay as they are, of damaged aliases, which were deleted because no
-            record names them (`aliases_dropped`), and of damaged rows of URL rules and parked
-            requests (`url_rows_dropped`).
+            record names them (`aliases_dropped`), and of damaged rows of walls and owed requests
+            (`rows_dropped`).
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.
@@ -620,8 +613,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         Documents that do not exist, or are pending in a running crawl, are skipped. Fingerprints
         that no other document has, and that were not bulk-loaded, leave the tables. Each
-        transaction deletes a thousand documents. Requests that were parked because of one of them
-        are made by the next crawl.
+        transaction deletes a thousand documents.
         """
         alive = self.engine.leases.alive
         chosen = self.read(lambda stored: upkeep.with_near_duplicates(stored, documents, alive))

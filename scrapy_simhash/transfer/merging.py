@@ -119,7 +119,7 @@ def list_numbers(store: Store) -> list[int]:
 def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[dict[str, Any]]:
     """Merge all documents of some stores into another one; the sources are not changed.
 
-    URL rules, parked requests and lost links come along, see `Store.merge_url_rows`.
+    The requests that they owe come along. Walls are recognised again.
 
     Args:
         config: how documents are compared.
@@ -161,8 +161,7 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
             _take_documents(opened, target, counts, copied=copied)
             for store in opened:
                 _load_missing(store, target)
-                take_rows = target.copy_url_rows if copied else target.merge_url_rows
-                take_rows(store.read_url_rows())
+                target.owed.take_over(store.owed)
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"{error}. {plural(counts.total(), 'document')} merged; run the same command again "

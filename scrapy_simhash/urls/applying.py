@@ -1,26 +1,20 @@
-"""Apply URL rules to addresses: what one rule makes of them, and where those that act lead."""
+"""Apply URL rules to addresses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-import xxhash
+from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_simhash.pages.addresses import (
     SESSION,
     Address,
-    format_address,
-    parse_address,
     split_pair,
 )
-from scrapy_simhash.urls.rules import ActingRule, RuleKind, UrlRule
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from scrapy_simhash.judging.documents import Reader
 
 
 def apply_rule(rule: UrlRule, address: Address) -> Address:
@@ -164,8 +158,8 @@ _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 def find_directory(address: Address) -> str:
     """Get the directory of an address: its first folder, its depth, and the ending of its name.
 
-    >>> [find_directory(parse_address(f"http://a.example{path}")) for path in ("/", "/x?id=1",
-    ...  "/x.html", "/tag/love/", "/2.4/en/mod/core.html")]
+    >>> paths = [("",), ("x",), ("x.html",), ("tag", "love", ""), ("2.4", "en", "mod", "core.html")]
+    >>> [find_directory(Address("http", "a.example", path, ())) for path in paths]
     ['/', '/*', '/*.html', '/tag/*/', '/2.4/*/*/*.html']
     """
     *folders, name = address.path
@@ -173,101 +167,3 @@ def find_directory(address: Address) -> str:
     ending = name.partition(";")[0]
     ending = ending[ending.rfind(".") :] if "." in ending else ""
     return pattern + ("*" + (ending if _ENDING.fullmatch(ending) else "") if name else "")
-
-
-# The beginning of nearly every address, with its host as it is the key of the host's rules.
-_PLAIN = re.compile(r"https?://([a-z0-9._-]+)/")
-# Rules one after the other; more count as a circle. Chosen, not measured.
-MOST_STEPS = 4
-
-
-class Target(NamedTuple):
-    """The normal form that rules make of an address.
-
-    Attributes:
-        form: an address.
-        rules: ids of the rules that it takes, in their order.
-        directory: of that address.
-    """
-
-    form: str
-    rules: tuple[str, ...]
-    directory: str = ""
-
-
-class ActingRules:
-    """The rules that act, by host; for a host that has none, a question is one look into a dict.
-
-    Attributes:
-        texts: of the rules, by their ids.
-        pinned: ids of those that act everywhere because a person said so.
-    """
-
-    def __init__(self, rules: Iterable[ActingRule]) -> None:
-        self.texts: dict[str, str] = {}
-        self.pinned: set[str] = set()
-        # A rule, what all addresses have that it changes, in lower case, and where it acts.
-        self._hosts: dict[str, list[tuple[UrlRule, str, frozenset[str]]]] = {}
-        for acting in rules:
-            rule = acting.rule
-            self.texts[rule.id] = rule.text
-            if not acting.directories:
-                self.pinned.add(rule.id)
-            part = "" if rule.kind is RuleKind.HOST_ALIAS else "".join(rule.args[:1])
-            self._hosts.setdefault(rule.host, []).append(
-                (rule, part.partition("=")[0].lower(), frozenset(acting.directories))
-            )
-            for host in rule.hosts:  # an alias matters to the pages of the host that it leads to
-                self._hosts.setdefault(host, [])
-
-    def find_target(self, url: str) -> Target | None:
-        """Find the normal form of an address, if that is another one.
-
-        A chain of rules is followed to its end, if that comes within four steps. None for an
-        address that no rule may judge: a broken one, one with credentials, a monstrous one.
-        """
-        found = self._follow(url)
-        if found is None or not found[1]:
-            return None
-        form, steps = found
-        rules = tuple([rule.id for rule in steps])
-        return Target(format_address(form), rules, find_directory(form))
-
-    def find_form(self, url: str) -> str:
-        """Get the address to which rules lead from an address; "" where its host has no rules."""
-        found = self._follow(url)
-        return "" if found is None else format_address(found[0])
-
-    def _follow(self, url: str) -> tuple[Address, list[UrlRule]] | None:
-        """Apply rules until none changes the address any more; None where its host has none."""
-        plain = _PLAIN.match(url)
-        if not self._hosts or (plain is not None and plain[1] not in self._hosts):
-            return None  # nearly always; the rest takes twenty times as long
-        address = parse_address(url)
-        if address is None or address.host not in self._hosts:
-            return None
-        steps: list[UrlRule] = []
-        current, lower = address, url.lower()
-        while (step := self._step(current, lower)) is not None:
-            rule, changed = step
-            # A rule that is wanted again may never be done, and nobody compared what it makes then.
-            if len(steps) == MOST_STEPS or rule in steps:
-                return address, []
-            steps.append(rule)
-            current = changed
-        return current, steps
-
-    def _step(self, address: Address, lower: str) -> tuple[UrlRule, Address] | None:
-        """Find the first rule that changes an address, where it acts, and what it makes of it."""
-        for rule, part, directories in self._hosts.get(address.host, ()):
-            changed = apply_rule(rule, address) if part in lower else address
-            if changed is not address and (
-                not directories or find_directory(changed) in directories
-            ):
-                return rule, changed
-        return None
-
-
-def name_form(form: str, reader: Reader) -> bytes:
-    """Make the key, 16 bytes, of a normal form for requests of one reader."""
-    return xxhash.xxh3_128_digest("\n".join((form, *reader)).encode("utf-8", "surrogatepass"))

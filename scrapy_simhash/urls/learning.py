@@ -3,8 +3,7 @@
 A rule is proposed by two pairs of pages: near-duplicates, or a page and the one that it calls
 canonical. Then all pages of its host vote: each is mapped to its normal form, and where another
 page has that form, too, the two are compared. A form votes `same` once, and so does a document: a
-hundred session ids of one page say no more than two. Pages whose addresses were found on another
-site have no vote: whoever links there could choose what is compared.
+hundred session ids of one page say no more than two.
 """
 
 from __future__ import annotations
@@ -15,48 +14,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
 from scrapy_simhash.pages.addresses import Address, format_address, parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.applying import ActingRules, apply_rule, find_directory, is_loose
+from scrapy_simhash.urls.applying import apply_rule, find_directory, is_loose
 from scrapy_simhash.urls.candidates import find_candidates
 from scrapy_simhash.urls.proof import Votes, choose_directories, list_values
 from scrapy_simhash.urls.rules import (
-    ACTS,
     MOST_CONFLICTS,
     MOST_EXAMPLES,
     RuleKind,
-    RuleState,
     UrlRule,
     UrlRuleRecord,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.judging.rule import Rule
 
 # Of what the last votes of a form were; it votes again if it has more to say.
 _WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2}
-
-
-class SameForm(NamedTuple):
-    """A normal form of several pages.
-
-    Attributes:
-        form: an address.
-        rules: ids of the rules under which its own pages are one; none if they are not.
-        pages: those that have it, in the order of their arrival.
-    """
-
-    form: str
-    rules: frozenset[str]
-    pages: Sequence[StoredDocument]
-
-
-class Learned(NamedTuple):
-    """The rules of a site with their votes, and the normal forms of which several pages are one."""
-
-    records: list[UrlRuleRecord]
-    forms: list[SameForm]
 
 
 class _Page(NamedTuple):
@@ -80,48 +56,29 @@ class _Vote(NamedTuple):
     directory: str
 
 
-def learn(
-    pages: Iterable[StoredDocument],
-    walls: Collection[int],
-    rule: Rule,
-    known: Mapping[UrlRule, RuleState] | None = None,
-) -> Learned:
-    """Learn the rules of a site.
+def learn(pages: Iterable[StoredDocument], rule: Rule) -> list[UrlRuleRecord]:
+    """Learn the rules of a site: those that two pairs of pages propose, with the votes on them.
 
     Args:
         pages: of all hosts of the site, in the order in which they arrived.
-        walls: numbers of documents that show the same for any address; their pages do not vote.
         rule: by which two pages are compared.
-        known: rules to count the votes on besides those that the pages propose; what a person said
-            of one holds, and one that was retired stays so.
 
     Returns:
-        What was learned; a rule that is proven anywhere is `acting`. Some .3 ms a page, and twice
-        the memory of the pages.
+        The rules; one that is proven has directories. Some .3 ms a page, and twice the memory of
+        the pages.
     """
     by_host: defaultdict[str, list[_Page]] = defaultdict(list)
     by_number: dict[int, StoredDocument] = {}
     for facts in pages:
-        address = None if facts.foreign else parse_address(facts.url)
-        if address is None or not can_vote(facts) or (facts.original or facts.document) in walls:
-            continue
-        by_host[address.host].append(_Page(facts, address, format_address(address)))
-        by_number[facts.document] = facts
-    states = dict(known or {})
+        address = parse_address(facts.url)
+        if address is not None and can_vote(facts):
+            by_host[address.host].append(_Page(facts, address, format_address(address)))
+            by_number[facts.document] = facts
     records: dict[UrlRule, UrlRuleRecord] = {}
-    for candidate in (*states, *_propose(by_number)):
-        if candidate in records or _undoes(candidate, records):
-            continue
-        record = records[candidate] = _count_votes(candidate, by_host, rule)
-        record.state = decide(states.get(candidate, RuleState.LEARNING), record)
-    return Learned([*records.values()], _find_forms(records.values(), by_host, rule))
-
-
-def decide(state: RuleState, record: UrlRuleRecord) -> RuleState:
-    """Decide on the state of a rule whose votes were counted, from the one that it had."""
-    if state in {RuleState.LEARNING, RuleState.ACTING}:
-        return RuleState.ACTING if record.directories else RuleState.LEARNING
-    return state
+    for candidate in _propose(by_number):
+        if not _undoes(candidate, records):
+            records[candidate] = _count_votes(candidate, by_host, rule)
+    return [*records.values()]
 
 
 def _undoes(rule: UrlRule, others: Iterable[UrlRule]) -> bool:
@@ -228,40 +185,3 @@ def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
         if share is not None and min(share, share if known is None else known) >= MOSTLY_NEW:
             return None
     return outcome
-
-
-def _find_forms(
-    records: Iterable[UrlRuleRecord], by_host: Mapping[str, Sequence[_Page]], rule: Rule
-) -> list[SameForm]:
-    """Find the normal forms, by all rules that act, whose own pages are one."""
-    # So that a request is spared only where its own form voted, under each of its rules: what rules
-    # say of the pages around a form, and what they say one by one, is not enough.
-    acting = ActingRules(record.acting for record in records if record.state in ACTS)
-    by_form: defaultdict[str, list[tuple[_Page, frozenset[str]]]] = defaultdict(list)
-    met = [page for pages in by_host.values() for page in pages] if acting.texts else []
-    for page in sorted(met, key=lambda page: page.facts.document):
-        target = acting.find_target(page.facts.url)
-        rules = frozenset(target.rules if target else ())
-        by_form[target.form if target else page.text].append((page, rules))
-    return [
-        SameForm(form, _agree(some, rule), [page.facts for page, _ in some])
-        for form, some in by_form.items()
-        if len(some) > 1
-    ]
-
-
-def _agree(pages: Sequence[tuple[_Page, frozenset[str]]], rule: Rule) -> frozenset[str]:
-    """List the rules under which pages of one form are one; none if two of a day are not."""
-    kept, by = pages[0]
-    agreed: frozenset[str] = frozenset()
-    for page, rules in pages[1:]:
-        if page.text == kept.text:
-            continue
-        outcome = _compare(page, kept, rule)
-        if outcome is Outcome.SAME:
-            agreed |= rules | by
-        elif outcome is Outcome.DIFFERENT:
-            return frozenset()
-        elif page.facts.time - kept.facts.time > STALE_SECONDS:
-            kept, by, agreed = page, rules, frozenset()
-    return agreed

@@ -25,7 +25,7 @@ EXAMPLES = [
     for name, (module, _) in COMMANDS.items()
     for example in import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name].examples
 ]
-# They need labelled pages, a certain crawl, URL rules, other stores, a WARC or Spark, ask, or
+# They need labelled pages, a certain crawl, other stores, a WARC or Spark, ask, or
 # never end.
 NOT_RUN = {
     *("evaluate labelled", "evaluate --label", "evaluate monday.csv", "log --follow", "report -o"),
@@ -37,7 +37,6 @@ NOT_RUN = {
         "import monday",
         "import week",
     ),
-    *(f"urls {action}" for action in ("show", "set", "release", "audit", "list", "learn")),
 }
 
 # What standard error says when they run one after the other.
@@ -102,7 +101,6 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 ACTIONS = [
-    *(f"urls {action}" for action in ("list", "set", "learn", "audit", "show")),
     *(f"owed {action}" for action in ("list", "write", "release", "forget")),
     *(f"export {what}" for what in ("store", "fingerprints", "duplicates")),
 ]

@@ -13,7 +13,6 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
-from tests.helpers.parking import note, read_keys
 
 DAY_SECONDS = 86_400
 # Two bits from "old", and so its near-duplicate; the others are far apart.
@@ -124,24 +123,6 @@ def test_what_goes_as_json(run: Run, folder: Path) -> None:
     done = run("prune", "--days", "7", "--json", "--store", folder)
     assert done.answers == [{"documents": 1, "near_duplicates": 1, "deleted": 2}]
     run.failed("prune", "--days", "7", "--json", "--store", folder)
-
-
-def test_normal_forms_go_when_a_store_is_pruned(run: Run, folder: Path) -> None:
-    """To delete a page does not read all that was noted of any address."""
-
-    def count_forms() -> int:
-        with open_lmdb(folder) as store:
-            return len(read_keys(store, "forms"))
-
-    with open_lmdb(folder) as store:
-        for name in ("old", "young"):
-            (found,) = store.find_document(f"http://site.example/{name}")
-            note(store, name, found.document)
-    assert run("prune", "http://site.example/young", "--store", folder).exit_code == 0
-    assert run("prune", "--days", "7", "--dry-run", "--store", folder).exit_code == 0
-    assert count_forms() == 2
-    assert run("prune", "--days", "7", "--store", folder).exit_code == 0
-    assert count_forms() == 0
 
 
 def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:

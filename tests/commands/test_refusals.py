@@ -71,15 +71,8 @@ check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
 undo --distance 1 -o missing/urls --store s -> missing
 export fingerprints nowhere/out --store s -> nowhere
 
-urls lst --store s -> did you mean list?
-urls --state actin --store s -> did you mean acting?
-urls set pin --store s -> name either rules or, with --file, a file of rules
-urls set learn rule --file in --store s -> name either rules or, with --file, a file of rules
-urls set pinn rule --store s -> did you mean pin?
-urls show rule --hst x --store s -> unknown arguments: --hst
-urls list --hots x --store s -> did you mean --host?
-urls --host x audit --store s -> --host and --state choose rules to list; `urls audit` has
-urls audit --store s -> no rule of the store acts yet
+urls --hots x --store s -> unknown arguments: --hots
+urls --store nowhere -> there is no store at
 
 find-all --urls -> name it with --store
 find-all --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits takes 4 to 64

@@ -88,7 +88,7 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
     tmp_path: Path, across: bool
 ) -> None:
     await crawl_copies(tmp_path, "parse_item", name="prices")
-    settings = {"SIMHASH_ACROSS_SPIDERS": across, "SIMHASH_URL_RULES": "off"}
+    settings = {"SIMHASH_ACROSS_SPIDERS": across}
     with serve(SITE) as site:
         urls = [site.url(path) for path in ("/b", "/c")]
         done = await crawl(tmp_path, urls, spider_with("parse_item", name="reviews"), **settings)

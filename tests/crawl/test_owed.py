@@ -4,8 +4,10 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +23,6 @@ from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.owed import put
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
-from tests.crawl.test_parking import hold
 from tests.helpers.crawling import PagesSpider, crawl, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.owing import list_owed
@@ -295,7 +296,8 @@ async def test_a_request_that_is_owed_is_made_whenever_a_crawl_is_killed(
         row.identity, row.time = fingerprint(Request(row.url)), time.time()
         row.reader = Reader(PagesSpider.name, "parse")
         opened.write(lambda stored: put(stored, [row]))
-    gate = hold(site, moment.held)
+    gate = Event()
+    site.answers[moment.held] = replace(site.answers[moment.held], gate=gate)
     held = [site.url(moment.held)] if moment.answered else []
     killed = start_crawl(tmp_path, [site.url("/one")], HELD_URLS=held)
     if moment.answered:

@@ -13,7 +13,6 @@ import pytest
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
-from scrapy_simhash.urls.rules import parse_rule
 from tests.helpers.documents import document
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
@@ -256,24 +255,6 @@ def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWrite
         with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
             answer.result(1)
     assert store.attempts == 0
-
-
-def test_rules_that_cannot_be_read_spoil_no_commit(
-    store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    taken: list[object] = []
-    writer = GroupWriter(store, CRAWL, taken.append)
-    rule = parse_rule("a.example strip-slash")
-    store.add_url_rules([rule])
-    store.change_url_rule(rule.id, "pin")
-    monkeypatch.setattr(store, "list_acting_rules", lambda: 1 / 0)
-    assert numbers_of(submit(writer, 1)) == [1]
-    assert numbers_of(submit(writer, 2)) == [2]
-    writer.close()
-    assert sizes(store) == [1, 1]
-    (record,) = caplog.records
-    assert "none acts until they change" in record.getMessage()
-    assert taken == [None, None]  # at first, and then
 
 
 def test_a_relay_survives_an_event_loop_that_was_closed() -> None:

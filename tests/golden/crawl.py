@@ -85,7 +85,6 @@ def main() -> None:
             "SIMHASH_STORE": url,
             "SIMHASH_LOG": str(Path.cwd() / "log.jsonl"),
             "SIMHASH_WORKERS": 1,
-            "SIMHASH_URL_RULES": "off",
             "CONCURRENT_REQUESTS": 1,
             "DOWNLOAD_SLOTS": {HOST: {"delay": 0, "concurrency": 1, "jitter": 0}},
             "LOG_LEVEL": "WARNING",

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
+from msgspec import structs
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Reader, Version
-from scrapy_simhash.judging.rows import key_of_lost
+from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, pack_row
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.stores.owed import forget
+from scrapy_simhash.stores.owed import forget, read
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 # Distance, similarity and tables.
@@ -371,8 +373,8 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
     if world.draw(0.2):
         crawl = world.choose(world.alive)[0]
         due = store.owed.find_due(crawl, "spider", ending=world.draw(0.2)).due
-        taken = store.owed.take(crawl, "spider", due, check=True)
-        found = sorted((world.order[owed.page], owed.url) for _, owed in taken)
+        taken = store.write(partial(_take, crawl, due))
+        found = sorted((world.order[owed.page], owed.url) for owed in taken)
         yield Line(f"lost {found}", f"taken by {crawl}")
     if world.draw(0.1):
         number = world.choose(list(world.numbers.values()))
@@ -386,6 +388,15 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         matches = store.query(fingerprint)
         near = sorted((match.distance, world.order[match.document]) for match in matches)
         yield Line(f"near {near[:20]} of {len(near)}", f"query of {fingerprint:016x}")
+
+
+def _take(crawl: str, keys: Sequence[bytes], stored: Documents) -> list[Owed]:
+    """Hand requests over to a crawl, whether or not it has to make them by now."""
+    taken = []
+    for key, owed in read(stored, keys):
+        taken.append(owed)
+        stored.put_row(OWED, key, pack_row(key, structs.replace(owed, taken=crawl)))
+    return taken
 
 
 def _list_kept(world: _World, store: Store) -> Iterator[Line]:

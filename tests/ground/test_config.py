@@ -72,7 +72,6 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("FOLLOW_NEW_LINKS", 0, False),
         ("SINK_ACTION", "close", "close"),
         ("FILES", "1", True),
-        ("URL_RULES", "skip", "skip"),
         ("HAND_OVER_TEXT", "True", True),
         ("HAND_OVER_TEXT", "trafilatura", "trafilatura"),
     ],
@@ -126,8 +125,6 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("FOLLOW_NEW_LINKS", None, "None: must be True or False or 'late'"),
         ("SINK_ACTION", "keep", "'keep': must be 'flag' or 'drop' or 'close'"),
         ("FILES", "pdf", "'pdf': must be True or False"),
-        ("URL_RULES", True, "True: must be 'learn' or 'skip' or 'off'"),
-        ("URL_RULES", "on", "'on': must be 'learn' or 'skip' or 'off'"),
         ("HAND_OVER_TEXT", 2, "2: must be True or False, or the name of a reader"),
     ],
 )

@@ -13,7 +13,6 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
-from scrapy_simhash.crawl import parking
 from scrapy_simhash.detector.log import VERDICT
 from tests.helpers.processes import PATIENCE_SECONDS
 
@@ -60,15 +59,6 @@ class FollowingSpider(PagesSpider):
         yield describe(response)
         if isinstance(response, TextResponse):
             yield from response.follow_all(css="a")
-
-
-class UnsampledSpider(FollowingSpider):
-    """Follows every link, in a process where URL rules are sampled by their first requests only."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        parking.SAMPLE_SHARE = 0.0
-        parking._MOST_CHECKED = 0
 
 
 def describe(response: Response) -> dict[str, Any]:

@@ -13,10 +13,9 @@ def take_owed(store: Store, crawl: str = CRAWL, spider: str = "spider") -> list[
     return store.owed.take(crawl, spider, found.due)
 
 
-def list_owed(store: Store, why: Why | None = None, rule: str = "") -> list[Owed]:
-    """List what a store owes, for one reason or rule."""
-    found = store.owed.list_requests(None, why.letter if why else b"")
-    return [each.owed for each in found if not rule or each.owed.rules[:1] == (rule,)]
+def list_owed(store: Store, why: Why | None = None) -> list[Owed]:
+    """List what a store owes, or only for one reason."""
+    return [each.owed for each in store.owed.list_requests(None, why.letter if why else b"")]
 
 
 def release(store: Store, url: str = "") -> int:

@@ -1,6 +1,5 @@
 """Any sequence of what a crawl does to a store, compared with brute force after every step."""
 
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
@@ -12,23 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import Marked, StoredDocument, Verdict, Version
-from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import READER, document
 from tests.helpers.oracle import Oracle, Page, distance_between
-from tests.helpers.owing import list_owed, release, take_owed
-from tests.helpers.parking import (
-    RULE,
-    SITE,
-    forget_requests,
-    make_parking,
-    note,
-    park_requests,
-    pin,
-)
 from tests.helpers.strategies import fingerprints as any_fingerprint
 from tests.helpers.strategies import masks
 
@@ -57,17 +44,6 @@ def place_of(name: str, fingerprints: tuple[int, ...]) -> dict[str, Any]:
 SAMPLE = 2
 
 
-@dataclass
-class ParkedRequest:
-    """A parked request, as it should be."""
-
-    name: str  # of its target
-    owner: str  # the crawl that parked it
-    noted: tuple[bytes, int]  # identity and number of its target
-    released: bool = False
-    taker: str = ""
-
-
 class StoreMachine(RuleBasedStateMachine):
     """A store, and an oracle that knows what it must say."""
 
@@ -88,13 +64,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.texts: dict[str, set[bytes]] = {}  # digests, by the names of pages
         self.seen: list[int] = [0]
         self.crawls = 0
-        # Addresses that lead to documents; parked requests by their URLs.
-        self.noted: dict[str, tuple[bytes, int]] = {}
-        self.parked: dict[str, ParkedRequest] = {}
-        self.acting = True
         self.prepare(data)
         self.open()
-        pin(self.store, RULE)
 
     def prepare(self, data: st.DataObject) -> None:
         """Choose where the store is, and its sizes."""
@@ -113,89 +84,10 @@ class StoreMachine(RuleBasedStateMachine):
             self.patch.undo()
             self.store.close()
 
-    @rule(data=st.data())
-    def note_address(self, data: st.DataObject) -> None:
-        """As a learner does: the address of a page leads to its document."""
-        pages = sorted(
-            identity
-            for identity, number in self.numbers.items()
-            if number and place_of(identity.decode(), (0,))["url"].startswith(f"{SITE}/")
-        )
-        if pages:
-            identity = data.draw(st.sampled_from(pages))
-            note(self.store, identity.decode(), self.numbers[identity])
-            self.noted[identity.decode()] = identity, self.numbers[identity]
-
-    @rule(data=st.data(), name=names, sid=st.integers(0, 3))
-    def park(self, data: st.DataObject, name: str, sid: int) -> None:
-        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        (answer,) = park_requests(self.store, make_parking(name, sid, crawl=crawl))
-        expected = "unproven"
-        if self.acting:
-            target = self.find_target(name)
-            expected = "" if target and self.counts(target) else "not_delivered"
-            expected = expected if target else "no_target"
-        assert answer.reason == expected
-        if not expected:
-            url = f"{SITE}/{name}?sid={sid}"
-            self.parked[url] = ParkedRequest(name, crawl, self.noted[name])
-
-    def find_target(self, name: str, noted: tuple[bytes, int] | None = None) -> Page | None:
-        """Find the page at an address, unless it was deleted; of a near-duplicate its original."""
-        identity, number = noted or self.noted.get(name, (b"", 0))
-        while number and self.numbers.get(identity) == number:
-            page = self.oracle.pages[identity]
-            if not page.duplicate:
-                return page
-            number = self.get(number).original
-            identity = next((i for i, n in self.numbers.items() if n == number), b"")
-            if not number:  # of a bulk-loaded fingerprint
-                return Page((), "", duplicate=False, done=False)
-        return None
-
     def get(self, number: int) -> StoredDocument:
         stored = self.store.get_document(number)
         assert stored
         return stored
-
-    def counts(self, page: Page) -> bool:
-        return page.done or page.crawl in self.oracle.alive
-
-    def is_due(self, parked: ParkedRequest) -> bool:
-        """Whether a request has to be made, because its rule or target does not hold."""
-        target = self.find_target(parked.name, parked.noted)
-        holds = self.acting and target and (self.counts(target) or target.delivered)
-        return parked.released or not holds
-
-    @rule(data=st.data())
-    def take_parked(self, data: st.DataObject) -> None:
-        """Each is handed to a crawl once, unless another one that runs answers for it."""
-        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        taken = [each for each in take_owed(self.store, crawl) if each.owed.why is Why.PARKED]
-        expected = set()
-        for url, parked in self.parked.items():
-            answering = parked.taker or parked.owner
-            free = answering == crawl or answering not in self.oracle.alive
-            if self.is_due(parked) and parked.taker != crawl and free:
-                expected.add(url)
-                parked.taker = crawl
-        assert {each.owed.url for each in taken} == expected
-        made = [each for each in taken if data.draw(st.booleans(), "made")]
-        forget_requests(self.store, *(each.key for each in made))
-        for each in made:
-            del self.parked[each.owed.url]
-
-    @rule(sid=st.integers(0, 3), name=names)
-    def release_parked(self, sid: int, name: str) -> None:
-        url = f"{SITE}/{name}?sid={sid}"
-        assert release(self.store, url) == (url in self.parked)
-        if url in self.parked:
-            self.parked[url].released, self.parked[url].taker = True, ""
-
-    @rule(action=st.sampled_from(["pin", "retire", "ban", "learn"]))
-    def change_rule(self, action: RuleAction) -> None:
-        self.store.change_url_rule(RULE.id, action)
-        self.acting = action == "pin"
 
     def start_crawl(self) -> None:
         self.crawls += 1
@@ -402,11 +294,6 @@ class StoreMachine(RuleBasedStateMachine):
     def no_fingerprint_is_lost(self) -> None:
         if hasattr(self, "store"):
             assert self.store.fingerprints().tolist() == sorted(self.expected_fingerprints())
-
-    @invariant()
-    def no_parked_request_is_forgotten(self) -> None:
-        if hasattr(self, "store"):
-            assert {owed.url for owed in list_owed(self.store, Why.PARKED)} == self.parked.keys()
 
     @invariant()
     def samples_are_of_their_hosts(self) -> None:

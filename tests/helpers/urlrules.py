@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 import xxhash
@@ -16,17 +17,13 @@ from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.memory import MemoryValues
-from scrapy_simhash.stores.rulebook import get_rule, keep_learned, list_acting, list_rules
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from scrapy_simhash.urls.applying import ActingRules
-from scrapy_simhash.urls.learning import SameForm, learn
-from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, UrlRuleRecord, parse_rule
+from scrapy_simhash.urls.learning import learn
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from scrapy_simhash.urls.rules import RuleChange
+    from collections.abc import Callable
 
 RULE = Rule(7, 0.8)
 WORDS = 200
@@ -68,29 +65,19 @@ def make_rows() -> Documents:
 
 
 class Crawl:
-    """A crawl of a site that is a function from URLs to names of pages, see `make_facts`.
-
-    Attributes:
-        pages: what it fetched.
-        documents: the rows of its rules.
-        parked: URLs that `crawl` did not fetch, with the page that stands for them.
-    """
+    """A crawl of a site that is a function from URLs to names of pages, see `make_facts`."""
 
     def __init__(self, site: Callable[[str], str]) -> None:
         self.site = site
-        self.documents = make_rows()
         self.pages: list[StoredDocument] = []
-        self.walls: set[int] = set()
-        self.parked: dict[str, str] = {}
-        self.forms: dict[str, SameForm] = {}
         self.time = 1_000.0
 
-    def fetch(self, *urls: str, callback: str = "parse", **facts: Any) -> None:
+    def fetch(self, *urls: str, **facts: Any) -> None:
         """Fetch pages, and find the original of each by brute force."""
         for url in urls:
             self.time += 1
             fields = {**make_facts(self.site(url)), "url": url, "time": self.time, **facts}
-            page = Document(identity=url.encode()[:64], reader=Reader("spider", callback), **fields)
+            page = Document(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
             match = next(
                 (
                     kept
@@ -113,42 +100,19 @@ class Crawl:
             )
             self.pages.append(stored)
 
-    def learn(self) -> list[RuleChange]:
-        """Learn from all that was fetched; lists the rules that act now, or do not any more."""
-        known = {record.rule: record.state for record in list_rules(self.documents)}
-        learned = learn(self.pages, self.walls, RULE, known)
-        self.forms = {each.form: each for each in learned.forms}
-        return keep_learned(self.documents, learned.records, known, self.time)
+    def learn(self) -> dict[str, UrlRuleRecord]:
+        """Learn from all that was fetched; returns the rules by their texts."""
+        return {record.rule.text: record for record in learn(self.pages, RULE)}
 
-    def crawl(self, urls: Iterable[str]) -> None:
-        """Fetch pages unless rules that act lead to a form whose own pages were the same."""
-        acting = ActingRules(list_acting(self.documents))
-        for url in urls:
-            target = acting.find_target(url)
-            known = self.forms.get(target.form) if target is not None else None
-            if target is not None and known is not None and known.rules.issuperset(target.rules):
-                self.parked[url] = known.pages[0].url
-            else:
-                self.fetch(url)
+    def prove(self) -> dict[str, tuple[str, ...]]:
+        """Learn; returns the directories of the rules that are proven."""
+        return {text: each.directories for text, each in self.learn().items() if each.directories}
 
-    def list_lost(self) -> set[str]:
-        """List the pages of the site that are parked, and were not fetched at any address."""
-        fetched = {self.site(page.url) for page in self.pages}
-        return {name for url in self.parked if (name := self.site(url)) not in fetched}
 
-    def get(self, text: str) -> UrlRuleRecord:
-        """Get a rule by its text."""
-        record = get_rule(self.documents, parse_rule(text).id)
-        assert record is not None, f"no rule {text!r}"
-        return record
-
-    def list_states(self) -> Mapping[str, RuleState]:
-        """List the states of all rules that are not just learning."""
-        return {
-            record.rule.text: record.state
-            for record in list_rules(self.documents)
-            if record.state is not RuleState.LEARNING
-        }
+def parse_rule(text: str) -> UrlRule:
+    """Read a rule from its text."""
+    host, kind, *args = text.split()
+    return UrlRule(RuleKind(kind), host, tuple(map(unquote, args)))
 
 
 def must_parse(url: str) -> Address:

@@ -14,7 +14,7 @@ from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.inspection import log as log_module
 from scrapy_simhash.inspection.log import STATUSES, LogFilter
 from tests.helpers.commanding import Run
-from tests.helpers.reporting import make_decision, summarise
+from tests.helpers.reporting import summarise
 
 
 def decide(url: str, status: str, crawl: str, **fields: Any) -> dict[str, Any]:
@@ -194,17 +194,6 @@ def test_follow_counts_damaged_lines_when_it_is_ended(
     assert capsys.readouterr().err == ""
     following.close()  # type: ignore[attr-defined]  # it is a generator
     assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
-
-
-def test_summary_counts_no_request_that_was_made_after_all() -> None:
-    """To check a rule, or because it was wrong; another crawl's requests are its own."""
-    lines = [make_decision(n, status="not_fetched", rule="r", body_bytes=None) for n in (1, 2, 3)]
-    lines += [lines[2], make_decision(1), make_decision(2, crawl="crawl-2")]
-    (summary,) = summarise(lines)
-    assert summary["statuses"] == {"not_fetched": 2, "new": 2}
-    one, two = summary["crawls"]
-    assert (one["not_fetched"], one["pages"]) == (2, 1)
-    assert (two["not_fetched"], two["pages"]) == (0, 1)
 
 
 def test_summary_counts_statuses_distances_and_groups() -> None:

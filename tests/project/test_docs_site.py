@@ -80,7 +80,6 @@ def assert_made_of_the_code(site: Path) -> None:
         "scrapy_simhash.Addon",
         "scrapy_simhash.signals.near_duplicate_found",
         "scrapy_simhash.stores.store.Store.find_and_add",
-        "scrapy_simhash.stores.urlrules.UrlRuleStore.change_url_rule",
         "scrapy_simhash.judging.documents.Document",
         "scrapy_simhash.judging.documents.Verdict",
         "scrapy_simhash.judging.documents.Match",

@@ -24,7 +24,6 @@ def make_files(folder: Path) -> None:
         ("numbers.txt", "1\n-2\n"),
         ("junk.jsonl", '{"url": "http://a.example/"}\n'),
         ("labels.csv", "one,two\n"),
-        ("rules.txt", "a.example drop-everything\n"),
         ("items.jsonl", '{"link": "x", "text": "y"}\n'),
         ("there", ""),
     ):
@@ -72,7 +71,6 @@ ERRORS = [
     ("import there --into new", "there cannot be used", "name its kind with --kind"),
     ("import items.jsonl --into new", "The last item has: link, text", "--html-field"),
     ("import store --into store", "cannot be merged into itself", "name another store"),
-    ("urls set learn --file rules.txt --store store", "'drop-everything'", "write"),
     ("find-all -i numbers.txt", "numbers.txt, line 2: '-2'", "from 0 to 18446744073709551615"),
     ("find-all --blocks 3 -i numbers.txt", "3 blocks", "takes 4 to"),
     ("plan --documents 0", "0: must be a whole number", "such as 8000000"),

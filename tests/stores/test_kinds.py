@@ -206,7 +206,6 @@ async def test_crawls_and_commands_take_a_new_kind(
     url, home = f"sqlite://{tmp_path}/file", tmp_path / ".scrapy" / "simhash"
     settings: dict[str, Any] = {
         "SIMHASH_STORE": url,
-        "SIMHASH_URL_RULES": "off",
     }  # in a process without it
     with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
         for status in ("new", "revisit"):

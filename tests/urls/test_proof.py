@@ -14,7 +14,8 @@ from scrapy_simhash.urls.proof import (
     list_values,
     lower_bound,
 )
-from scrapy_simhash.urls.rules import UrlRuleRecord, parse_rule
+from scrapy_simhash.urls.rules import UrlRuleRecord
+from tests.helpers.urlrules import parse_rule
 
 
 @pytest.mark.parametrize(("confidence", "votes"), [(0.8, 11), (0.9, 25), (0.95, 52), (0.99, 268)])

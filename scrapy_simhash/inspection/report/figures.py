@@ -33,7 +33,6 @@ _HOSTS_SHOWN = 50
 _MIRRORS_SHOWN = 30
 # Fewer near-duplicates may have the same places by chance.
 _LEAST_OF_A_MIRROR = 3
-_RULES_SHOWN = 30
 # A crawl that dropped such a share of its pages may have met but one page.
 _LEAST_PAGES, _NEARLY_ALL = 10, 0.9
 # Steps between the times of the first and the last page.
@@ -139,8 +138,6 @@ class Figures(Counts):
             "walls": len(self.walls),
             "wall_pages": self.walls.total(),
             "originals": len(self.groups),
-            "not_fetched": dict(self.not_fetched.most_common(_RULES_SHOWN)),
-            "not_fetched_in_all": self.not_fetched.total(),
             "statuses": dict(self.statuses.most_common()),
             "hosts": [{"host": name, **host} for name, host in hosts[:_HOSTS_SHOWN]],
             "hosts_in_all": len(self._hosts),

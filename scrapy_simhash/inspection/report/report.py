@@ -19,7 +19,6 @@ from scrapy_simhash.inspection.report.figures import (
     describe_fingerprints,
     describe_groups,
 )
-from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ def write_report(
         figures = counted.describe() | {
             **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
-            "addresses": describe_addresses(store) if store else None,
             **judged,
         }
         page, rows, differences = render_report(figures, counted.near_duplicates, pairs, missing)
