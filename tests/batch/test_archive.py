@@ -1,6 +1,5 @@
 """Archives: what was put in comes out, probes miss nothing, and no damage goes unseen."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,11 +12,9 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
-from scrapy_simhash.batch.archive import reader as archive
 from scrapy_simhash.batch.archive.compression import encode_blocks
 from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
 from scrapy_simhash.batch.archive.huffman import make_code
-from scrapy_simhash.batch.archive.reader import MOST_GUESSES, find_first
 from scrapy_simhash.errors import ArchiveError, StoreError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.tables.designs import parse_design
@@ -104,28 +101,6 @@ def test_probes_find_what_brute_force_finds(
             query = data.draw(st.sampled_from(numbers) if numbers else fingerprints)
             query ^= data.draw(masks(distance))
             assert opened.probe(query, distance) == near(numbers, query, distance)
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_CHUNK_BYTES", 1)
-    monkeypatch.setattr(archive, "_LEAST_BLOCKS", 7)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("size", [64, 1024])
-def test_many_chunks_and_groups(tmp_path: Path, size: int) -> None:
-    # Half of them in one bucket of all tables, so that a probe reads many blocks.
-    numbers = draw(5_000)
-    numbers[:2_500] &= np.uint64(0x000F_000F_000F_000F)
-    with Archive(write(tmp_path, numbers, "4", size)) as opened:
-        assert opened.read_all().tolist() == np.sort(numbers).tolist()
-        assert opened.verify() == []
-        for query in [*numbers[:5].tolist(), *numbers[-5:].tolist()]:
-            for distance in (0, 3, 7):
-                expected = near(numbers.tolist(), query ^ 1, distance)
-                assert opened.probe(query ^ 1, distance) == expected
 
 
 @pytest.mark.parametrize(("design", "distance"), [("4", 8), ("10", 5), ("1:0", 2), ("4", -1)])
@@ -219,23 +194,6 @@ def test_a_probe_that_meets_damage_says_where(tmp_path: Path) -> None:
             opened.probe(min(numbers), 0)
         (problem,) = opened.verify()
         assert f"octets {start} to {start + 63} (blocks 0 to 0 of table 0)" in problem
-
-
-def test_a_probe_elsewhere_is_answered(tmp_path: Path) -> None:
-    numbers = draw(20_000)
-    path = write(tmp_path, numbers, "4", 1024)
-    octets = path.read_bytes()
-    path.write_bytes(flip(octets, 8 * (len(octets) // 2)))
-    answered = 0
-    with Archive(path) as opened:
-        for query in numbers[:100].tolist():
-            try:
-                assert opened.probe(query, 3) == [(0, query)]
-                answered += 1
-            except ArchiveError:
-                continue
-    # One group of 16 blocks of some 600 is lost, and 4 of 600 are asked.
-    assert 70 < answered < 100
 
 
 def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
@@ -376,29 +334,3 @@ keys = st.one_of(
     st.lists(st.sampled_from([0, 1, 128, 254, 255]), max_size=50),
     st.integers(0, 60).map(lambda n: [min(2**i, 255) for i in range(n)]),
 )
-
-
-class Counted:
-    def __init__(self, sorted_keys: list[int]) -> None:
-        self.keys, self.reads = sorted_keys, 0
-
-    def read(self, place: int) -> int:
-        assert 0 <= place < len(self.keys)
-        self.reads += 1
-        return self.keys[place]
-
-
-@given(keys, st.integers(0, 256))
-def test_the_same_as_bisection(drawn: list[int], wanted: int) -> None:
-    counted = Counted(sorted(drawn))
-    found = find_first(counted.read, len(drawn), wanted, 8)
-    assert found == bisect_left(counted.keys, wanted)
-    assert counted.reads <= MOST_GUESSES + len(drawn).bit_length()
-
-
-@given(st.lists(st.integers(0, 255), min_size=1, max_size=50), st.integers(0, 256))
-def test_unsorted_keys_end_at_a_step_upwards(drawn: list[int], wanted: int) -> None:
-    """What an archive checks of the keys at the end of a search is enough."""
-    found = find_first(drawn.__getitem__, len(drawn), wanted, 8)
-    assert found == 0 or drawn[found - 1] < wanted
-    assert found == len(drawn) or drawn[found] >= wanted

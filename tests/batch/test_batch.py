@@ -41,26 +41,6 @@ def test_finds_all_once_and_in_order(values: list[int], data: st.DataObject) -> 
     assert find(queries, chunks, distance, blocks) == all_matches(queries, values, distance)
 
 
-def always_cut(_: int, distance: int, bits: int = 64) -> int:
-    """Choose the least number of blocks as long as any bits are left to be cut."""
-    return distance + 1 if distance < bits else 0
-
-
-@pytest.mark.slow
-@given(crowds(), st.integers(0, 4), st.data())
-@examples(50)
-def test_crowds_are_cut_by_other_tables(
-    values: list[int], distance: int, data: st.DataObject
-) -> None:
-    """Here every prefix with two comparisons is a crowd, and crowds are within others."""
-    flips = data.draw(st.lists(st.integers(0, 6).flatmap(masks), min_size=1, max_size=20))
-    queries = [value ^ flip for value, flip in zip(values, flips, strict=False)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "_CROWD", 1)
-        patch.setattr(batch, "choose_join_blocks", always_cut)
-        assert find(queries, [values], distance) == all_matches(queries, values, distance)
-
-
 def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fifth of both have their leading 28 bits in common, as pages of one template."""
     random = np.random.default_rng(2)
@@ -89,23 +69,6 @@ def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch)
 def test_extremes(queries: list[int], stored: list[int], distance: int) -> None:
     assert find(queries, [stored], distance) == all_matches(queries, stored, distance)
     assert find(queries, [], distance) == []
-
-
-def test_pieces_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(1)
-    queries, stored = (random.integers(0, 2**12, 200, np.uint64).tolist() for _ in range(2))
-    expected = all_matches(queries, stored, 2)
-    for size in (1, 7, 199):
-        monkeypatch.setattr(batch, "CHUNK", size)
-        monkeypatch.setattr(batch, "_VALUES_PER_TASK", 2 * size)
-        monkeypatch.setattr(batch, "_COMPARISONS", 3 * size)
-        assert find(queries, [stored], 2) == expected
-
-
-def test_a_million_times_the_same_value() -> None:
-    stored = np.full(1_000_000, 12345, np.uint64)
-    queries = np.full(1_000, 12345 ^ 1 << 63, np.uint64)
-    assert batch_query(queries, [stored, stored], 3).tolist() == [[12345 ^ 1 << 63, 12345, 1]]
 
 
 def test_a_hot_bucket_takes_no_more_memory() -> None:

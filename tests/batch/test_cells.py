@@ -68,23 +68,3 @@ def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
     assert max(cell.size for cell in cells.values()) <= most
     assert any(len(path) > 1 for path in plan.paths)
     assert join(plan, cells, 3) == find_all(values, 3).tolist()
-
-
-def test_cells_cut_on_a_sample_are_even() -> None:
-    values = crowded(200_000)
-    sample = values[np.random.default_rng(1).random(values.size) < 0.05]
-    plan = plan_cells(sample, 0.05, 3, 4, 10_000)
-    cells = gather(plan, [values])
-    assert max(cell.size for cell in cells.values()) < 12_000
-    assert len(cells) < 200
-
-
-def test_crowds_of_every_table_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cluster, that every table has as a crowd, permuted by two tables one after the other."""
-    monkeypatch.setattr(joincells, "choose_join_blocks", lambda *_: 3)
-    monkeypatch.setattr(joincells, "_MOST_NESTED", 2)
-    centre = int(np.random.default_rng(1).integers(0, 2**64, dtype=np.uint64))
-    values = np.array([centre ^ 1 << bit for bit in range(64)], np.uint64)
-    plan = plan_cells(values, 1.0, 2, 3, 3)
-    assert {len(path) for path in plan.paths} == {1, 2}
-    assert join(plan, gather(plan, [values]), 2) == find_all(values, 2).tolist()

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.batch.archive import compression
 from scrapy_simhash.batch.archive.compression import (
-    BlockDecoder,
     count_symbols,
     encode_blocks,
 )
@@ -90,37 +88,6 @@ def canonical_names(code: NDArray[np.uint8]) -> dict[int, str]:
         names[symbol], bits = f"{number:0{length}b}", length
         number += 1
     return names
-
-
-def test_more_than_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "_FINGERPRINTS_PER_CHUNK", 500)
-    values = np.sort(np.random.default_rng(4).integers(0, MOST, 5_003, np.uint64, endpoint=True))
-    code, packed, _ = encode(values, 256)
-    assert BlockDecoder([code], 256).decode(packed)[0].tolist() == values.tolist()
-    monkeypatch.undo()
-    assert (encode(values, 256)[1] == packed).all()
-
-
-def test_a_million_times_the_same() -> None:
-    values = np.full(1_000_000, 12345, np.uint64)
-    code, packed, keys = encode(values, 65_536)
-    # One bit each, but no block holds more than can be read in short time.
-    assert len(packed) == 123
-    assert code[EQUAL] == code[END] == 1
-    found, counts = BlockDecoder([code], 65_536).decode(packed)
-    assert counts.max() == 8_192
-    assert len(found) == 1_000_000
-    assert (found == 12345).all()
-    assert (keys == 12345).all()
-
-
-def test_any_bits_are_decoded_to_something() -> None:
-    """Damage is found by the checksums of an archive; here it must only not hang or crash."""
-    code, packed, _ = encode(sort([3, 50, 2**40, MOST]), 64)
-    noise = np.random.default_rng(5).integers(0, 256, (200, 64), np.uint8)
-    _, counts = BlockDecoder([code], 64).decode(np.concatenate([noise, packed, noise * 0]))
-    assert counts[200] == 4
-    assert counts.max() <= 8 * 64
 
 
 # Few symbols and many, alike and as different as they come in a sorted table.

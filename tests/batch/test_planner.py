@@ -1,14 +1,12 @@
 """The planner: costs, the fastest design, that none is left out; fewest tables for a prefix."""
 
-from itertools import combinations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables
+from scrapy_simhash.batch.planner import Bounds, choose
 from scrapy_simhash.tables.costs import Estimate, estimate
-from scrapy_simhash.tables.designs import PAPER, block_widths, parse_design
+from scrapy_simhash.tables.designs import PAPER, parse_design
 from tests.helpers.needing import examples
 
 documents = st.integers(0, 36).map(lambda bits: 1 << bits)
@@ -80,38 +78,3 @@ def test_the_choice_keeps_to_the_bounds(count: int, distance: int, data: st.Data
 def test_bounds_that_nothing_keeps_to(bounds: Bounds, message: str) -> None:
     with pytest.raises(ValueError, match=f"complete within 3 bits.*{message}"):
         choose(10_000_000, 3, bounds)
-
-
-def cut(width_bits: int, blocks: int) -> list[int]:
-    return [width_bits // blocks + (i < width_bits % blocks) for i in range(blocks)]
-
-
-def count_by_hand(leading_bits: int, distance: int, width_bits: int) -> float:
-    """Add up one table, or one cut of what is left, for every single choice of blocks."""
-    if leading_bits <= 0:
-        return 1
-    return min(
-        (
-            sum(
-                count_by_hand(leading_bits - lead, distance, width_bits - lead)
-                for chosen in combinations(cut(width_bits, blocks), blocks - distance)
-                if (lead := sum(chosen))
-            )
-            for blocks in range(distance + 1, width_bits + 1)
-        ),
-        default=float("inf"),
-    )
-
-
-@given(st.data())
-def test_against_every_choice_of_blocks(data: st.DataObject) -> None:
-    width_bits = data.draw(st.integers(1, 8))
-    distance = data.draw(st.integers(0, 4))
-    leading_bits = data.draw(st.integers(0, width_bits + 1))
-    by_hand = count_by_hand(leading_bits, distance, width_bits)
-    found = fewest_tables(leading_bits, distance, width_bits)
-    assert found == (None if by_hand == float("inf") else by_hand)
-
-
-def test_the_cut_of_the_oracle_is_the_cut_of_the_designs() -> None:
-    assert all(cut(64, blocks) == list(block_widths(blocks)) for blocks in range(1, 65))

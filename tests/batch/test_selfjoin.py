@@ -15,12 +15,10 @@ from scrapy_simhash.batch.joins import (
     selfjoin,
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
-from scrapy_simhash.batch.joins.tables import choose_join_blocks, make_join_tables
+from scrapy_simhash.batch.joins.tables import choose_join_blocks
 from tests.helpers.needing import examples
 from tests.helpers.oracle import all_pairs, union_find
-from tests.helpers.strategies import crowds, fingerprints
-
-LARGEST = 2**64 - 1
+from tests.helpers.strategies import crowds
 
 
 def find(values: list[int], distance: int, blocks: int | None = None) -> list[list[int]]:
@@ -52,32 +50,12 @@ def test_crowds_are_joined_by_tables_of_their_own(
         assert find(values, distance, blocks) == all_pairs(values, distance)
 
 
-@pytest.mark.parametrize("distance", [0, 1, 3, 10, 63])
-@pytest.mark.parametrize(
-    "values", [[], [0], [LARGEST], [0, LARGEST], [7] * 9, [0, 1, LARGEST, LARGEST - 1]]
-)
-def test_extremes(values: list[int], distance: int) -> None:
-    assert find(values, distance) == all_pairs(values, distance)
-
-
-@pytest.mark.parametrize(("distance", "blocks"), [(0, 1), (0, 64), (2, 3), (1, 64), (63, 64)])
-def test_fewest_and_most_blocks(distance: int, blocks: int) -> None:
-    values = [0, 1, 3, 1 << 63, LARGEST, LARGEST ^ 1]
-    assert find(values, distance, blocks) == all_pairs(values, distance)
-
-
 def test_a_chunk_ends_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).integers(0, 2**12, 300, np.uint64).tolist()
     expected = all_pairs(values, 2)
     for chunk in (1, 7, 299):
         monkeypatch.setattr(selfjoin, "CHUNK", chunk)
         assert find(values, 2) == expected
-
-
-def test_a_million_times_the_same_value() -> None:
-    values = np.full(1_000_000, 12345, np.uint64)
-    values[500_000] ^= np.uint64(1 << 63)
-    assert find_all(values, 3).tolist() == [[12345, 12345 | 1 << 63]]
 
 
 @pytest.fixture
@@ -146,36 +124,12 @@ def test_what_is_refused(distance: int, blocks: int | None, message: str) -> Non
         find([1, 2], distance, blocks)
 
 
-def test_progress() -> None:
-    told: list[tuple[int, int]] = []
-    find_all(np.array([1, 2], np.uint64), 3, 5, lambda done, of: told.append((done, of)))
-    assert told == [(n, 10) for n in range(1, 11)]
-
-
 def test_chosen_blocks() -> None:
     """Each with each for a handful; more blocks for more fingerprints."""
     chosen = [choose_join_blocks(10**n, 3) for n in range(11)]
     assert chosen[:2] == [0, 0]
     assert chosen == sorted(chosen)
     assert [chosen[5], chosen[7]] == [4, 5]
-
-
-@given(st.integers(1, 10), st.integers(0, 5), st.integers(1, 64), fingerprints)
-def test_one_table_reports_a_pair(distance: int, more: int, bits: int, differing: int) -> None:
-    """Whatever differs among the bits that are cut: one table, if at most k blocks differ."""
-    differing &= 2**bits - 1
-    blocks = min(distance + more + 1, bits)
-    if blocks <= distance:
-        return
-    tables = make_join_tables(blocks, distance, bits)
-    xor = np.array([differing], np.uint64)
-    reporting = [
-        table
-        for table in tables
-        if table.table.permute_array(xor)[0] <= table.suffix and table.is_first(xor)[0]
-    ]
-    assert len(reporting) <= 1
-    assert reporting or differing.bit_count() > distance
 
 
 edges = st.lists(
@@ -192,13 +146,6 @@ def as_array(pairs: list[tuple[int, int]]) -> "np.ndarray[tuple[int, int], np.dt
 def test_connected_clusters(pairs: list[tuple[int, int]]) -> None:
     found = [cluster.tolist() for cluster in connected_clusters(as_array(pairs))]
     assert found == union_find(pairs)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_long_chain_in_any_order_of_names(seed: int) -> None:
-    names = np.random.default_rng(seed).permutation(10_000).astype(np.uint64)
-    (cluster,) = connected_clusters(np.stack([names[:-1], names[1:]], axis=1))
-    assert cluster.tolist() == list(range(10_000))
 
 
 @given(edges)

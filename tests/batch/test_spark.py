@@ -26,7 +26,6 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.transfer.warc import read_warc
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.pages import edit_words, make_page, make_words, page
@@ -294,18 +293,6 @@ def test_a_failed_task_says_what_was_raised_and_leaves_no_folder(
     assert not (tmp_path / "documents").exists()
 
 
-def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:
-    """A folder on another file system than this machine's is asked there for what is in it."""
-    from scrapy_simhash.batch.spark.pages import read_pages  # noqa: PLC0415
-
-    (tmp_path / "lines").mkdir()
-    (tmp_path / "lines/a.jsonl").write_text('{"url": "u", "text": "short"}\n')
-    (tmp_path / "a.warc.gz").write_bytes(warc_by_record({"http://a.example/": "<html>"}))
-    for name, url in (("lines", "u"), ("a.warc.gz", "http://a.example/")):
-        pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000, read_warc)
-        assert [row.url for row in pages.collect()] == [url]
-
-
 def test_times_of_pages_are_seconds_or_timestamps(spark: Session) -> None:
     """Of another type the column is somebody else's, and left out. (Seconds: from WARC files.)"""
     from scrapy_simhash.batch.spark.pages import fingerprint_pages  # noqa: PLC0415
@@ -434,17 +421,6 @@ def test_texts_that_are_less_alike_than_is_confirmed_may_agree_in_content(spark:
     assert list(zip(found["first"], found["second"], strict=True)) == [(b"\0", b"\1")]
     assert found["similarity"][0] < CONFIRM
     assert found["tests"][0][1] == "content agrees"
-
-
-def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) -> None:
-    """Its fingerprint is not confirmed by the sketch of another version."""
-    versions: list[dict[str, Any]] = [
-        {"id": b"1", "fingerprints": [6], "text_digest": b"b", "sketch": bytes([34]) * 768},
-        {"id": b"1", "fingerprints": [5], "text_digest": b"a"},
-    ]
-    for order in (versions, versions[::-1]):
-        found = confirm_of(spark, documents_of(spark, *order, {"id": b"2"}).coalesce(1))
-        assert (found["first"], found["second"]) == ([b"1"], [b"2"])
 
 
 def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:

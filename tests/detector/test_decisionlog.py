@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.detector.log import DecisionLog
 from tests.helpers.crawling import read_lines
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python, wait_until
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python
 
 HOSTILE = [
     "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
@@ -54,41 +54,6 @@ def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
         log.close()
     assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
     assert path.stat().st_mode & 0o077 == 0
-
-
-def test_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
-    before = threading.active_count()
-    with pytest.raises(IsADirectoryError):
-        DecisionLog(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
-        DecisionLog(tmp_path / "file" / "log.jsonl")
-    assert threading.active_count() == before
-
-
-def test_reader_sees_lines_in_order_and_soon(tmp_path: Path) -> None:
-    log = DecisionLog(tmp_path / "log.jsonl")
-    lengths: set[int] = set()
-
-    def write() -> None:
-        for number in range(1_500):
-            log.write({"number": number, "text": "x" * (number % 700)})
-            if number % 500 == 499:
-                seen = len(lengths)
-                wait_until(lambda: len(lengths) > seen)  # noqa: B023 - called here
-        log.close()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    while writer.is_alive():
-        octets = log.path.read_bytes()
-        # The kernel may show the beginning of the line that is being written, and no more.
-        whole = octets[: octets.rfind(b"\n") + 1].splitlines()
-        assert [json.loads(line)["number"] for line in whole] == list(range(len(whole)))
-        lengths.add(len(octets))
-    writer.join()
-    assert len(lengths) > 2  # it was read while it grew
-    assert len(read_lines(log.path)) == 1_500
 
 
 def test_line_is_there_without_closing_and_writing_waits_for_no_slow_disk(tmp_path: Path) -> None:

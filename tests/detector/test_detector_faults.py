@@ -106,17 +106,6 @@ def open_things() -> tuple[set[str], set[str], int]:
     return threads, processes, len(_environments._entries)
 
 
-async def test_closing_unopened_or_twice_is_harmless(store: Path) -> None:
-    detector = make(store)
-    await detector.close()
-    await detector.open("spider")
-    await judge(detector, fetched("one", page(1)))
-    await detector.close()
-    await detector.close()
-    with open_store(str(store)) as opened:
-        assert opened.stats()["done"] == 1
-
-
 async def test_nothing_is_left_open(store: Path) -> None:
     before = open_things()
     for workers in (0, 2):

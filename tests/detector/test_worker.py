@@ -1,17 +1,14 @@
 """What ends a worker, apart from the crew; and what comes from one that has gone mad."""
 
-import math
-import os
 import struct
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.detector.worker import Place, take_answers
+from scrapy_simhash.detector.worker import take_answers
 from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -77,16 +74,3 @@ def test_memory_is_bounded_below_a_limit_of_the_system() -> None:
 def test_any_bytes_are_an_answer_or_not_sane(body: bytes) -> None:
     answers, are_sane = take_answers(bytearray(struct.pack("<I", len(body)) + body))
     assert len(answers) == are_sane
-
-
-@given(st.lists(st.floats(), min_size=3, max_size=3))
-@example([math.inf, 0.0, 0.0])
-@example([1.0, math.nan, 0.0])
-def test_whatever_stands_in_the_place_is_a_page_that_began(written: list[float]) -> None:
-    place = Place()
-    os.pwrite(place.file, struct.pack("3d", *written), 0)
-    number, began, loading = place.read()
-    assert isinstance(number, int)
-    assert began <= time.monotonic()
-    assert loading in {True, False}
-    place.close()

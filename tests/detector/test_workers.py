@@ -58,13 +58,6 @@ async def read_slowly(workers: Workers, count: int = 4) -> list[PageFingerprint]
     return await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(count)))
 
 
-async def test_page_gets_the_fingerprint_it_gets_anywhere(workers: Workers) -> None:
-    made = await read(workers, page(1))
-    check_read(1, made, RECIPE)
-    without_text = await read(workers, page(1), keep_text=False)
-    assert (without_text.text, without_text.fingerprint) == ("", made.fingerprint)
-
-
 @pytest.mark.parametrize(
     "extractor", slow_but(["hang", "hang_deaf"], ["hang", "spin", "hang_natively", "hang_deaf"])
 )
@@ -112,22 +105,6 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
     with pytest.raises(UnjudgedError, match=reason):
         raise bad if isinstance(bad, Exception) else AssertionError(bad)
     assert (await read(workers, page(5), extractor)).words
-
-
-async def test_error_of_an_extractor_arrives_with_its_traceback(workers: Workers) -> None:
-    with pytest.raises(UnjudgedError, match=r"ArithmeticError: .*always fails here") as raised:
-        await read(workers, BAD_PAGE, "fail")
-    assert raised.value.reason == "failed"
-
-
-async def test_abandoned_page_costs_nothing_but_itself(workers: Workers) -> None:
-    await read_slowly(workers)
-    abandoned = asyncio.ensure_future(read(workers, BAD_PAGE, "hang"))
-    await read(workers, page(1))
-    abandoned.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await abandoned
-    assert len(await read_slowly(workers)) == 4
 
 
 # In a loop of its own, so that it shares no workers with other tests.

@@ -73,44 +73,6 @@ def test_pages_that_come_during_a_commit_form_one_group(
     assert store.groups[1].documents == [b"page%d" % number for number in range(1, 11)]
 
 
-def test_group_has_at_most_64_pages(store: FakeStore, writer: GroupWriter) -> None:
-    held = hold(store, writer)
-    pages = submit(writer, *range(1, 151))
-    store.open_gate.set()
-    assert numbers_of([held, *pages]) == list(range(1, 152))
-    assert sizes(store) == [1, 64, 64, 22]
-
-
-def test_marks_share_the_commit_of_pages(store: FakeStore, writer: GroupWriter) -> None:
-    held = hold(store, writer)
-    writer.note(Note(done=3))
-    writer.note(Note(withdrawn=4))
-    writer.note(Note(done=5))
-    pages = submit(writer, 1)
-    store.open_gate.set()
-    numbers_of([held, *pages])
-    assert len(store.groups) == 2
-    assert (store.groups[1].done, store.groups[1].withdrawn) == ([3, 5], [4])
-
-
-@pytest.fixture
-def late_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let marks wait for longer than any test does."""
-    monkeypatch.setattr("scrapy_simhash.detector.writer._DONE_DELAY_SECONDS", 10 * PATIENCE_SECONDS)
-
-
-@pytest.mark.usefixtures("late_marks")
-def test_neither_pages_nor_closing_wait_for_marks(store: FakeStore, writer: GroupWriter) -> None:
-    writer.note(Note(done=3))
-    numbers_of(submit(writer, 1))
-    writer.note(Note(done=4))
-    closing = threading.Thread(target=writer.close)
-    closing.start()
-    closing.join(PATIENCE_SECONDS)
-    assert not closing.is_alive()
-    assert [group.done for group in store.groups] == [[3], [4]]
-
-
 def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
     store: FakeStore, writer: GroupWriter
 ) -> None:
@@ -121,28 +83,6 @@ def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
     assert time.monotonic() - started > 0.5
     assert store.groups[0].done == list(range(1, 21))
     assert store.attempts == 1
-
-
-def test_steady_marks_do_not_put_each_other_off(store: FakeStore, writer: GroupWriter) -> None:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    number = 0
-    while not store.groups and time.monotonic() < ends:
-        number += 1
-        writer.note(Note(done=number))
-        time.sleep(0.05)
-    assert store.groups
-
-
-def test_failing_store_fails_its_group_and_works_again(
-    store: FakeStore, writer: GroupWriter
-) -> None:
-    held = hold(store, writer)
-    store.failures += [None, FULL]
-    lost = submit(writer, 1, 2)
-    store.open_gate.set()
-    assert held.result(PATIENCE_SECONDS)
-    assert [future.exception(PATIENCE_SECONDS) for future in lost] == [FULL, FULL]
-    assert numbers_of(submit(writer, 3)) == [2]
 
 
 def test_marks_of_a_failed_commit_are_written_later(
@@ -216,17 +156,6 @@ def test_thread_survives_pages_that_nobody_waits_for_any_more(
     assert not any(b"page1" in group.documents for group in store.groups)
 
 
-def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
-    store = FakeStore()
-    store.readonly = True
-    writer = GroupWriter(store, CRAWL)
-    writer.note(Note(done=3))
-    numbers_of(submit(writer, 1))
-    writer.note(Note(done=4))
-    writer.close()
-    assert sizes(store) == [1]
-
-
 def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
     """Without waiting for pages to share a commit with; after a failure, not before the next."""
     store.failures.append(FULL)
@@ -236,16 +165,6 @@ def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter
     writer.note(Note(done=2))
     writer.settle().result(PATIENCE_SECONDS)
     assert [number for group in store.groups for number in group.done] == [1, 2]
-
-
-def test_thread_survives_that_nobody_waits_for_the_marks(
-    store: FakeStore, writer: GroupWriter
-) -> None:
-    held = hold(store, writer)
-    assert writer.settle().cancel()
-    store.open_gate.set()
-    held.result(PATIENCE_SECONDS)
-    writer.settle().result(PATIENCE_SECONDS)
 
 
 def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWriter) -> None:

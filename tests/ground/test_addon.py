@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
-from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
-from scrapy.utils.test import get_crawler
+from scrapy.settings import SETTINGS_PRIORITIES, Settings
 
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
@@ -64,38 +62,12 @@ def test_settings_of_the_command_line_are_added_to() -> None:
     assert dict(made["SPIDER_MIDDLEWARES"]) == {SPIDER: 70}
 
 
-class OtherAddon:
-    """Puts its own position, and other middlewares, in place."""
-
-    def update_settings(self, settings: BaseSettings) -> None:
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", SimhashDownloaderMiddleware, 600
-        )
-        settings.replace_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", OffsiteMiddleware, OtherOffsite, 50
-        )
-
-
-class OtherOffsite(OffsiteMiddleware):
-    """Of another add-on."""
-
-
 class OwnSettings(PagesSpider):
     """Enables the plugin, and nobody else does."""
 
     custom_settings = {  # noqa: RUF012 - as in Scrapy
         "ADDONS": {"scrapy_simhash.Addon": 500},
         "DOWNLOADER_MIDDLEWARES": {OTHER: 543},
-    }
-
-
-@pytest.mark.parametrize(("position", "expected"), [(400, 600), (600, 545)])
-def test_the_add_on_that_comes_first_decides(position: int, expected: int) -> None:
-    addons = {"scrapy_simhash.Addon": 500, OtherAddon: position}
-    crawler = get_crawler(settings_dict={"ADDONS": addons, "DOWNLOADER_MIDDLEWARES": {OTHER: 543}})
-    assert dict(crawler.settings["DOWNLOADER_MIDDLEWARES"]) == {
-        OtherOffsite: 50,
-        SimhashDownloaderMiddleware: expected,
     }
 
 

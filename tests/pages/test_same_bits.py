@@ -109,13 +109,6 @@ def test_a_word_many_times(name: str, count: int) -> None:
     assert judge(page, SETS[name], 7) == judge_slowly(page, SETS[name], 7)
 
 
-def test_many_words() -> None:
-    """More than can be summed as floats in the whole text, fewer in the main text."""
-    words = [f"word{number}" for number in range(18_000)]
-    page = join((" ".join(words[:9_000]), " ".join(words[9_000:]), "after"), " ")
-    assert judge(page, WORDS, 7) == judge_slowly(page, WORDS, 7)
-
-
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
 def test_real_pages(path: Path) -> None:
     page = read_page(path.read_bytes(), "utf-8", "html2txt")

@@ -19,7 +19,6 @@ from tests.helpers.sketches import compare_sketches
 from tests.helpers.slowly import sketch_slowly
 from tests.helpers.strategies import texts
 
-NOTHING = np.array([], np.uint64)
 # Hashes with few bins and values, so that texts share bins, and shingles, and have them twice.
 hashes = st.builds(
     lambda number, value, rest: number << 56 | value << 40 | rest,
@@ -71,33 +70,6 @@ def test_what_is_read_is_what_stands_in_the_texts(document: tuple[list[int], lis
         assert is_main == (bool(of_bin) and smallest in main)
 
 
-def compare_slowly(first: bytes, second: bytes) -> tuple[float, float]:
-    """Estimate main and whole similarity bin by bin."""
-    both = either = both_main = either_main = 0
-    mine, theirs = read_sketches([first]), read_sketches([second])
-    for number in range(BINS):
-        (one, in_one), (other, in_other) = (
-            (int(each.values[0, number]), bool(each.main[0, number])) for each in (mine, theirs)
-        )
-        either += min(one, other) != EMPTY
-        if one != other:
-            either_main += in_one if one < other else in_other
-        elif one != EMPTY:
-            both += 1
-            both_main += in_one and in_other
-            either_main += in_one or in_other
-    return both_main / max(1, either_main), both / max(1, either)
-
-
-@given(documents(), documents())
-def test_two_are_compared_bin_by_bin(
-    one: tuple[list[int], list[int]], other: tuple[list[int], list[int]]
-) -> None:
-    pair = sketch(one), sketch(other)
-    expected = compare_slowly(*pair)
-    assert compare_sketches(*pair) == compare_sketches(*pair[::-1]) == expected
-
-
 def compare_drawn(
     seed: int, shingles: tuple[int, int, int], of_main: tuple[int, int, int]
 ) -> tuple[float, float]:
@@ -124,16 +96,6 @@ def test_the_error_is_the_one_that_is_claimed(part: float, claimed: float) -> No
     )
     assert np.abs(errors.mean(axis=0)) == pytest.approx([0, 0], abs=0.012 if part < 1 else 0.004)
     assert errors.std(axis=0) == pytest.approx([claimed, 0.024], rel=0.15)
-
-
-def test_texts_without_shingles_are_like_nothing() -> None:
-    text = draw_shingles(1, 100)
-    empty, some, no_main = (
-        sketch_text(*each) for each in ((NOTHING, NOTHING), (text, text), (text, NOTHING))
-    )
-    assert np.all(read_sketches([empty]).values == EMPTY)
-    assert {compare_sketches(empty, other) for other in (empty, some, no_main)} == {(0.0, 0.0)}
-    assert {compare_sketches(no_main, other) for other in (no_main, some)} == {(0.0, 1.0)}
 
 
 @given(texts)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages.fingerprint import load_reader, read_page
+from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText, decode
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
@@ -41,23 +41,6 @@ def test_main_text_without_boilerplate(extractor: str) -> None:
     assert "Imprint" not in text
 
 
-def test_whole_text_has_the_boilerplate_too() -> None:
-    text = read(page(article()), "html2txt")
-    assert PARAGRAPHS[3] in text
-    assert "Menu 3" in text
-
-
-def test_tables_stay(extractor: str) -> None:
-    rows = "".join(f"<tr><td>Sort {row}</td><td>{row} tons</td></tr>" for row in range(6))
-    html = article().replace("</article>", f"<table>{rows}</table></article>")
-    assert "Sort 4" in read(page(html), extractor)
-
-
-def test_comments_go(extractor: str) -> None:
-    comments = '<div class="comments"><p>First! Great article, thank you very much.</p></div>'
-    assert "First!" not in read(page(article() + comments), extractor)
-
-
 def test_what_is_read_besides_the_text(extractor: str) -> None:
     """Before the page is taken apart: links and title are those of the whole page."""
     head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
@@ -67,12 +50,6 @@ def test_what_is_read_besides_the_text(extractor: str) -> None:
     assert read.language == "en-gb"
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
-
-
-def test_without_title_and_language(extractor: str) -> None:
-    read = read_page(f"<html><body>{article()}</body></html>".encode(), "utf-8", extractor)
-    assert (read.title, read.heading, read.language) == ("", "The harvest", "")
-    assert (read.canonical, read.links) == ("", ())
 
 
 def test_long_titles_and_languages_are_cut(extractor: str) -> None:
@@ -103,10 +80,6 @@ def test_fallback_to_the_visible_text(extractor: str) -> None:
 def test_a_page_of_boilerplate_only(boilerplate: str, extractor: str) -> None:
     html = f"<html><head><title>T</title></head><body>{boilerplate}</body></html>"
     assert "Nice one, I like it" in read(html, extractor)
-
-
-def test_navigation_only(extractor: str) -> None:
-    assert "Menu 3" in read(f"<html><body>{NAVIGATION}</body></html>", extractor)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +124,6 @@ def test_some_control_characters_do_not_make_a_page_binary(extractor: str) -> No
     assert decode(b"a" * 95 + b"\1" * 5, "utf-8")
     with pytest.raises(UnjudgedError, match="6 control characters in the first 100"):
         decode(b"a" * 94 + b"\1" * 6, "utf-8")
-
-
-def test_only_the_beginning_decides_what_is_binary() -> None:
-    assert len(decode(b"a" * 4_096 + b"\1" * 9_000, "utf-8")) == 13_096
 
 
 @pytest.mark.parametrize("text", ["har\0vest", "har&#0;vest"])
@@ -204,11 +173,6 @@ def test_encodings_found_in_the_body(head: str, encoding: str, extractor: str) -
     assert "яблоки и груши" in read_page(html.encode(encoding), None, extractor).main
 
 
-def test_an_xml_declaration_does_not_matter(extractor: str) -> None:
-    html = '<?xml version="1.0" encoding="iso-8859-1"?>' + page(article("Äpfel", *PARAGRAPHS))
-    assert "Äpfel" in read(html, extractor)
-
-
 CYRILLIC = "Речной порт закрыли в понедельник, и паромы ждали, пока ветер не переменится. " * 20
 PRIVATE = "".join(chr(0xE000 + number * number % 500) for number in range(1_500))
 STYLES = "<style>" + ".a{color:red}" * 400 + "</style>"
@@ -251,14 +215,6 @@ def test_charsets_in_the_body_that_are_none(encoding: str, extractor: str) -> No
         read_page(body, None, extractor).main.encode()
     except UnjudgedError as error:
         assert error.reason == "bad_encoding"  # noqa: PT017 - both ends are right
-
-
-def test_broken_markup(extractor: str) -> None:
-    html = "<html><body><div>" + "".join(
-        f"<p>Broken <b>markup <i>{number}</b> here</i> and <a href=there> there"
-        for number in range(9)
-    )
-    assert "Broken markup 3" in read(html, extractor)
 
 
 @BOTH
@@ -460,16 +416,6 @@ def test_text_of_shadow_roots_and_objects_is_visible(markup: str, extractor: str
     assert "tacit" not in read.whole
 
 
-def test_text_of_other_templates_is_not(extractor: str) -> None:
-    read = read_page(page(article() + "<template>tacit</template>").encode(), "utf-8", extractor)
-    assert "tacit" not in read.whole
-
-
-def test_all_names_are_told() -> None:
-    with pytest.raises(ValueError, match="none of turbohtml, trafilatura, trafilatura-fast, html2"):
-        load_reader("nonsense")
-
-
 _SENTENCE = (
     "The harbour of the old town was closed on Monday, and the ferries waited outside until the "
     "wind had turned again."
@@ -486,11 +432,6 @@ def test_short_main_content_is_widened_to_what_is_around_it(sentence: str) -> No
     assert sentence in text
     assert "ferry8 quay 8" in text
     assert "Menu" not in text
-
-
-def test_short_main_content_is_not_widened_to_the_whole_page() -> None:
-    text = read(page(f"<div><p>{_SENTENCE}</p></div><table>{_ROWS}</table>"), "turbohtml")
-    assert text == _SENTENCE
 
 
 def test_main_content_with_enough_words_is_not_widened() -> None:

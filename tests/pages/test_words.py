@@ -1,7 +1,6 @@
 """Words hashed all at once: what the steps one after the other make, for every character."""
 
 import unicodedata
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -62,24 +61,6 @@ def test_texts(text: str, seed: int) -> None:
     check(text, seed)
 
 
-@given(
-    st.lists(st.lists(odd | texts).map(" ".join), min_size=3, max_size=3),
-    st.sampled_from(" \n"),
-    seeds,
-    st.sampled_from([1, 5, 30, 1 << 16]),
-)
-def test_borders_and_pieces(parts: list[str], blank: str, seed: int, most: int) -> None:
-    before, main, _ = parts
-    borders = (len(before) + 1, len(before) + 1 + len(main))
-    with patch.object(words, "_MOST_AT_ONCE", most):
-        made = hash_words(blank.join(parts), seed, borders)
-    assert made.normal.decode() == normalise_slowly(blank.join(parts))
-    assert made.hashes.tolist() == hash_slowly(blank.join(parts), seed)
-    (octets, word), (last_octet, last_word) = made.borders
-    assert made.normal[octets:last_octet].decode() == normalise_slowly(main)
-    assert made.hashes[word:last_word].tolist() == hash_slowly(main, seed)
-
-
 @pytest.fixture(scope="module")
 def kinds() -> dict[str, int]:
     return {each: words._describe(each) for each in CHARACTERS}
@@ -93,25 +74,6 @@ def test_every_character(pattern: str, kinds: dict[str, int]) -> None:
         assert len(some) > 1_000
         for start in range(0, len(some), 5_000):
             check("".join(pattern.format(*2 * [each]) for each in some[start : start + 5_000]))
-
-
-def test_what_stands_alone_never_joins_what_is_before_it() -> None:
-    """By the data of the Unicode version that Python has."""
-    joining = {each for each in CHARACTERS if unicodedata.combining(each)}
-    joining |= set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
-    for each in CHARACTERS:
-        first, *others = unicodedata.decomposition(each).split(" ")
-        if not first.startswith("<"):
-            joining |= {chr(int(other, 16)) for other in others}
-    assert len(joining) > 800
-    assert [each for each in joining if words._begins_alone(each)] == []
-
-
-def test_many_characters_that_become_several(kinds: dict[str, int]) -> None:
-    spreading = [each for each, kind in kinds.items() if kind & words._SPREADS]
-    assert len(spreading) > words._MOST_REPLACED
-    for count in (1, words._MOST_REPLACED, words._MOST_REPLACED + 1):
-        check("".join(f"a{each}B" for each in spreading[:count]))
 
 
 @given(st.binary(min_size=60, max_size=60), seeds, seeds)

@@ -141,27 +141,3 @@ def test_other_blocks_are_what_they_say(page: str) -> None:
 
 def test_what_is_not_run_says_why() -> None:
     assert all(reason for _, reason in NOT_RUN), NOT_RUN
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("scrapy simhash logg", "invalid choice"),
-        ("scrapy simhash log --follows", "unknown arguments"),
-        ("scrapy simhash prune --days many", "refused"),
-        ("scrapy simhash", "no command"),
-        ("scrapy crawls docs", "no such command"),
-        ("scrapy crawl docs --quietly", "unknown"),
-        ("cd shop && scrapy crawl docs -s SIMHASH_DISTANCE=9", "0 to 7 bits"),
-        ("scrapy crawl docs -s SIMHASH_DISTANZE=3  # a comment", "no such setting"),
-        ("A=1 pip install '.[tests]' > log", "extras are"),
-        ("python nothing.py", "no such program"),
-        ("python -m tests.nothing", "no such program"),
-        ("python -m tests.reliability --longer", "has no --longer"),
-        ("pytest tests/test_nothing.py", "not there"),
-        ("(echo x; frobnicate)", "mark it as not run"),
-    ],
-)
-def test_wrong_command_lines_are_refused(line: str, complaint: str) -> None:
-    with pytest.raises(Exception, match=complaint):
-        check_line(line)

@@ -32,19 +32,6 @@ def test_links_lead_somewhere(page: str) -> None:
     assert find_broken(page) == []
 
 
-def test_what_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    targets = [
-        *("reference.md#settings", "reference.md#flag-exception-signal-close-reason"),
-        *("figures/figure-1.svg", "https://example.org/x#y", "#"),
-        *("nothing.md", "reference.md#nothing", "#nothing"),
-    ]
-    monkeypatch.setattr(
-        "tests.project.test_docs_links.targets_of", lambda _: list(enumerate(targets))
-    )
-    broken = find_broken("docs/index.md")
-    assert [line.partition(": ")[0] for line in broken] == [f"docs/index.md:{n}" for n in (5, 6, 7)]
-
-
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_lines_fit_on_a_screen(page: str) -> None:
     lines = (ROOT / page).read_text("utf-8").splitlines()

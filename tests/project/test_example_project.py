@@ -17,8 +17,6 @@ from scrapy_simhash.inspection.explanation import REPEATED, repeat
 from scrapy_simhash.inspection.log import LogFilter, read_log
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
 
-DROPRULE = "/postgresql/17/sql-droprule.html"
-
 
 @pytest.fixture(scope="module")
 def docsite() -> Iterator[Any]:
@@ -69,56 +67,6 @@ def test_manual_pages_are_stored_with_their_licences() -> None:
         assert f"{name}/" in notice
     for licence in re.findall(r"LICENSE-[\w.-]+\.txt", notice):
         assert (pages / licence).stat().st_size > 1000
-
-
-GERMAN, FRENCH = (f"/httpd/2.4.68/{each}/developer/output-filters.html" for each in ("de", "fr"))
-
-
-@pytest.mark.parametrize(
-    ("url", "document", "variant", "said"),
-    [
-        (DROPRULE, "postgresql/sql-droprule", "original", "site-header"),
-        (DROPRULE.replace("17", "13"), "postgresql/sql-droprule", "release", "site-header"),
-        (f"{DROPRULE}?print=1", "postgresql/sql-droprule", "print", "Do not throw an error"),
-        (f"{DROPRULE}?sid=1a2b", "postgresql/sql-droprule", "session", "Do not throw an error"),
-        (f"/mirror{DROPRULE}", "postgresql/sql-droprule", "mirror", "Do not throw an error"),
-        (GERMAN, "httpd/en/developer/output-filters", "original", "site-header"),
-        (FRENCH, "httpd/en/developer/output-filters", "untranslated", "site-header"),
-        ("/account/bookmarks", "site/login", "login", 'type="password"'),
-        ("/postgresql/17/no<x>.html", "site/not-found", "soft-404", "/17/no&lt;x&gt;.html"),
-    ],
-)
-def test_every_disguise_is_told_with_its_document(
-    site: Any, url: str, document: str, variant: str, said: str
-) -> None:
-    answer = site.answer(url)
-    assert (answer.status, answer.document, answer.variant) == (200, document, variant)
-    assert said in answer.text
-    charset = answer.content_type.partition("charset=")[2]
-    assert answer.body.decode(charset) == answer.text
-    # A mirror and what is printed have a template of their own; a session leads to no other.
-    assert ("site-header" in answer.text) == (variant not in {"print", "mirror"})
-    assert answer.text.count("?sid=") == (variant in {"original", "release", "untranslated"})
-
-
-@pytest.mark.parametrize(
-    "url", ["/nothing", "/list?page=99", "/mirror/postgresql/13/sql-droprule.html"]
-)
-def test_what_is_not_there_is_said_to_be(site: Any, url: str) -> None:
-    assert site.answer(url).status == 404
-
-
-def test_sessions_follow_from_the_seed(docsite: Any, site: Any) -> None:
-    def session(seeded: Any) -> str:
-        return str(re.findall(r"\?sid=(\w+)", seeded.answer(DROPRULE).text)[0])
-
-    assert session(site) == session(docsite.Site()) != session(docsite.Site(seed=1))
-
-
-def test_advertisement_and_time_change_with_every_request(site: Any) -> None:
-    texts = [site.answer(DROPRULE).text for _ in range(5)]
-    assert len({re.findall(r"Advertisement: [^<]*", text)[0] for text in texts}) == 5
-    assert len({re.findall(r"made for you on [^<]*", text)[0] for text in texts}) == 5
 
 
 def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: ExampleCrawl) -> None:
@@ -181,14 +129,3 @@ def test_crawl_with_the_plugin_off_keeps_everything(tmp_path: Path) -> None:
     assert everything.figures["dropped"] == 0
     assert everything.figures["kept"] == everything.figures["fetched"] == 544
     assert not (tmp_path / "project" / ".scrapy" / "simhash").exists()
-
-
-@pytest.mark.slow
-def test_crawl_of_another_site(docsite: Any, tmp_path: Path) -> None:
-    few = ("-s", "CLOSESPIDER_PAGECOUNT=20", "-s", "DOWNLOAD_DELAY=0")
-    with docsite.serve() as url:
-        other = crawl_example(tmp_path / "project", "-a", f"start_url={url}", *few)
-    assert other.figures["kept"] > 0
-    assert all(address.startswith(url) for address in other.urls)
-    assert "documents" not in other.figures
-    assert "Distinct documents" not in other.output

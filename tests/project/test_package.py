@@ -43,28 +43,6 @@ def test_public_names_exist() -> None:
         getattr(scrapy_simhash, "nothing")  # noqa: B009
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "downloadermiddlewares.SimhashDownloaderMiddleware",
-        "spidermiddlewares.SimhashSpiderMiddleware",
-        "signals.near_duplicate_found",
-        "exceptions.NearDuplicate",
-        "commands.SimhashCommand",
-        "stores.store.Store",
-        "stores.opening.open_store",
-        "crawl.refetch.read_requests",
-        "errors.StoreError",
-        "errors.StoreMismatchError",
-        "errors.StoreUnavailableError",
-        "errors.StoreUnusableError",
-    ],
-)
-def test_public_paths_lead_there(path: str) -> None:
-    module, _, name = path.rpartition(".")
-    assert hasattr(importlib.import_module(f"scrapy_simhash.{module}"), name)
-
-
 def test_version_and_entry_point() -> None:
     assert version("scrapy-simhash") == scrapy_simhash.__version__
     (entry,) = [e for e in entry_points(group="scrapy.commands") if e.name == "simhash"]
