@@ -1,9 +1,8 @@
-"""Trips through the package that `structure.py` traces; each runs in a process of its own.
+"""The crawl that `structure.py` traces, in a process of its own.
 
-`python trips.py page|query|explain|report FOLDER` takes one trip and writes to FOLDER/trip.json
-when it began and ended (seconds of the monotonic clock). FOLDER has the store: `page` makes it and
-leaves what the others ask about; it takes the trip `steady`, too, that of a second near-duplicate.
-Only public ways are used, so that it runs on every layout.
+`python trips.py FOLDER` crawls four pages and writes to FOLDER/trip.json when the trips of the two
+near-duplicates began and ended (seconds of the monotonic clock): `page`, the first one of a store,
+and `steady`, the second. Only public ways are used.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
-from scrapy.cmdline import execute
 from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.settings import Settings
 
 from scrapy_simhash import open_store
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
-TRIPS = ("page", "query", "explain", "report")
 TRIP_FILE = "trip.json"
 # A store draws the seed of its token hash, and at how many bits pages are found depends on it.
 SEED = 1
@@ -41,10 +37,8 @@ DELAY_SECONDS = 2.5
 WORDS = 600
 
 
-class _Marks:
-    """What is known of the trip so far; all times in seconds of the monotonic clock."""
-
-    known: dict[str, Any]
+# What is known of each trip.
+_times: dict[str, dict[str, Any]] = {}
 
 
 def _make_words(seed: int) -> list[str]:
@@ -112,7 +106,7 @@ class BeginMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Note the time."""
         if trip := find_trip(request):
-            _Marks.known[trip] = {"begin": time.monotonic()}
+            _times[trip] = {"begin": time.monotonic()}
         return response
 
 
@@ -140,9 +134,8 @@ class OnePageSpider(Spider):
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy adds it
         verdict = request.meta["simhash"]
         trip = find_trip(request) or ""
-        _Marks.known[trip] |= {"end": ended, "status": verdict["status"]}
+        _times[trip] |= {"end": ended, "status": verdict["status"]}
         if trip == "page":
-            _Marks.known |= {key: verdict[key] for key in ("url", "fingerprint")}
             return Request(f"{self.address}/again", errback=self.fail)
         return None
 
@@ -166,43 +159,15 @@ def crawl(store: Path) -> None:
         process.crawl(OnePageSpider, address=address)
         process.start()
     for trip in ("page", "steady"):
-        if _Marks.known.get(trip, {}).get("status") != "near_duplicate":
-            sys.exit(f"the copy was not dropped: {_Marks.known}")
-
-
-def ask(store: Path, *arguments: str) -> None:
-    """Run `scrapy simhash` with these arguments, in this process."""
-    code: Any = 0
-    begin = time.monotonic()
-    try:
-        execute(["scrapy", "simhash", *arguments], Settings({"SIMHASH_STORE": str(store)}))
-    except SystemExit as ended:
-        code = ended.code
-    _Marks.known[arguments[0]] = {"begin": begin, "end": time.monotonic()}
-    if code:
-        sys.exit(f"scrapy simhash {' '.join(arguments)}: exit code {code}")
+        if _times.get(trip, {}).get("status") != "near_duplicate":
+            sys.exit(f"the copy was not dropped: {_times}")
 
 
 def main() -> None:
-    """Take the trip."""
-    trip, folder = sys.argv[1], Path(sys.argv[2])
-    store, file = folder / "store", folder / TRIP_FILE
-    _Marks.known = json.loads(file.read_text()) if file.exists() else {}
-    if trip == "page":
-        crawl(store)
-    elif trip == "query":
-        with open_store(str(store)) as opened:
-            fingerprint = int(_Marks.known["fingerprint"], 16)
-            begin = time.monotonic()
-            found = opened.query(fingerprint)
-            _Marks.known[trip] = {"begin": begin, "end": time.monotonic()}
-        if not found:
-            sys.exit("the query found nothing")
-    elif trip == "explain":
-        ask(store, "explain", _Marks.known["url"])
-    else:
-        ask(store, "report", "-o", str(folder / "report.html"))
-    file.write_text(json.dumps(_Marks.known))
+    """Crawl, and write the times."""
+    folder = Path(sys.argv[1])
+    crawl(folder / "store")
+    (folder / TRIP_FILE).write_text(json.dumps(_times))
 
 
 if __name__ == "__main__":
