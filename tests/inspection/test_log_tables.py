@@ -11,7 +11,7 @@ from tests.helpers.needing import require_modules
 from tests.helpers.processes import ROOT
 from tests.helpers.reporting import make_decision, make_drop, write_log
 
-PAGE = (ROOT / "docs" / "log-tables.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "after.md").read_text("utf-8")
 VIEW, *QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 (PANDAS,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CALLED = ["distance 3 bits", "content agrees", "titles: same; headings: same", "main text"]
