@@ -606,6 +606,23 @@ def leads_of(number: int, record: Record) -> list[_Row]:
     return leads
 
 
+def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
+    """List key and member, or value, of the rows of a table by which a document is found.
+
+    Of SITES and NAMES only those are there that fit in.
+    """
+    if table == IDENTITIES:
+        return [(record.identity, pack_identity(record.identity, number))]
+    if table == FINGERPRINTS:
+        if record.state == State.DUPLICATE:
+            return []
+        row = scope_hash(record.scope) + octets(number)
+        return [(octets(fingerprint), row) for fingerprint in record.fingerprints]
+    of_site = table in (SITES, NAMES)
+    rows = rows_of_site(number, record, seed) if of_site else leads_of(number, record)
+    return [row[1:] for row in rows if row[0] == table]
+
+
 def number_in(member: bytes) -> int:
     """Get the document number from an entry of the index of URLs."""
     return number_of(member[-_NUMBER_BYTES:])

@@ -55,7 +55,7 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     cut,
 )
-from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
+from scrapy_simhash.stores.mending import Mender, find_problems
 from scrapy_simhash.stores.owed import OwedTable, count_owed
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
@@ -362,7 +362,7 @@ class Store(AbstractContextManager["Store"]):
             design = stored.design
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
-            before = trusted_fingerprints(stored)
+            before = Mender(stored).list_fingerprints()
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
             stored.note_bulk_loaded(fingerprints)
@@ -569,8 +569,7 @@ class Store(AbstractContextManager["Store"]):
 
         Returns:
             The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
-            fingerprints stay as they are, of damaged aliases, which were deleted because no
-            record names them (`aliases_dropped`), and of damaged rows of walls and owed requests
+            fingerprints stay as they are, and of damaged rows of walls and owed requests
             (`rows_dropped`).
 
         Raises:
@@ -581,7 +580,8 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> dict[str, int]:
             design = stored.design if tables is None else parse_design(tables)
             choose_distance(self.distance, self.confirm, design)
-            found, mended = mend(stored)
+            mender = Mender(stored)
+            found, mended = mender.list_fingerprints(), mender.mend()
             self._rewrite(stored, design, found)
             return {"fingerprints": found.size, "tables": len(design.tables), **mended}
 

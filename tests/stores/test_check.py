@@ -139,107 +139,107 @@ Plant = Callable[[KeyValues], object]
 MENDED: dict[str, tuple[Plant, str]] = {
     "not in the first table": (
         lambda values: values.discard(TABLES, *row_of(0, A)),
-        f"fingerprint {A:016x} is not in both table 0 and 1",
+        f"fingerprint {A:016x} is missing in table 0",
     ),
     "not in another table": (
         lambda values: values.discard(TABLES, *row_of(2, A)),
-        f"fingerprint {A:016x} is not in both table 0 and 2",
+        f"fingerprint {A:016x} is missing in table 2",
     ),
     "only in one table": (
         lambda values: values.add(TABLES, *row_of(0, 77)),
-        f"{77:016x} is not in both table 0 and 1",
+        f"fingerprint {77:016x} leads to nothing in table 0",
     ),
     "in no table": (
         lambda values: leave_tables(values, A),
-        f"fingerprint {A:016x} of document 1 ('{URL}original') is in no table",
+        f"fingerprint {A:016x} is missing in table 3",
     ),
     "fingerprint leads nowhere": (
         lambda values: values.discard(FINGERPRINTS, *lead(B, 5, "s")),
-        f"document 5 ('{URL}scoped') is not found by its fingerprint {B:016x}",
+        f"document 5 ('{URL}scoped') is missing in fingerprints, at key {B:016x}",
     ),
     "fingerprint leads to another": (
         lambda values: values.add(FINGERPRINTS, *lead(B, 1)),
-        f"fingerprint {B:016x} leads to document 1, which does not have it",
+        f"document 1 ('{URL}original') is in fingerprints, where it does not belong",
     ),
     "fingerprint leads to nobody": (
         lambda values: values.add(FINGERPRINTS, *lead(B, 9, "s")),
-        f"fingerprint {B:016x} leads to document 9, which does not have it",
+        f"document 9 is in fingerprints, where it does not belong, at key {B:016x}",
     ),
     "fingerprint leads to a document of another scope": (
         lambda values: values.add(FINGERPRINTS, *lead(B, 5)),
-        f"fingerprint {B:016x} leads to document 5, which does not have it",
+        f"document 5 ('{URL}scoped') is in fingerprints, where it does not belong, at key {B:016x}",
     ),
     "noted as bulk-loaded, and in no table": (
         lambda values: values.add(FINGERPRINTS, octets(79), BULK_LOADED),
-        f"fingerprint {79:016x} is noted as bulk-loaded, but is in no table",
+        f"document 0 is in fingerprints, where it does not belong, at key {79:016x}",
     ),
     "near-duplicate gone": (
         lambda values: values.delete(DOCUMENTS, octets(2)),
-        f"identity {b'near'.hex()} leads to no document",
+        f"document 2 is in identities, where it does not belong, at key {b'near'.hex()}",
     ),
     "identity gone": (
         lambda values: values.delete(IDENTITIES, b"scoped"),
-        f"document 5 ('{URL}scoped') is not found by its identity",
+        f"document 5 ('{URL}scoped') is missing in identities, at key {b'scoped'.hex()}",
     ),
     "identity leads to another document": (
         lambda values: values.put(IDENTITIES, b"scoped", pack_identity(b"scoped", 1)),
-        f"document 5 ('{URL}scoped') is not found by its identity",
+        f"document 5 ('{URL}scoped') is missing in identities, at key {b'scoped'.hex()}",
     ),
     "alias leads to no document": (
         lambda values: values.put(IDENTITIES, b"alias", pack_identity(b"alias", 9)),
-        f"identity {b'alias'.hex()} leads to no document",
+        f"document 9 is in identities, where it does not belong, at key {b'alias'.hex()}",
     ),
     "alias damaged": (
         lambda values: values.put(IDENTITIES, b"alias", bytes(12)),
-        f"damaged identity {b'alias'.hex()}: checksum differs",
+        f"document 0 is in identities, where it does not belong, at key {b'alias'.hex()}",
     ),
     "alias of nobody": (
         lambda values: values.add(ALIASES, octets(9), b"no one"),
-        f"identity {b'no one'.hex()} is an alias of document 9, which is not there",
+        "document 9 is in aliases, where it does not belong",
     ),
     "edge of a near-duplicate gone": (
         lambda values: values.discard(DUPLICATES, octets(1), octets(2)),
-        f"document 2 ('{URL}near') is not listed as a near-duplicate of document 1",
+        f"document 2 ('{URL}near') is missing in duplicates, at key {1:016x}",
     ),
     "edge of no near-duplicate": (
         lambda values: values.add(DUPLICATES, octets(1), octets(5)),
-        "document 5 is listed as a near-duplicate of 1, but is not",
+        f"document 5 ('{URL}scoped') is in duplicates, where it does not belong, at key {1:016x}",
     ),
     "edge of nobody": (
         lambda values: values.add(DUPLICATES, octets(1), octets(9)),
-        "document 9 is listed as a near-duplicate of 1, but is not",
+        f"document 9 is in duplicates, where it does not belong, at key {1:016x}",
     ),
     "drop that waits damaged": (
         lambda values: values.put(OWED, key_of_lost(6), b"nothing"),
-        "what is owed for the drop of document 6 is damaged",
+        "table owed: damaged owed at key ",
     ),
     "not found by its URL": (
         lambda values: values.discard(ADDRESSES, *address_row(f"{URL}scoped", 5)),
-        f"document 5 ('{URL}scoped') is not found by its URL",
+        f"document 5 ('{URL}scoped') is missing in addresses, at key ",
     ),
     "URL leads to another": (
         lambda values: values.add(ADDRESSES, *address_row(f"{URL}original", 5)),
-        "the index of URLs leads to document 5 by a URL that it does not have",
+        f"document 5 ('{URL}scoped') is in addresses, where it does not belong",
     ),
     **{
         f"sample has document {number}": (
             partial(enter, number=number),
-            f"document {number}{named} is in the sample of a host, but {fault}",
+            f"document {number}{named} is in sites, where it does not belong",
         )
-        for number, named, fault in (
-            (1, f" ('{URL}original')", "with a wrong digest"),
-            (2, f" ('{URL}near')", "is a near-duplicate"),
-            (4, f" ('{URL}stub')", "is a stub"),
-            (5, f" ('{URL}scoped')", "has no sketch"),
-            (7, " ('http://other.example/')", "is of another host"),
-            (9, "", "is not there"),
+        for number, named in (
+            (1, f" ('{URL}original')"),
+            (2, f" ('{URL}near')"),
+            (4, f" ('{URL}stub')"),
+            (5, f" ('{URL}scoped')"),
+            (7, " ('http://other.example/')"),
+            (9, ""),
         )
     },
 }
 LOST: dict[str, tuple[Plant, str]] = {
     "original gone": (
         lambda values: values.delete(DOCUMENTS, octets(1)),
-        f"document 2 ('{URL}near') is a near-duplicate of document 1, which no longer exists",
+        f"document 2 ('{URL}near') lacks its original, 1",
     ),
     "flipped bit in a record": (
         lambda values: flip_record(values, 5),

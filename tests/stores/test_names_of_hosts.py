@@ -188,16 +188,12 @@ def test_wrong_rows_are_found_and_mended(home: str) -> None:
 
         store.write(damage)
         problems = store.check()
-        for number, fault in (
-            (twin, "is a near-duplicate"),
-            (unsketched, "has no sketch"),
-            (missing, "is not there"),
-            (1, "is called otherwise"),
-        ):
-            (found,) = [each for each in problems if each.endswith(f"of a host, but {fault}")]
-            assert found.startswith(f"document {number}")
-        several = f"a name of host 'site.example' has {CALLED + 3} documents, not {CALLED}"
-        assert (several in problems) is not store.engine.shared
+        wrong = "is in names, where it does not belong"
+        assert [each.split()[1] for each in problems if wrong in each] == [
+            *("1", str(unsketched), str(twin), str(missing)),
+        ]
+        several = f"names has {CALLED + 3} documents, not {CALLED}"
+        assert any(several in each for each in problems)
         store.rebuild()
         assert store.check() == []
         assert called(store, FIRE) == [list(range(1, CALLED + 1))]
