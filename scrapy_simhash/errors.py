@@ -14,8 +14,8 @@
     +-- LabelsError             a file of labels cannot be used
     UnjudgedError               a page has no fingerprint, for a reason
     SourceError                 something to import cannot be read
-    InspectionError             a command has no answer
-    PartlyFailedError           a command did part of its work
+    InspectionError             a command cannot answer what it was asked
+    PartlyFailedError           a command found nothing, or did part of its work
     CorpusError                 a folder has no labelled pages
     SparkError                  a job on Spark cannot run
 
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def suggest(given: str, known: list[str], alike: float = 0.6) -> str:
-    """Suggest a known name like an unknown one: `; did you mean ...?`, or "" if there is none."""
+def suggest(given: str, known: list[str], alike: float = 0.6, most: int = 1) -> str:
+    """Suggest known names like an unknown one: `; did you mean ...?`, or "" if there are none."""
     from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
 
-    return "".join(f"; did you mean {name}?" for name in get_close_matches(given, known, 1, alike))
+    near = " or ".join(get_close_matches(given, known, most, alike))
+    return f"; did you mean {near}?" if near else ""
 
 
 class StoreError(Exception):
@@ -96,11 +97,11 @@ class SettingError(ValueError):
 
 
 class InspectionError(Exception):
-    """A command has no answer; the message says why."""
+    """A command cannot answer what it was asked; the message says why."""
 
 
 class PartlyFailedError(Exception):
-    """A command did only part of its work; the message says which part failed, and why."""
+    """A command found nothing, or did only part of its work; the message says what is missing."""
 
 
 class SourceError(Exception):

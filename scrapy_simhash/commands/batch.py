@@ -44,7 +44,7 @@ from scrapy_simhash.batch.planner import (
     list_extremes,
     widest_prefix,
 )
-from scrapy_simhash.commands.frame import Command, call, name_page, print_fields
+from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page, print_fields
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -53,6 +53,7 @@ from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.warc import read_warc
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer, Part
@@ -244,65 +245,95 @@ def _short(number: float) -> str:
     return f"{rounded:.3g}"
 
 
-_DISTANCE = f"""
--d --distance BITS: how many bits of two fingerprints may differ (default: {PLAIN_DISTANCE_BITS})
-"""
-_BLOCKS = """
--b --blocks M: cut the 64 bits into M blocks, more than the distance (default: the fastest)
-"""
-_STREAMS = f"""
-| -i --input FILE: an archive, or one decimal number a line (default: -, standard input)
-| --store PATH: use the fingerprints of this store (folder or URL)
--o --output FILE: where to write JSON arrays, one a line (default: -, standard output)
---overwrite: replace an existing file
-{_DISTANCE}"""
-_FIND = f"""{_STREAMS}{_BLOCKS}
---urls: show pages instead of fingerprints; needs --store
---clusters: find the clusters that such pairs connect
---representative: build each cluster around one fingerprint that all others are near: no chains
-"""
-_QUERY = f"""
---queries FILE: fingerprints to look up: an archive, or one decimal number a line
-{_STREAMS}"""
-_SPARK = f"""
-TASK: fingerprint: make the fingerprints of pages; pairs: find all pairs of fingerprints within a
-    distance; query: find fingerprints near those of --queries; clusters: group pairs into clusters;
-    confirm: find which of --pairs are near-duplicate documents
-INPUT...: Parquet; for the task fingerprint also WARC files or JSON Lines
--o --output FOLDER: for Parquet; must not exist yet
-| --queries PATH: for the task query: Parquet
-| --pairs PATH: for the task confirm: Parquet
-{_DISTANCE}{_BLOCKS}
---seed N: seed of the token hash (default: 0)
---master URL: such as local[2] (default: Spark's own)
---checkpoints FOLDER: for data that must survive the loss of executors
-"""
-_TASKS = ("fingerprint", "pairs", "query", "clusters", "confirm")
-_MORE: dict[str, dict[str, Any]] = {
-    "input": {"default": STANDARD_STREAM, "dest": "input_path", "type": str},
-    "output": {"default": STANDARD_STREAM, "dest": "output_path", "type": str},
-    "queries": {"required": True, "dest": "queries_path", "type": str},
-    "distance": {"default": PLAIN_DISTANCE_BITS},
-    "blocks": {"type": int},
+def _add_distance(parser: ArgumentParser) -> None:
+    about = "how many bits of two fingerprints may differ (default: %(default)s)"
+    default = PLAIN_DISTANCE_BITS
+    parser.add_argument("-d", "--distance", type=int, default=default, metavar="BITS", help=about)
+
+
+def _add_blocks(parser: ArgumentParser) -> None:
+    about = "cut the 64 bits into M blocks, more than the distance (default: the fastest)"
+    parser.add_argument("-b", "--blocks", type=int, metavar="M", help=about)
+
+
+def _add_streams(parser: ArgumentParser) -> None:
+    add = parser.add_mutually_exclusive_group().add_argument
+    about = "an archive, or one decimal number a line (default: -, standard input)"
+    stream: dict[str, Any] = {"default": STANDARD_STREAM, "metavar": "FILE"}
+    add("-i", "--input", dest="input_path", help=about, **stream)
+    add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
+    add = parser.add_argument
+    about = "where to write JSON arrays, one a line (default: -, standard output)"
+    add("-o", "--output", dest="output_path", help=about, **stream)
+    add_overwrite(parser)
+    _add_distance(parser)
+
+
+def _add_find(parser: ArgumentParser) -> None:
+    _add_streams(parser)
+    _add_blocks(parser)
+    add = parser.add_argument
+    add("--urls", action="store_true", help="show pages instead of fingerprints; needs --store")
+    add("--clusters", action="store_true", help="find the clusters that such pairs connect")
+    about = "build each cluster around one fingerprint that all others are near: no chains"
+    add("--representative", action="store_true", help=about)
+
+
+def _add_query(parser: ArgumentParser) -> None:
+    about = "fingerprints to look up: an archive, or one decimal number a line"
+    add = parser.add_argument
+    add("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
+    _add_streams(parser)
+
+
+_TASKS = {
+    "fingerprint": "make the fingerprints of pages",
+    "pairs": "find all pairs of fingerprints within a distance",
+    "query": "find fingerprints near those of --queries",
+    "clusters": "group pairs into clusters",
+    "confirm": "find which of --pairs are near-duplicate documents",
 }
 
 
-_PLAN = """
---documents COUNT: how many documents, such as 8e9 or 10M
---max-bytes COUNT: at most so many bytes in all tables, after `check --compact`
---max-candidates COUNT: at most so many candidates for a query, on average
---max-tables COUNT: at most so many tables
---distance BITS: how many bits may differ (default: SIMHASH_DISTANCE)
-"""
-_COUNTS = ("documents", "max-bytes", "max-candidates", "max-tables")
+def _add_spark(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    about = "; ".join(f"{task}: {does}" for task, does in _TASKS.items())
+    add("task", choices=_TASKS, metavar="TASK", help=about)
+    about = "Parquet; for the task fingerprint also WARC files or JSON Lines"
+    add("inputs", nargs="+", metavar="INPUT", help=about)
+    # Outputs and checkpoints may be on another file system, as hdfs://...
+    add("-o", "--output", required=True, metavar="FOLDER", help="for Parquet; must not exist yet")
+    second = parser.add_mutually_exclusive_group().add_argument
+    for name, task in ("queries", "query"), ("pairs", "confirm"):
+        about = f"for the task {task}: Parquet"
+        second(f"--{name}", dest="second_input", metavar="PATH", help=about)
+    _add_distance(parser)
+    _add_blocks(parser)
+    add("--seed", type=int, default=0, help="seed of the token hash (default: %(default)s)")
+    add("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
+    add("--checkpoints", metavar="FOLDER", help="for data that must survive the loss of executors")
+
+
+def _add_plan(parser: ArgumentParser) -> None:
+    bounds = {
+        "max-bytes": "bytes in all tables, after `check --compact`",
+        "max-candidates": "candidates for a query, on average",
+        "max-tables": "tables",
+    }
+    count: dict[str, Any] = {"type": _read_number, "metavar": "COUNT"}
+    about = "how many documents, such as 8e9 or 10M"
+    parser.add_argument("--documents", required=True, help=about, **count)
+    for name, what in bounds.items():
+        parser.add_argument(f"--{name}", help=f"at most so many {what}", **count)
+    about = "how many bits may differ (default: SIMHASH_DISTANCE)"
+    parser.add_argument("--distance", type=int, metavar="BITS", help=about)
 
 
 COMMANDS = {
     "find-all": Command(
         _find,
-        _FIND,
+        _add_find,
         _print_found,
-        more=_MORE,
         stored=False,
         examples=(
             "find-all --blocks 4 --distance 3 < numbers.txt",
@@ -313,26 +344,14 @@ COMMANDS = {
     ),
     "batch-query": Command(
         _batch_query,
-        _QUERY,
-        more=_MORE,
+        _add_query,
         printer=None,
         stored=False,
         examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
     "spark": Command(
         _run_spark,
-        _SPARK,
-        more=_MORE
-        | {
-            "task": {"choices": _TASKS},
-            "input": {"dest": "inputs"},
-            # Perhaps on another file system, as hdfs://...
-            "output": {"required": True, "type": str},
-            "queries": {"dest": "second_input"},
-            "pairs": {"dest": "second_input"},
-            "seed": {"default": 0, "type": int},
-            "checkpoints": {"type": str},
-        },
+        _add_spark,
         stored=False,
         examples=(
             "spark fingerprint crawl.warc.gz -o documents",
@@ -341,9 +360,8 @@ COMMANDS = {
     ),
     "plan": Command(
         _plan,
-        _PLAN,
+        _add_plan,
         _print_plan,
-        more={name: {"type": _read_number, "required": name == "documents"} for name in _COUNTS},
         stored=False,
         examples=("plan --documents 10M", "plan --documents 8e9 --distance 3 --max-tables 20"),
     ),

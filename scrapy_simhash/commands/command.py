@@ -45,20 +45,7 @@ COMMANDS = {
 _HELP_WIDTH = 78
 _NAME_WIDTH = 22
 _SET = "settings of "
-# What a command was called before it was joined with another one.
-FORMER = {
-    "backup": "export store",
-    "calibrate": "evaluate --label",
-    "compact": "check --compact",
-    "delete": "prune",
-    "duplicates": "export duplicates",
-    "fingerprint": "query --fingerprint",
-    "find-clusters": "find-all --clusters",
-    "links": "owed",
-    "merge": "import",
-    "rebuild": "check --rebuild",
-    "what-if": "evaluate",
-}
+_COMMAND = "<command>"
 
 
 class SimhashCommand(ScrapyCommand):
@@ -113,13 +100,13 @@ def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """Refuse the arguments; name the new form of a command, or the choice that is meant."""
+    """Refuse the arguments; add the names that are like one that does not exist."""
     if wrong := re.search(r"argument (.+): invalid choice: '(.+?)' \(choose from (.+)\)", message):
-        old = f"{parser.prog.partition('scrapy simhash ')[2]} {wrong[2]}".strip()
-        if wrong[1] in {"<command>", "ACTION"} and old in FORMER:
-            message = f"`scrapy simhash {old}` is now `scrapy simhash {FORMER[old]}`"
-        else:
-            message += suggest(wrong[2], re.findall(r"[\w-]+", wrong[3]))
+        choices, is_command = re.findall(r"[\w-]+", wrong[3]), wrong[1] == _COMMAND
+        near = suggest(wrong[2], choices, most=3 if is_command else 1)
+        if is_command:
+            message = f"there is no command {wrong[2]!r}; `scrapy simhash --help` lists all"
+        message += near
     argparse.ArgumentParser.error(parser, message)
 
 
@@ -142,7 +129,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         dest="simhash_command",
         title="commands",
-        metavar="<command>",
+        metavar=_COMMAND,
         prog="scrapy simhash",
         parser_class=_Parser,
     )
@@ -159,18 +146,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None:
     """Add the arguments, actions and help of a command or action."""
-    from scrapy_simhash.commands.frame import add_options  # noqa: PLC0415 - for this call only
-
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False
     name = parser.prog.removeprefix("scrapy simhash ")
-    before = [
-        f"`{old}` is now `{now}`."
-        for old, now in FORMER.items()
-        if f"{now} ".startswith(f"{name} ")
-    ]
-    parts = [f"{about}.", command.details, "\n".join(before)]
-    parser.description = _wrap("\n\n".join(filter(None, parts)))
+    parser.description = _wrap(f"{about}.\n\n{command.details}".strip())
     if command.examples:
         parser.epilog = "\n  scrapy simhash ".join(["examples:", *command.examples])
     # An action's default would undo what stood before it.
@@ -187,7 +166,7 @@ def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None
         dest=f"{_SET}{name}",
         help="set/override setting (may be repeated)",
     )
-    add_options(parser, command.options, command.more)
+    command.add_arguments(parser)
     parser.set_defaults(simhash_usage=parser.format_usage, simhash_runs=command)
     if command.actions:
         actions = parser.add_subparsers(

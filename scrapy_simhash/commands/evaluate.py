@@ -16,6 +16,7 @@ from scrapy_simhash.commands.frame import (
     call,
     name_page,
     print_fields,
+    read_count,
 )
 from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
@@ -39,6 +40,7 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Part
@@ -258,44 +260,86 @@ def _read_count(given: str) -> int:
     return int(given)
 
 
-_EVALUATE = f"""
-[DIR|CSV]: folder of labelled pages, or a file of labels for the store, such as --label writes;
-    without, stored pages are judged again
-labelled pages
---errors: list the wrong pairs, and why
---workers N: number of processes (default: SIMHASH_WORKERS)
---crawl [N]: crawl all pages of the folder in N random orders instead, and name the wrong drops
-    (default: {_ORDERS})
-stored pages, by other settings
---distance BITS: bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on
-    or off, 7 or 3)
---confirm S: how similar two pages must be, 0 to 1, or none for plain simhash (default:
-    SIMHASH_CONFIRM)
---scope SCOPE: global, site or host: in which to compare pages (default: the one in which each page
-    was judged)
---top N: list at most N changes (default: 20; with --json all)
-pairs of the store, to be labelled
---label: show pairs within 10 bits, but none that only a name proposes, append their labels to CSV
-    (default: calibration.csv beside the store's log), then report as --results does
---results: show no pairs; weight the labelled ones by how many the store has at their distance,
-    and recommend settings
---seed N: another seed shows the pairs in another order (default: 0)
-"""
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "labelled",
+        nargs="?",
+        type=Path,
+        metavar="DIR|CSV",
+        help="folder of labelled pages, or a file of labels for the store, such as --label writes; "
+        "without, stored pages are judged again",
+    )
+    add = parser.add_argument_group("labelled pages").add_argument
+    add("--errors", action="store_true", default=None, help="list the wrong pairs, and why")
+    add(
+        "--workers",
+        type=read_count,
+        metavar="N",
+        help="number of processes (default: SIMHASH_WORKERS)",
+    )
+    add(
+        "--crawl",
+        nargs="?",
+        const=_ORDERS,
+        type=_read_count,
+        metavar="N",
+        help="crawl all pages of the folder in N random orders instead, and name the wrong drops "
+        f"(default: {_ORDERS})",
+    )
+    add = parser.add_argument_group("stored pages, by other settings").add_argument
+    add(
+        "--distance",
+        type=int,
+        metavar="BITS",
+        help="bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on "
+        "or off, 7 or 3)",
+    )
+    add(
+        "--confirm",
+        type=_read_similarity,
+        metavar="S",
+        help="how similar two pages must be, 0 to 1, or none for plain simhash (default: "
+        "SIMHASH_CONFIRM)",
+    )
+    add(
+        "--scope",
+        choices=("global", "site", "host"),
+        metavar="SCOPE",
+        help="global, site or host: in which to compare pages (default: the one in which each page "
+        "was judged)",
+    )
+    add(
+        "--top",
+        type=read_count,
+        metavar="N",
+        help="list at most N changes (default: 20; with --json all)",
+    )
+    add = parser.add_argument_group("pairs of the store, to be labelled").add_argument
+    add(
+        "--label",
+        action="store_true",
+        help="show pairs within 10 bits, but none that only a name proposes, append their labels "
+        "to CSV (default: calibration.csv beside the store's log), then report as --results does",
+    )
+    add(
+        "--results",
+        action="store_true",
+        help="show no pairs; weight the labelled ones by how many the store has at their distance, "
+        "and recommend settings",
+    )
+    add(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="another seed shows the pairs in another order (default: 0)",
+    )
 
 
 COMMANDS = {
     "evaluate": Command(
         _evaluate,
-        _EVALUATE,
+        _add_arguments,
         _print_evaluation,
-        more={
-            "dir|csv": {"dest": "labelled", "type": Path},
-            "errors": {"default": None},
-            "crawl": {"const": _ORDERS, "type": _read_count},
-            "confirm": {"type": _read_similarity},
-            "scope": {"choices": ("global", "site", "host")},
-            "seed": {"type": int},
-        },
         examples=(
             "evaluate labelled",
             "evaluate labelled --errors --workers 2",

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -121,8 +119,8 @@ class Command(NamedTuple):
     # `config`, and names of the command's arguments, `settings`, or `options` for all arguments.
     # None if an action must be named.
     runner: Callable[..., Iterable[Answer | str]] | None
-    # All options except `--json` and `--store`, as `add_options` reads them.
-    options: str = ""
+    # Adds all arguments but `--json` and `--store`.
+    add_arguments: Callable[[argparse.ArgumentParser], object] = lambda _: None
     # Turns an answer into readable lines; None prints JSON with or without `--json`.
     printer: Callable[[Answer], Iterable[Part]] | None = print_fields
     stored: bool = True  # has `--store`
@@ -130,50 +128,23 @@ class Command(NamedTuple):
     details: str = ""
     # Commands of its own, each behind a description; their `details` and examples are seldom given.
     actions: Mapping[str, tuple[str, Command]] = MappingProxyType({})
-    # More keywords of `add_argument`, by the name of an option or argument.
-    more: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
-def add_options(
-    parser: argparse.ArgumentParser, text: str, more: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Add options that are described as help shows them, a line each.
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """Add the option that lets a command replace a file."""
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
-    Args:
-        parser: gets the options.
-        text: lines `-o --output FILE: what it does`. The type follows from the metavar, see
-            `_TYPES`. Without a metavar it is a switch; without a flag an argument, which may be
-            `[FILE]`, `URL...` or `[URL...]`. A line that goes on is indented. A line without a
-            description begins a group; options behind a `|` exclude each other.
-        more: further keywords of `add_argument`, by the name of an option or argument.
-    """
-    group: argparse._ActionsContainer = parser
-    choice: argparse._ActionsContainer | None = None
-    for entry in re.split(r"\n(?=\S)", text.strip()):
-        usage, colon, about = " ".join(entry.split()).partition(": ")
-        if not colon:
-            group = parser.add_argument_group(usage)
-            continue
-        target = group
-        if usage.startswith("| "):
-            target = choice = choice or group.add_mutually_exclusive_group()
-        *flags, last = usage.removeprefix("| ").split()
-        keywords: dict[str, Any] = {"help": about}
-        if last.startswith("-"):
-            keywords["action"] = "store_true"
-            flags.append(last)
-        else:
-            metavar = last.strip("[].")
-            keywords |= {"metavar": metavar, "type": _TYPES.get(metavar, str)}
-            if "..." in last:
-                keywords["nargs"] = "*" if last.startswith("[") else "+"
-            elif last.startswith("["):
-                keywords["nargs"] = "?"
-        names = flags or [keywords["metavar"].lower()]
-        keywords |= more.get(names[-1].lstrip("-"), {})
-        if not flags and "dest" in keywords:
-            names = [keywords.pop("dest")]
-        target.add_argument(*names, **keywords)
+
+def add_crawl(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add the option that names a crawl."""
+    about = f"{about}; `last`: the newest one of the log"
+    parser.add_argument("--crawl", metavar="ID", help=about)
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a decision log."""
+    about = "the decision log (default: SIMHASH_LOG)"
+    parser.add_argument("--log", dest="log_path", metavar="PATH", help=about)
 
 
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
@@ -329,9 +300,3 @@ def read_count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
     return int(text)
-
-
-# The types of options, by their metavars; others are texts.
-_TYPES: dict[str, Callable[[str], Any]] = {
-    "BITS": int, "DAYS": float, "FILE": Path, "FOLDER": Path, "N": read_count
-}  # fmt: skip

@@ -11,9 +11,13 @@ from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
     Command,
+    add_crawl,
+    add_log,
+    add_overwrite,
     format_time,
     name_page,
     print_fields,
+    read_count,
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
@@ -23,6 +27,7 @@ from scrapy_simhash.inspection.report.report import write_report
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
@@ -41,7 +46,6 @@ complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _STATES = {"done": "items delivered", "pending": "items not delivered", "duplicate": "dropped"}
-_TOP = 10
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
 _PASSAGES_SHOWN, _WORDS_SHOWN = 2, 4
@@ -239,39 +243,53 @@ def _print_report(answer: Answer) -> Iterable[str]:
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
-_LOG = f"""
---log PATH: the decision log (default: SIMHASH_LOG)
---status STATUS: only pages with this one: {", ".join(STATUSES)}
---url TEXT: only URLs (or matched URLs) that contain it
---distance BITS: only this distance
---crawl ID: only this crawl; `last`: the newest one
---last N: only the last N decisions
---follow: wait for new ones, like tail -f
---summary: show counts and the most duplicated pages
---top N: with --summary: number of such pages to list (default: {_TOP}); a near-duplicate found in
-    several crawls counts once
-"""
-_QUERY = """
-| [URL|FILE|FINGERPRINT]: what to look up; - reads an HTML page from standard input
-| --text TEXT: words of a page
-| --fingerprint FILE...: fingerprint HTML files as a crawl would, and look nothing up; - reads
-    standard input
---distance BITS: how many bits may differ (default: SIMHASH_DISTANCE)
-"""
-_EXPLAIN = """
-URL|FILE...: a URL, or two URLs or files
---log PATH: the decision log (default: SIMHASH_LOG)
---html FILE: write the texts side by side to an HTML file
---overwrite: replace an existing file
-"""
-_REPORT = """
--o --output FILE: the file to write (default: report.html)
---overwrite: replace an existing file
---log PATH: the decision log (default: SIMHASH_LOG)
---crawl ID: only this crawl; `last`: the newest one (default: all)
---labels DIR|FILE: labelled pairs, as for `evaluate`: adds precision and recall by distance
-    (default: calibration.csv beside the store's log, if it exists)
-"""
+def _add_log(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add_log(parser)
+    about = f"only pages with this one: {', '.join(STATUSES)}"
+    add("--status", choices=STATUSES, metavar="STATUS", help=about)
+    add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
+    add("--distance", type=int, metavar="BITS", help="only this distance")
+    add_crawl(parser, "only this crawl")
+    add("--last", type=read_count, metavar="N", help="only the last N decisions")
+    add("--follow", action="store_true", help="wait for new ones, like tail -f")
+    add("--summary", action="store_true", help="show counts and the most duplicated pages")
+    about = "with --summary: number of such pages to list (default: %(default)s)"
+    add("--top", type=read_count, default=10, metavar="N", help=about)
+
+
+def _add_query(parser: ArgumentParser) -> None:
+    add = parser.add_mutually_exclusive_group().add_argument
+    about = "what to look up; - reads an HTML page from standard input"
+    add("what", nargs="?", metavar="URL|FILE|FINGERPRINT", help=about)
+    add("--text", help="words of a page")
+    about = "fingerprint HTML files as a crawl would, look nothing up; - reads standard input"
+    add("--fingerprint", dest="files", nargs="+", metavar="FILE", help=about)
+    about = "how many bits may differ (default: SIMHASH_DISTANCE)"
+    parser.add_argument("--distance", type=int, metavar="BITS", help=about)
+
+
+def _add_explain(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
+    add_log(parser)
+    about = "write the texts side by side to an HTML file"
+    add("--html", dest="html_path", type=Path, metavar="FILE", help=about)
+    add_overwrite(parser)
+
+
+def _add_report(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    about = "the file to write (default: %(default)s)"
+    add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
+    add_overwrite(parser)
+    add_log(parser)
+    add_crawl(parser, "only this crawl (default: all)")
+    about = (
+        "labelled pairs, as for `evaluate`: adds precision and recall by distance (default: "
+        "calibration.csv beside the store's log, if it exists)"
+    )
+    add("--labels", type=Path, metavar="DIR|FILE", help=about)
 
 
 COMMANDS = {
@@ -283,13 +301,8 @@ COMMANDS = {
     ),
     "log": Command(
         show_log,
-        _LOG,
+        _add_log,
         _print_log,
-        more={
-            "log": {"dest": "log_path"},
-            "status": {"choices": STATUSES},
-            "top": {"default": _TOP},
-        },
         examples=(
             "log --last 20",
             "log --follow            # during a crawl, until Ctrl-C",
@@ -301,12 +314,8 @@ COMMANDS = {
     ),
     "query": Command(
         _query,
-        _QUERY,
+        _add_query,
         _print_match,
-        more={
-            "url|file|fingerprint": {"dest": "what"},
-            "fingerprint": {"dest": "files", "type": str},
-        },
         examples=(
             "query http://site.example/again",
             "query page.html --distance 3",
@@ -323,13 +332,8 @@ COMMANDS = {
     ),
     "explain": Command(
         explain,
-        _EXPLAIN,
+        _add_explain,
         print_explanation,
-        more={
-            "url|file": {"dest": "what"},
-            "log": {"dest": "log_path"},
-            "html": {"dest": "html_path"},
-        },
         examples=(
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
@@ -343,13 +347,8 @@ COMMANDS = {
     ),
     "report": Command(
         write_report,
-        _REPORT,
+        _add_report,
         _print_report,
-        more={
-            "output": {"default": Path("report.html")},
-            "log": {"dest": "log_path"},
-            "labels": {"type": Path},
-        },
         examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
 }

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import mask_password, plural, printable
-from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, call
+from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, add_overwrite, call
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer
@@ -118,51 +120,55 @@ def _print(answer: Answer) -> Iterable[str]:
         yield f"        {text}"
 
 
-_FILTERS = """
---spider NAME: only requests of this spider
---why WHY: lost: their pages were dropped for pages whose items did not come through; link: only
-    dropped pages have links to them
---due: only what the next crawl makes, and nothing that waits for a page
-"""
-_URLS = f"""
-[URL...]: only requests for these URLs
-{_FILTERS}"""
-_WRITE = f"""
-FILE: JSON lines if its name ends in .jsonl, .jl or .json, else URLs, one a line
-{_URLS}
---overwrite: replace an existing file
-"""
-_FORGET = f"""{_URLS}
---all: all requests that are owed
-"""
-_WHYS = {"choices": [str(why) for why in Why]}
-# A default behind the action would undo what stood before it.
-_UNSET = {"default": argparse.SUPPRESS}
-_MORE: dict[str, dict[str, Any]] = {
-    "url": {"dest": "urls"},
-    "file": {"dest": "path"},
-    "why": _WHYS | _UNSET,
-    **dict.fromkeys(("spider", "due"), _UNSET),
-}
+def _add_filters(parser: ArgumentParser) -> None:
+    # A default behind the action would undo what stood before it.
+    unset: dict[str, Any] = {"default": argparse.SUPPRESS} if " owed " in parser.prog else {}
+    add = parser.add_argument
+    add("--spider", metavar="NAME", help="only requests of this spider", **unset)
+    about = (
+        "lost: their pages were dropped for pages whose items did not come through; link: only "
+        "dropped pages have links to them"
+    )
+    add("--why", choices=[*map(str, Why)], metavar="WHY", help=about, **unset)
+    about = "only what the next crawl makes, and nothing that waits for a page"
+    add("--due", action="store_true", help=about, **unset)
+
+
+def _add_urls(parser: ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="only requests for these URLs")
+    _add_filters(parser)
+
+
+def _add_write(parser: ArgumentParser) -> None:
+    about = "JSON lines if its name ends in .jsonl, .jl or .json, else URLs, one a line"
+    parser.add_argument("path", type=Path, metavar="FILE", help=about)
+    _add_urls(parser)
+    add_overwrite(parser)
+
+
+def _add_forget(parser: ArgumentParser) -> None:
+    _add_urls(parser)
+    parser.add_argument("--all", action="store_true", help="all requests that are owed")
+
+
 _ACTIONS = {
-    "list": ("List the requests", Command(_list, _URLS, more=_MORE)),
+    "list": ("List the requests", Command(_list, _add_urls)),
     "write": (
         "Write the requests to a file, for a spider to start from",
         Command(
             _write,
-            _WRITE,
-            more=_MORE,
+            _add_write,
             details="`scrapy_simhash.crawl.refetch.read_requests` reads JSON lines, with callbacks "
             "and arguments. They leave out credentials, as the store does.",
         ),
     ),
     "release": (
         "Have the next crawl of their spider make the requests, whatever they wait for",
-        Command(_release, _URLS, more=_MORE),
+        Command(_release, _add_urls),
     ),
     "forget": (
         "Forget the requests, which no crawl makes then",
-        Command(_forget, _FORGET, more=_MORE),
+        Command(_forget, _add_forget),
     ),
 }
 
@@ -170,7 +176,7 @@ _ACTIONS = {
 COMMANDS = {
     "owed": Command(
         _run,
-        _FILTERS,
+        _add_filters,
         _print,
         examples=(
             "owed                    # what crawls owe, and why",
@@ -183,6 +189,5 @@ COMMANDS = {
         "earlier crawl left. `owed ACTION --help` has the options of an action; without one, "
         "`owed` lists the requests.",
         actions=_ACTIONS,
-        more={"why": _WHYS},
     ),
 }

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from math import inf
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import open_whole
@@ -16,6 +17,8 @@ from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
     Command,
+    add_crawl,
+    add_overwrite,
     call,
     name_page,
     print_fields,
@@ -27,8 +30,8 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.transfer.sources import KINDS
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
@@ -166,57 +169,76 @@ def _print_kept(page: Answer) -> Iterable[str]:
         yield f"    {printable(duplicate['url'])}  ({bits}{shown}{undone})"
 
 
-_STORE = """
-FOLDER: target; must not exist yet
---no-check: do not compare the tables of the copy with each other and with the documents
-"""
-_FINGERPRINTS = """
-FILE: the archive to write
---tables: write all tables of the store's design, so that the archive can be probed on its own
---overwrite: replace an existing file
-"""
-_DUPLICATES = """
--o --output FILE: write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json
---overwrite: replace an existing file
---all: list the kept pages without duplicates, too
---crawl ID: only duplicates of this crawl; `last`: the newest one of the log
-"""
-_IMPORT = f"""
-SOURCE...: WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or
-    Parquet of `spark`
---into STORE: another name of --store: folder or URL; made if it does not exist
---kind KIND: kind of all sources (default: detected): {", ".join(KINDS)}
---url-field NAME: for a feed: the field of its items with the URL (default: url)
---html-field NAME: for a feed: the field of its items with the HTML (default: html, or else body)
---resume FILE: journal that records how far sources were read (default: imports.json in the store's
-    folder)
---dry-run: count what would be imported, change nothing
-"""
+def _add_backup(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
+    about = "do not compare the tables of the copy with each other and with the documents"
+    add("--no-check", dest="check", action="store_false", help=about)
+
+
+def _add_archive(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("archive_path", type=Path, metavar="FILE", help="the archive to write")
+    about = "write all tables of the store's design, so that the archive can be probed on its own"
+    add("--tables", dest="all_tables", action="store_true", help=about)
+    add_overwrite(parser)
+
+
+def _add_duplicates(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    about = "write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json"
+    add("-o", "--output", dest="listed_path", type=Path, metavar="FILE", help=about)
+    add_overwrite(parser)
+    about = "list the kept pages without duplicates, too"
+    add("--all", dest="every", action="store_true", help=about)
+    add_crawl(parser, "only duplicates of this crawl")
+
+
+def _add_import(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    about = (
+        "WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
+        "Parquet of `spark`"
+    )
+    add("sources", nargs="+", metavar="SOURCE", help=about)
+    about = "another name of --store: folder or URL; made if it does not exist"
+    add("--into", dest="store", default=argparse.SUPPRESS, metavar="STORE", help=about)
+    about = f"kind of all sources (default: detected): {', '.join(KINDS)}"
+    add("--kind", choices=KINDS, metavar="KIND", help=about)
+    about = "for a feed: the field of its items with the URL (default: url)"
+    add("--url-field", default="url", metavar="NAME", help=about)
+    about = "for a feed: the field of its items with the HTML (default: html, or else body)"
+    add("--html-field", metavar="NAME", help=about)
+    about = (
+        "journal that records how far sources were read (default: imports.json in the store's "
+        "folder)"
+    )
+    add("--resume", dest="journal_path", type=Path, metavar="FILE", help=about)
+    add("--dry-run", action="store_true", help="count what would be imported, change nothing")
+
+
 _WRITTEN = {
     "store": (
         "Copy the whole store while crawls write, and check the copy",
         Command(
             _back_up,
-            _STORE,
-            more={"no-check": {"action": "store_false", "dest": "check"}},
+            _add_backup,
         ),
     ),
     "fingerprints": (
         "Write the fingerprints of the store to an archive",
         Command(
             export_archive,
-            _FINGERPRINTS,
+            _add_archive,
             details="The archive has fingerprints, not documents; `export store` copies a store.",
-            more={"file": {"dest": "archive_path"}, "tables": {"dest": "all_tables"}},
         ),
     ),
     "duplicates": (
         "List the kept pages, each with the duplicates dropped for it",
         Command(
             _list_duplicates,
-            _DUPLICATES,
+            _add_duplicates,
             _print_duplicates,
-            more={"output": {"dest": "listed_path"}, "all": {"dest": "every"}},
             details="A line for each page that was kept, then one for each page that was dropped, "
             "or flagged, as its near-duplicate; with --json one object a line for both.",
         ),
@@ -240,15 +262,8 @@ COMMANDS = {
     ),
     "import": Command(
         _import,
-        _IMPORT,
+        _add_import,
         _print_import,
-        more={
-            "source": {"dest": "sources"},
-            "into": {"dest": "store", "default": argparse.SUPPRESS},
-            "kind": {"choices": KINDS},
-            "url-field": {"default": "url"},
-            "resume": {"dest": "journal_path"},
-        },
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.commands.frame import Command, print_fields
+from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
@@ -21,8 +22,8 @@ from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Container, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.judging.documents import StoredDocument
@@ -196,7 +197,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     original: str | None,
     distance: int | None,
     crawl: str | None,
-    urls_path: Path | None,
+    output: Path | None,
     *,
     sink: str | None,
     dry_run: bool,
@@ -227,9 +228,9 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
                 found.append(document)
 
         store.visit(look)
-        if urls_path is not None:  # before anything changes: the file may not be writable
+        if output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(document.url)}\n" for document in found]
-            write_whole(urls_path, urls_found, overwrite=overwrite)
+            write_whole(output, urls_found, overwrite=overwrite)
         if spared and found:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
@@ -292,34 +293,40 @@ def _describe(store: Store, document: StoredDocument) -> Answer:
     }
 
 
-_CHECK = """
-| --compact: pack the tables, and shrink the store's file
-| --rebuild: rewrite the tables from the documents
---tables DESIGN: with --rebuild: another table design, or auto (default: the same one)
-"""
-_PRUNE = """
-[URL...]: only documents with these URLs
---days DAYS: only documents last seen more than so many days ago
---scope SCOPE: only this scope; '' for the global one
---crawl ID: only this crawl; `last`: the newest one of the log
---dry-run: list what would be deleted, delete nothing
-"""
-_UNDO = """
-[URL...]: only drops of these pages
---original URL: only drops in favour of this page
---distance BITS: only drops at this distance
---crawl ID: only this crawl; `last`: the newest one of the log
---sink URL: only list what was dropped for the wall that this page shows, see `stats`
--o --output FILE: write the URLs to this file, too, one a line
---overwrite: replace an existing file
---dry-run: list the drops, change nothing
-"""
+def _add_check(parser: ArgumentParser) -> None:
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--compact", action="store_true", help="pack the tables, and shrink the store's file")
+    add("--rebuild", action="store_true", help="rewrite the tables from the documents")
+    about = "with --rebuild: another table design, or auto (default: the same one)"
+    parser.add_argument("--tables", metavar="DESIGN", help=about)
+
+
+def _add_prune(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
+    add("--days", type=float, help="only documents last seen more than so many days ago")
+    add("--scope", help="only this scope; '' for the global one")
+    add_crawl(parser, "only this crawl")
+    add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
+
+
+def _add_undo(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("urls", nargs="*", metavar="URL", help="only drops of these pages")
+    add("--original", metavar="URL", help="only drops in favour of this page")
+    add("--distance", type=int, metavar="BITS", help="only drops at this distance")
+    add_crawl(parser, "only this crawl")
+    about = "only list what was dropped for the wall that this page shows, see `stats`"
+    add("--sink", metavar="URL", help=about)
+    add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
+    add_overwrite(parser)
+    add("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
 COMMANDS = {
     "check": Command(
         _check,
-        _CHECK,
+        _add_check,
         _print_check,
         examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
         details="Prints one problem a line; the exit code is 1 if there are any. --compact is for "
@@ -327,9 +334,8 @@ COMMANDS = {
     ),
     "prune": Command(
         _prune,
-        _PRUNE,
+        _add_prune,
         _print_removal,
-        more={"url": {"dest": "urls"}},
         examples=(
             "prune --days 365 --dry-run",
             "prune --scope www.example.com",
@@ -340,9 +346,8 @@ COMMANDS = {
     ),
     "undo": Command(
         _undo,
-        _UNDO,
+        _add_undo,
         lambda answer: [printable(answer["url"])],
-        more={"url": {"dest": "urls"}, "output": {"dest": "urls_path"}},
         examples=(
             "undo http://site.example/again --dry-run",
             "undo --original http://site.example/one -o urls.txt",

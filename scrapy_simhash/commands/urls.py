@@ -37,4 +37,4 @@ def _print(answer: Answer) -> Iterable[Part]:
             yield f"{_INDENT}{outcome}: {' '.join(map(printable, pair))}"
 
 
-COMMANDS = {"urls": Command(_list, "", _print, examples=("urls",))}
+COMMANDS = {"urls": Command(_list, printer=_print, examples=("urls",))}

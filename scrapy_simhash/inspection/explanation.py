@@ -207,7 +207,7 @@ def _find_documents(store: Store, url: str) -> list[StoredDocument]:
     documents = store.find_document(url)
     if not documents:
         known = (document.url for document in store.list_documents())
-        raise InspectionError(add_suggestions(f"{url} is not in the store", url, known))
+        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
     return documents
 
 
@@ -242,7 +242,8 @@ def explain(
     If no store was named (None), two files have seed 0. An HTML file gets the texts side by side.
 
     Raises:
-        InspectionError: a page is unknown or has no fingerprint, or there is no text to write.
+        InspectionError: a page has no fingerprint, or there is no text to write.
+        PartlyFailedError: a page is unknown.
         OSError: the file cannot be written.
     """
     answers = _explain(config, what, log_path, store)
@@ -402,7 +403,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
                 "page that redirects is known by its target"
             )
-            raise InspectionError(add_suggestions(problem, url, known))
+            raise PartlyFailedError(add_suggestions(problem, url, known))
         if not documents:
             yield {**found, "verdict": "not in the store: not judged"}
         walls = {wall.document for wall in store.list_walls()}

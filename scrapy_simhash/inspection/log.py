@@ -99,6 +99,9 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
             time.sleep(_FOLLOW_SECONDS)
     if not follow:
         _require(path)
+        if crawl not in {None, LAST_CRAWL, *(crawls := _list_crawls(path))}:
+            newest = f"; its newest is {crawls[-1]}" if crawls else ""
+            raise PartlyFailedError(f"the decision log {path} has no crawl {crawl}{newest}")
     lines = read_log(path, LogFilter(status, url, distance, crawl), last=last, follow=follow)
     decisions = (decision for decision, _ in lines)
     if summary:

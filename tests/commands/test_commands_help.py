@@ -15,7 +15,7 @@ from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
-from scrapy_simhash.commands.command import COMMANDS, FORMER, SimhashCommand
+from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.commands.frame import _make_renderer, make_table, style
 from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
@@ -121,15 +121,6 @@ def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> N
     _, family = re.split("Commands For Many Fingerprints.*\n", done.out)
     assert re.findall(r"^    (\S+) ", family, re.MULTILINE) == list(COMMANDS)[-4:]
     assert max(map(len, done.out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("former", FORMER)
-def test_a_command_by_its_old_name_names_the_new_one(run: Run, former: str) -> None:
-    """As its help does, under the new name."""
-    err = run.refused(*former.split(), "--anything", "a.html")
-    now = FORMER[former]
-    assert err.endswith(f": `scrapy simhash {former}` is now `scrapy simhash {now}`\n")
-    assert f"`{former}` is now `{now}`.\n" in run(now.split()[0], "--help").out
 
 
 class Terminal(io.StringIO):

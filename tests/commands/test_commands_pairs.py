@@ -149,7 +149,7 @@ def test_bits_that_differ(design: str) -> None:
 
 @pytest.mark.parametrize("command", ["explain", "query"])
 def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) -> None:
-    assert f"; did you mean {ONE} ?" in run.refused(
+    assert f"; did you mean {ONE} ?" in run.failed(
         command, ONE.replace("http://", "https://www.") + "/", "--store", store
     )
 
@@ -159,7 +159,7 @@ def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) ->
     [("explain", "is neither in the store nor in the log"), ("query", "is not in the store")],
 )
 def test_a_url_that_nobody_knows(run: Run, store: Path, command: str, said: str) -> None:
-    assert f"{SITE}nowhere {said}" in run.refused(command, f"{SITE}nowhere", "--store", store)
+    assert f"{SITE}nowhere {said}" in run.failed(command, f"{SITE}nowhere", "--store", store)
 
 
 def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:

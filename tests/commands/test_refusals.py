@@ -15,8 +15,8 @@ from tests.helpers.documents import document, open_in_crawl
 # `s` is a store of one page, `in` has two numbers; `$` is the end of the line.
 REFUSED = """
  -> name a command
-reprot -> ; did you mean report?
-no-such-command -> invalid choice: 'no-such-command'
+reprot -> there is no command 'reprot'; `scrapy simhash --help` lists all; did you mean report or
+no-such-command -> there is no command 'no-such-command'; `scrapy simhash --help` lists all
 stats --no-such-option -> unknown arguments: --no-such-option
 stats extra -> unknown arguments: extra
 stats --nolog -> unknown arguments: --nolog$
