@@ -11,7 +11,6 @@
     +-- ArchiveError            an archive cannot be read or written
     ValueError
     +-- SettingError            a setting has an invalid value
-    +-- LabelsError             a file of labels cannot be used
     UnjudgedError               a page has no fingerprint, for a reason
     SourceError                 something to import cannot be read
     InspectionError             a command cannot answer what it was asked
@@ -124,10 +123,6 @@ class UnjudgedError(Exception):
 
 class CorpusError(InspectionError):
     """The folder is not a corpus of labelled pages; the message says what is missing."""
-
-
-class LabelsError(ValueError):
-    """The file has no labels, or is in use; the message says why."""
 
 
 class SparkError(Exception):

@@ -32,7 +32,7 @@ COMMANDS = {
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
     "owed": ("owed", "Show requests that are still to be made, and why"),
     "urls": ("urls", "Find rules by which several addresses lead to one page"),
-    "evaluate": ("evaluate", "Judge labelled or stored pages, and find settings that suit them"),
+    "evaluate": ("evaluate", "Judge labelled pages, or stored pages by other settings"),
     "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),
     "import": ("transfer", "Fill a store from pages, an archive or other stores"),
     "prune": ("upkeep", "Delete documents by URL, age, scope or crawl"),

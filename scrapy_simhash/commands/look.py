@@ -285,11 +285,8 @@ def _add_report(parser: ArgumentParser) -> None:
     add_overwrite(parser)
     add_log(parser)
     add_crawl(parser, "only this crawl (default: all)")
-    about = (
-        "labelled pairs, as for `evaluate`: adds precision and recall by distance (default: "
-        "calibration.csv beside the store's log, if it exists)"
-    )
-    add("--labels", type=Path, metavar="DIR|FILE", help=about)
+    about = "labelled pages, as for `evaluate`: adds precision and recall by distance"
+    add("--labels", type=Path, metavar="FOLDER", help=about)
 
 
 COMMANDS = {

@@ -25,10 +25,10 @@ EXAMPLES = [
     for name, (module, _) in COMMANDS.items()
     for example in import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name].examples
 ]
-# They need labelled pages, a certain crawl, other stores, a WARC or Spark, ask, or
-# never end.
+# They need labelled pages, a certain crawl, other stores, a WARC or Spark, or never
+# end.
 NOT_RUN = {
-    *("evaluate labelled", "evaluate --label", "evaluate monday.csv", "log --follow", "report -o"),
+    *("evaluate labelled", "log --follow", "report -o"),
     *(
         "owed release",
         "owed forget",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scrapy_simhash.inspection.evaluation.labels import Label, LabelledPair
-from scrapy_simhash.inspection.evaluation.quality import SIMILARITIES, Judged
+from scrapy_simhash.inspection.evaluation.quality import Judged
 from tests.helpers.pages import edit_words, make_page, make_words
 from tests.helpers.processes import ROOT
 
@@ -33,7 +33,6 @@ def judged(
         plain_distance=distance + 2,
         similarity=similarity,
         confirmed=duplicate,
-        confirmed_at={least: similarity >= least for least in SIMILARITIES},
     )
 
 

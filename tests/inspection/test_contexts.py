@@ -202,7 +202,7 @@ def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store
     ]
 
 
-def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:
+def test_pages_of_a_store_are_compared_by_what_it_knows(store: Path) -> None:
     with open_as_it_is(str(store)) as opened:
         documents = {document.url: document for document in opened.list_documents()}
         one, other = (documents[f"http://{HOST}/{name}/page/"] for name in ("one", "copy"))

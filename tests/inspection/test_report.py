@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.batch.archive.compression import count_symbols
-from scrapy_simhash.errors import InspectionError, LabelsError
+from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.report.figures import describe_fingerprints
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -250,46 +249,6 @@ def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
     figures = report(tmp_path, lines=lines, labels=make_corpus(tmp_path / "labels"))
     assert [row["distance"] for row in figures["quality"]] == list(range(11))
     assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "calibration.csv"
-    with open_store(str(store), readonly=True) as opened:
-        (again,) = opened.find_document("http://site.example/press/again/")
-        (one,) = opened.find_document("http://site.example/one")
-    numbers = f"{one.document},{again.document}"
-    row = f"{numbers},dup,site.example,near,{one.url},{again.url}"
-    labels.write_text(f"id_a,id_b,label,source,why,url_a,url_b\n{row}\n", "ascii")
-    figures = report(tmp_path, store, labels=labels)
-    assert figures["quality"][7]["recall"] == 1
-    # Where calibrate keeps them.
-    labels.rename(store / "calibration.csv")
-    try:
-        assert report(tmp_path, store, overwrite=True)["quality"] == figures["quality"]
-    finally:
-        (store / "calibration.csv").unlink()
-    assert "each pair counts once" in (tmp_path / "report.html").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("written", "note"),
-    [("id_a,id_b,label,source,why,url_a,url_b\n", ""), ("mine", "has no labels of a store")],
-)
-def test_labels_that_nobody_asked_for_stop_nothing(
-    store: Path, tmp_path: Path, written: str, note: str
-) -> None:
-    labels = store / "calibration.csv"
-    labels.write_text(written, "ascii")
-    try:
-        figures = report(tmp_path, store)
-        assert (figures["quality"], bool(figures["missing"])) == (None, bool(note))
-        assert note in "".join(figures["missing"])
-        if note:
-            with pytest.raises(LabelsError, match=note):
-                report(tmp_path, store, labels=labels, overwrite=True)
-    finally:
-        labels.unlink()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300])

@@ -1,8 +1,8 @@
 """`scrapy simhash evaluate`: measure how often the plugin is right on pages labelled by people.
 
 Both pages of a pair go through the workers, and the rule of a crawl compares them, in two states:
-`site known`, with the other pages of the folder (or of the store) as a sample of their hosts, and
-`site unknown`, with no other page.
+`site known`, with the other pages of the folder as a sample of their hosts, and `site unknown`,
+with no other page.
 """
 
 from __future__ import annotations
@@ -12,36 +12,30 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.errors import InspectionError, UnjudgedError
-from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
-from scrapy_simhash.inspection.evaluation.labels import locate, read_corpus, read_labels
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.inspection.contexts import FolderContexts
+from scrapy_simhash.inspection.evaluation.labels import locate, read_corpus
 from scrapy_simhash.inspection.evaluation.quality import (
     NO_DISTANCE,
-    SIMILARITIES,
     Judged,
     summarise,
 )
 from scrapy_simhash.judging.comparison import (
-    NO_CONTEXT,
     Context,
     compare,
-    find_deciding,
 )
-from scrapy_simhash.judging.content import compare_contents
-from scrapy_simhash.judging.documents import Document, facts_of, look_at, make_document
+from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
-from scrapy_simhash.pages.links import measure_new_links
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,17 +46,9 @@ if TYPE_CHECKING:
         Corpus,
         LabelledPage,
         LabelledPair,
-        LabelledRow,
-        Labels,
     )
     from scrapy_simhash.judging.comparison import Answer
-    from scrapy_simhash.judging.documents import StoredDocument, Verdict
-    from scrapy_simhash.pages.recipe import Recipe
-    from scrapy_simhash.stores.store import Store
-
-    # By the ids of a corpus or the numbers of a store; None if the plugin lets the page pass
-    # unjudged.
-    _Documents: TypeAlias = Mapping[str, Document | None]
+    from scrapy_simhash.judging.documents import Verdict
 
 
 _CRAWL = "evaluation"
@@ -70,25 +56,18 @@ _CRAWL = "evaluation"
 _EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
 
 
-def evaluate_labelled(config: Config, labelled: Path) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge labelled pairs of a folder, see `read_corpus`, or of a file of `evaluate --label`."""
-    # Returns the figures, including the `problems` of rows left out, and the answers.
-    if not labelled.exists():
-        raise InspectionError(
-            f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file from "
-            "`scrapy simhash evaluate --label`"
-        )
-    if labelled.is_file():
-        labels = read_labels(labelled)
-        with open_as_it_is(config.store) as store:
-            judged, problems = judge_labels(store, labels, config)
-            figures = _describe(store.recipe, config, judged, problems)
-        figures["note"] = (
-            "each pair counts once, however many it stands for; --results weights the pairs by how "
-            "many the store has at their distance"
-        )
-        return figures, judged
-    corpus = read_corpus(labelled)
+def evaluate_labelled(config: Config, folder: Path) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge the labelled pairs of a folder; return the figures and the answers.
+
+    Args:
+        config: the settings.
+        folder: see `labels`.
+
+    Raises:
+        CorpusError: the folder has no labelled pages. Rows and pages that cannot be read are left
+            out, and named by `problems` of the figures.
+    """
+    corpus = read_corpus(folder)
     with show_steps("pages", len(corpus.pages)) as advance:
         return evaluate(corpus, config, advance)
 
@@ -100,15 +79,17 @@ def evaluate(
     problems = list(corpus.problems)
     pages = fingerprint_all(corpus, config, advance, problems, seed)
     documents = make_documents(corpus, pages, config)
-    contexts = FolderContexts(corpus, documents, seed)
-    judged, judging_ms = judge_pairs(
-        corpus.pairs, documents, config, lambda pair: contexts.find(pair.first, pair.second)
-    )
+    judged, judging_ms = _judge_pairs(corpus, documents, config, seed)
     made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
-    recipe = make_recipe(config.extractor, config.features)
-    return _describe(recipe, config, judged, problems) | {
+    return {
+        "recipe": asdict(make_recipe(config.extractor, config.features)),
+        "distance": config.distance,
+        "confirm": config.confirm,
         "pages": len(pages),
+        "pairs": len(judged),
         "unjudged": Counter(page for page in pages.values() if isinstance(page, str)),
+        "problems": problems,
+        **summarise(judged, config.distance),
         "milliseconds_per_page": {
             "extract": _mean([page.extract_ms for page in made]),
             "fingerprint": _mean([page.fingerprint_ms for page in made]),
@@ -175,43 +156,25 @@ def _mean(values: Sequence[float]) -> float | None:
     return round(statistics.fmean(values), 3) if values else None
 
 
-def _describe(
-    recipe: Recipe, config: Config, judged: Sequence[Judged], problems: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "recipe": asdict(recipe),
-        "distance": config.distance,
-        "confirm": config.confirm,
-        "pages": len({name for case in judged for name in (case.pair.first, case.pair.second)}),
-        "pairs": len(judged),
-        "unjudged": {},
-        "problems": problems,
-        **summarise(judged, config.distance),
-        "milliseconds_per_page": {},
-    }
-
-
-def judge_pairs(
-    pairs: Sequence[LabelledPair],
-    documents: _Documents,
-    config: Config,
-    find_context: Callable[[LabelledPair], Context] = lambda _: NO_CONTEXT,
+def _judge_pairs(
+    corpus: Corpus, documents: Mapping[str, Document | None], config: Config, seed: int
 ) -> tuple[list[Judged], float]:
-    """Judge pairs whose pages exist; also measures milliseconds a page, for one answer."""
-    listed = [pair for pair in pairs if pair.first in documents and pair.second in documents]
+    """Judge the pairs whose pages could be read; also measure milliseconds a page."""
+    contexts = FolderContexts(corpus, documents, seed)
+    pairs = [pair for pair in corpus.pairs if pair.first in documents and pair.second in documents]
     judged, seconds = [], 0.0
-    for pair in listed:
+    for pair in pairs:
         first, second = documents[pair.first], documents[pair.second]
         if first is None or second is None:
             missing = pair.first if first is None else pair.second
             judged.append(Judged(pair, duplicate=False, tests=(f"{missing} passes unjudged",)))
             continue
         started = time.perf_counter()
-        context = find_context(pair)
+        context = contexts.find(pair.first, pair.second)
         answer = compare(first, second, config.rule, context=context)
         seconds += time.perf_counter() - started
         judged.append(_judge(pair, first, second, config, context, answer))
-    return judged, round(1000 * seconds / max(1, 2 * len(listed)), 3)
+    return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
 def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> list[Verdict]:
@@ -235,88 +198,22 @@ def _judge(
     context: Context,
     answer: Answer,
 ) -> Judged:
-    """Say how a pair was judged, and how it would be judged by other settings."""
-    content, named = None, bool(context.name)
-    confirmed = config.rule._replace(confirm=1.0)
-    if find_deciding(first, second, confirmed, named=named) is Deciding.TEXTS:
-        (content,) = compare_contents([(first, second)], [context.sites])
+    """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     plain_bits = NO_DISTANCE
     if not any(page.stub or page.features < MIN_FEATURES for page in (first, second)):
         plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
-    new_links = None
-    if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:
-        new_links = measure_new_links(
-            second.link_sketch, second.links, second.url, first.link_sketch, first.url
-        )
     return Judged(
         pair,
         answer.duplicate,
         known=context.known,
         duplicate_if_unknown=compare(first, second, config.rule).duplicate,
         distance=bits,
-        named=named,
+        named=bool(context.name),
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
         confirmed=answer.confirmed,
-        confirmed_at={
-            least: compare(
-                first,
-                second,
-                config.rule._replace(confirm=least),
-                context=context,
-                content=content if least is not None else None,
-            ).confirmed
-            for least in {*SIMILARITIES, config.confirm}
-        },
         tests=answer.why,
-        new_links=new_links,
     )
-
-
-def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Judged], list[str]]:
-    """Judge labelled pairs of a store; returns the answers, and why rows could not be used."""
-    by_name: dict[str, StoredDocument] = {}
-    pairs, problems = [], list(labels.problems)
-    for row in labels.rows.values():
-        found = [store.get_document(number) for number in row.documents]
-        if problem := _find_problem(row, found):
-            problems.append(problem)
-            continue
-        pairs.append(row.pair)
-        for name, stored in zip((row.pair.first, row.pair.second), found, strict=True):
-            assert stored is not None  # noqa: S101 - `_find_problem` says so
-            by_name[name] = stored
-    documents = {name: _as_document(stored, config) for name, stored in by_name.items()}
-    contexts = StoredContexts(store)
-    judged, _ = judge_pairs(
-        pairs,
-        documents,
-        config,
-        lambda pair: contexts.find(by_name[pair.first], by_name[pair.second]),
-    )
-    return judged, problems
-
-
-def _find_problem(row: LabelledRow, found: list[StoredDocument | None]) -> str:
-    for number, url, document in zip(row.documents, row.urls, found, strict=True):
-        if document is None:
-            return (
-                f"line {row.line}: document {number} ({url}) is not in the store; was it deleted?"
-            )
-        if printable(document.url) != url:
-            return (
-                f"line {row.line}: document {number} is {printable(document.url)}, not {url}; "
-                "the label is from another store"
-            )
-    return ""
-
-
-def _as_document(stored: StoredDocument, config: Config) -> Document | None:
-    """Make a stored document ready to be judged; None if it is too short for plain simhash."""
-    if config.confirm is None and not stored.stub and stored.features < MIN_FEATURES:
-        return None
-    looked_at = look_at(stored, config.rule)
-    return Document(**facts_of(stored) | {"fingerprints": looked_at, "scope": ""})

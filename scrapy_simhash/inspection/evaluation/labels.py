@@ -1,45 +1,31 @@
-"""Labelled pairs, from a folder of pages or of a store.
+"""Read labelled pairs of pages from a folder.
 
 ::
 
     pages.csv        id, path; also known: url, lang, source, licence
     pairs.csv        id_a, id_b, label (dup, distinct or unknown); also known: source, why
     clusters.csv     cluster, id; also known: size. The pages of a cluster are one document
-    pairs_grey.csv   id_a, id_b; also known: label, source, why. Alike, and nobody would label them
-    calibration.csv
-      id_a, id_b     documents by their number in the store, the older one first
-      label          dup, distinct or unknown
-      source, why    host of the first page; distance and similarity of the two
-      url_a, url_b   the pages with these numbers when the label was made
 
-The last two of a folder may be missing.
-Pages are HTML files, gzipped if the name ends in .gz. A bad row is reported and left out; the rest
-is still judged. Labels of a store are written and read line by line, so an incomplete line of a
-killed writer does not affect the others.
+The last one may be missing. Pages are HTML files, gzipped if the name ends in .gz. A bad row is
+reported and left out; the rest is still judged.
 """
 
 from __future__ import annotations
 
 import csv
-import fcntl
 import gzip
-import io
-import os
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003 - msgspec reads the annotations
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
 import msgspec
 
-from scrapy_simhash._files import sync_folder
-from scrapy_simhash._printable import escape, printable
-from scrapy_simhash.errors import CorpusError, LabelsError
+from scrapy_simhash.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
@@ -69,7 +55,7 @@ class LabelledPage(msgspec.Struct, frozen=True, rename={"language": "lang"}):
 
 
 class LabelledPair(msgspec.Struct, frozen=True, rename={"first": "id_a", "second": "id_b"}):
-    """A row of `pairs.csv`, or of the labels of a store."""
+    """A row of `pairs.csv`."""
 
     first: str
     second: str
@@ -119,7 +105,9 @@ def locate(page: LabelledPage) -> str:
 
 
 def read_corpus(folder: Path) -> Corpus:
-    """Read the tables of a folder, but for grey pairs; opens no page."""
+    """Read the tables of a folder; opens no page."""
+    if not folder.is_dir():
+        raise CorpusError(f"there is no folder {folder}; name one with pages.csv and pairs.csv")
     corpus = Corpus()
     tables = (
         ("pages.csv", ("id", "path"), ("url", "lang", "source", "licence"), _add_page),
@@ -133,14 +121,6 @@ def read_corpus(folder: Path) -> Corpus:
     rows = _read_rows(path, ("cluster", "id"), ("size",), corpus) if path.exists() else ()
     corpus.clusters = {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
     return corpus
-
-
-def read_grey(folder: Path, corpus: Corpus) -> list[tuple[str, str]]:
-    """Read the pairs that are alike and that nobody would label; none without the table."""
-    path = folder / "pairs_grey.csv"
-    known = ("label", "source", "why")
-    rows = _read_rows(path, ("id_a", "id_b"), known, corpus) if path.exists() else ()
-    return [(row["id_a"], row["id_b"]) for _, row in rows]
 
 
 def _read_rows(
@@ -187,146 +167,11 @@ def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
     if unknown := [row[key] for key in ("id_a", "id_b") if row[key] not in corpus.pages]:
         return f"no page {', '.join(map(repr, unknown))}"
     try:
-        pair = read_pair(row)
-    except ValueError as error:
-        return str(error)
+        pair = msgspec.convert(row, LabelledPair)
+    except msgspec.ValidationError:  # all other columns are free text
+        return f"label {row['label']!r}; must be {', '.join(LABELS)}"
+    if pair.first == pair.second:
+        return f"{pair.first!r} is paired with itself"
     source = pair.source or corpus.pages[pair.first].source
     corpus.pairs.append(msgspec.structs.replace(pair, source=source))
     return ""
-
-
-def read_pair(row: Mapping[str, str]) -> LabelledPair:
-    """Read a labelled pair; ignores other columns."""
-    try:
-        pair = msgspec.convert(row, LabelledPair)
-    except msgspec.ValidationError:  # all other columns are free text
-        raise ValueError(f"label {row['label']!r}; must be {', '.join(LABELS)}") from None
-    if pair.first == pair.second:
-        raise ValueError(f"{pair.first!r} is paired with itself")
-    return pair
-
-
-LABELS_FILE = "calibration.csv"
-COLUMNS = ("id_a", "id_b", "label", "source", "why", "url_a", "url_b")
-_FILE_MODE = 0o600
-_SHOWN = 60
-
-
-class LabelledRow(NamedTuple):
-    """A label for two documents of a store."""
-
-    pair: LabelledPair
-    urls: tuple[str, str]  # when the label was made, escaped as `printable` does
-    line: int  # of the file, from 1
-
-    @property
-    def documents(self) -> tuple[int, int]:
-        """The numbers of the two documents in the store."""
-        return int(self.pair.first), int(self.pair.second)
-
-
-@dataclass
-class Labels:
-    """The rows of a file, and a problem for each line that could not be used."""
-
-    # By the numbers of both documents; of two labels for one pair the later one counts.
-    rows: dict[tuple[int, int], LabelledRow] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-
-def read_labels(path: Path) -> Labels:
-    """Read a file of labels; a missing file has none."""
-    labels = Labels()
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return labels
-    except UnicodeDecodeError as error:
-        raise LabelsError(f"{path} is not a text file: {error}") from error
-    lines = text.split("\n")
-    heading = tuple(lines[0].rstrip("\r").split(","))
-    if text and heading != COLUMNS:
-        raise LabelsError(
-            f"{path} has no labels of a store: its first line is "
-            f"{printable(lines[0][:_SHOWN])!r}, not {','.join(COLUMNS)!r}; name another file"
-        )
-    for number, line in enumerate(lines[1:], 2):
-        if line:
-            try:
-                row = _read_row(line.rstrip("\r"), number, whole=number < len(lines))
-            except ValueError as error:
-                labels.problems.append(f"{path.name} line {number}: {error}")
-            else:
-                labels.rows[row.documents] = row
-    return labels
-
-
-def _read_row(line: str, number: int, *, whole: bool) -> LabelledRow:
-    try:
-        cells = next(csv.reader([line], strict=True))
-    except csv.Error:
-        cells = []
-    if not whole or len(cells) != len(COLUMNS):
-        raise ValueError(
-            f"{printable(line[:_SHOWN])!r} is an incomplete row, as a killed writer leaves it; "
-            "not used: label the pair again, and delete the line"
-        )
-    row = dict(zip(COLUMNS, cells, strict=True))
-    first, second = row["id_a"], row["id_b"]
-    if not all(name.isascii() and name.isdigit() for name in (first, second)) or first == second:
-        raise ValueError(f"{first!r} and {second!r} are not two different document numbers")
-    return LabelledRow(read_pair(row), (row["url_a"], row["url_b"]), number)
-
-
-class LabelWriter:
-    """Appends labels to a file, each durably before the next pair is shown; see `open_labels`."""
-
-    def __init__(self, path: Path, file: int) -> None:
-        self._path, self._file = path, file
-        self._starts: list[int] = []
-        self.labels = read_labels(path)  # as they are now
-        size = os.fstat(file).st_size
-        if not size:
-            self._append(",".join(COLUMNS) + "\n")
-            sync_folder(path.parent)
-        elif os.pread(file, 1, size - 1) != b"\n":
-            self._append("\n")
-
-    def write(self, pair: LabelledPair, urls: tuple[str, str]) -> None:
-        """Append a label durably."""
-        cells = (pair.first, pair.second, pair.label, pair.source, pair.why, *urls)
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([escape(str(cell)) for cell in cells])
-        self._starts.append(self._append(line.getvalue()))
-
-    def take_back(self) -> None:
-        """Remove the last label that this object wrote and has not removed yet."""
-        os.ftruncate(self._file, self._starts.pop())
-        os.fsync(self._file)
-
-    def _append(self, text: str) -> int:
-        start = os.fstat(self._file).st_size
-        octets = text.encode()
-        if (written := os.write(self._file, octets)) < len(octets):
-            raise OSError(f"{self._path}: only {written} of {len(octets)} bytes could be written")
-        os.fsync(self._file)
-        return start
-
-
-@contextmanager
-def open_labels(path: Path) -> Iterator[LabelWriter]:
-    """Open a file of labels, for one writer at a time."""
-    # A missing file is made with its folder and heading. An incomplete last line is ended, so that
-    # it does not affect later ones; nothing is deleted.
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _FILE_MODE)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabelsError(
-                f"another `evaluate --label` uses {path}; end that one, or name another file"
-            ) from None
-        yield LabelWriter(path, file)
-    finally:
-        os.close(file)

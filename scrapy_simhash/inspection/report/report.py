@@ -9,9 +9,8 @@ from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.detector.log import IMPORT_PREFIX, LAST_SECOND, Decision
-from scrapy_simhash.errors import InspectionError, LabelsError, StoreUnusableError
+from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled
-from scrapy_simhash.inspection.evaluation.labels import LABELS_FILE
 from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log
 from scrapy_simhash.inspection.report.figures import (
     Figures,
@@ -41,8 +40,7 @@ def write_report(
 ) -> Iterator[dict[str, Any]]:
     """Write the report, on all crawls or on one, named by its id or `last`.
 
-    Labelled pairs are a folder or a file of `evaluate --label`; without, the file that this command
-    keeps beside the log, if it exists.
+    `labels` is a folder of labelled pages, or None.
 
     Raises:
         InspectionError: there is neither a log nor a store.
@@ -54,8 +52,7 @@ def write_report(
 
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
-        # Before the store is opened: labels of its pairs need it, and a process opens it only once.
-        judged = _judge_labels(config, labels, log_path, missing)
+        judged = _judge_labels(config, labels, missing)
         store = _open_store(config, opened, missing)
         counted = _count(config, store, log_path, crawl, missing)
         pairs: list[dict[str, Any]] = []
@@ -170,24 +167,14 @@ def _add_stored(figures: Figures, store: Store, crawl: str | None) -> int:
     return damaged
 
 
-def _judge_labels(
-    config: Config, labels: Path | None, log_path: str | None, missing: list[str]
-) -> dict[str, Any]:
-    """Get precision and recall by distance on labelled pairs; adds a note on problems."""
-    beside = find_log(config, log_path).with_name(LABELS_FILE)
-    if labels is None and not beside.is_file():
-        return {"quality": None, "quality_note": ""}
-
-    judged: dict[str, Any] = {"by_distance": []}
-    try:
-        judged, _ = evaluate_labelled(config, labels or beside)
-    except (LabelsError, OSError, StoreUnusableError) as error:
-        if labels is not None:
-            raise
-        missing.append(f"The labels in {beside} were not used: {printable(error)}.")
-    if problems := judged.get("problems"):
+def _judge_labels(config: Config, labels: Path | None, missing: list[str]) -> dict[str, Any]:
+    """Return precision and recall by distance on labelled pairs; add a note on problems."""
+    if labels is None:
+        return {"quality": None}
+    judged, _ = evaluate_labelled(config, labels)
+    if problems := judged["problems"]:
         missing.append(f"{len(problems):,} labelled rows or pages were left out.")
     rows = judged["by_distance"]
     # Without any, no labelled pair is a duplicate, and none would be dropped.
     known = any(row[share] is not None for row in rows for share in ("precision", "recall"))
-    return {"quality": rows if known else None, "quality_note": judged.get("note", "")}
+    return {"quality": rows if known else None}
