@@ -12,10 +12,13 @@ import numpy as np
 
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch.archive.format import SORTED_ONLY, write_archive
+from scrapy_simhash.batch.archive.reader import Archive
 from scrapy_simhash.batch.joins import batch, selfjoin
+from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.pages.fingerprint import make_recipe
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +31,16 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-__all__ = ["batch_query", "export_archive", "find_all", "find_clusters", "list_recorded_pairs"]
+__all__ = [
+    "batch_query",
+    "export_archive",
+    "find_all",
+    "find_clusters",
+    "import_archive",
+    "list_recorded_pairs",
+]
+
+_PROBLEMS_SHOWN = 3
 
 
 def find_all(store: Store, distance: int | None = None) -> NDArray[np.uint64]:
@@ -142,3 +154,35 @@ def export_archive(
         "left_out": everything - fingerprints.size,
         "file_bytes": file_bytes,
     }
+
+
+def import_archive(config: Config, archive_path: Path) -> dict[str, Any]:
+    """Bulk-load an archive into the store; a new store adopts its seed and recipe.
+
+    Raises:
+        ArchiveError: its checksums are wrong; nothing was changed.
+    """
+    with Archive(archive_path) as archive:
+        if problems := archive.verify():
+            more = len(problems) - _PROBLEMS_SHOWN
+            shown = "; ".join(problems[:_PROBLEMS_SHOWN])
+            raise ArchiveError(shown + (f"; and {more} more" if more > 0 else ""))
+        fingerprints = archive.read_all()
+        seed, recipe = archive.seed, archive.recipe
+    with open_store(
+        config.store,
+        config.distance_to_open,
+        config.tables,
+        recipe or make_recipe(config.extractor, config.features),
+        confirm=config.confirm,
+        seed=seed,
+    ) as store:
+        added = store.bulk_load(fingerprints)
+        return {
+            "source": str(archive_path),
+            "kind": "archive",
+            "store": store.url,
+            "design": store.design,
+            "fingerprints": fingerprints.size,
+            "new": added,
+        }

@@ -50,7 +50,7 @@ from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import MOST_TABLES
-from scrapy_simhash.transfer.warc import read_warc
+from scrapy_simhash.transfer.sources import read_warc
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

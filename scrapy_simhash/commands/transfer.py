@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.batch import export_archive
+from scrapy_simhash.batch import export_archive, import_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
     Command,
     add_crawl,
     add_overwrite,
-    call,
     name_page,
     print_fields,
     style,
@@ -27,7 +26,7 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.transfer.sources import KINDS
+from scrapy_simhash.transfer.sources import HTML_FIELDS, KINDS, Fields
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -52,11 +51,18 @@ def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str,
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.batch.archive import Archive  # noqa: PLC0415 - loads numpy
-    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.batch.parquet import ParquetSource  # noqa: PLC0415 - only for this
+    from scrapy_simhash.transfer.importing import (  # noqa: PLC0415 - loads trafilatura
+        find_kind,
+        import_sources,
+    )
 
-    options.open_archive = Archive
-    return call(import_sources, config, options)
+    sources = [(name, find_kind(name, options.kind)) for name in options.sources]
+    html = (options.html_field,) if options.html_field else HTML_FIELDS
+    fields = Fields(options.url_field, html)
+    yield from import_sources(
+        config, options.settings, sources, fields, import_archive, ParquetSource
+    )
 
 
 def _print_import(answer: Answer) -> Iterable[Part]:
@@ -209,12 +215,6 @@ def _add_import(parser: ArgumentParser) -> None:
     add("--url-field", default="url", metavar="NAME", help=about)
     about = "for a feed: the field of its items with the HTML (default: html, or else body)"
     add("--html-field", metavar="NAME", help=about)
-    about = (
-        "journal that records how far sources were read (default: imports.json in the store's "
-        "folder)"
-    )
-    add("--resume", dest="journal_path", type=Path, metavar="FILE", help=about)
-    add("--dry-run", action="store_true", help="count what would be imported, change nothing")
 
 
 _WRITTEN = {
@@ -267,12 +267,11 @@ COMMANDS = {
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",
-            "import monday tuesday --into week",
-            "import week --into redis://localhost:6379/0",
+            "import .scrapy/simhash --into copy",
         ),
-        details="An archive has fingerprints, not documents, so importing it does not restore a "
-        "store. To restore one, put its backup in its place. A single store is copied unchanged "
-        "into a new or empty one. Otherwise what it has stays, and the documents are judged in the "
-        "order in which they were first seen.",
+        details="What the store has already is recognised: run an import that was interrupted "
+        "again. An archive has fingerprints, not documents, so importing it does not restore a "
+        "store; to restore one, put its backup in its place. Of a store, the pages come in that "
+        "were delivered, if its recipe and seed are those of the store.",
     ),
 }

@@ -197,16 +197,10 @@ class Documents:
 
     def next_number(self) -> int:
         """Take the next document number; from 1, never given twice."""
-        # Documents copied from another store keep their numbers, and a server may lose its counter.
+        # A server may lose its counter.
         while self.values.get(DOCUMENTS, octets(number := self.values.take_number())) is not None:
             pass
         return number
-
-    def reserve(self, numbers: Sequence[int]) -> None:
-        """Give these numbers, of documents that are copied, to no other document."""
-        if numbers:
-            self.values.take_number(max(numbers) - 1)
-            self.prefetch_documents(numbers)
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""
@@ -565,7 +559,7 @@ class Documents:
             self.values.fetch(wanted)
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
-        """Read all that goes with documents: for copying and for deletion."""
+        """Read all that goes with documents: for an import and for deletion."""
         if self.remote:
             tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
             numbers = list(numbers)

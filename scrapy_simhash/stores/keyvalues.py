@@ -1,7 +1,7 @@
 """What a kind of store implements: tables of rows and of sets, transactions, and leases.
 
 Everything else about a store is written once above this interface: documents, probes, checks,
-mending, merging. The rows of all kinds are::
+mending. The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header

@@ -305,17 +305,6 @@ class OwedTable:
         for some in cut(keys, _ROWS_PER_CALL):
             self._store.write(partial(forget, keys=some))
 
-    def take_over(self, other: OwedTable) -> None:
-        """Take over the requests of another store; lost pages come with their documents."""
-        # What they depend on has other numbers here, or is not there.
-        rows = (
-            structs.replace(found.owed, released=False, taken="")
-            for found in other.list_requests()
-            if found.owed.why is not Why.LOST
-        )
-        for some in cut(rows, _ROWS_PER_CALL):
-            self._store.write(partial(put, rows=some))
-
 
 def _describe(stored: Documents, keys: Sequence[bytes]) -> list[ListedRequest]:
     is_due, rows = Due(stored), list(read(stored, keys))

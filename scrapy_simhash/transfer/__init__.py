@@ -1,1 +1,1 @@
-"""Move documents between stores, and into them: import, backup, merge."""
+"""Fill stores without a crawl: the command `import`, and what it reads."""

@@ -1,61 +1,69 @@
-"""The command `import`: seed a store with pages, archives, documents and other stores."""
+"""Fill a store with pages, documents and other stores.
+
+Pages are judged as in a crawl, and count as delivered at once. Worker processes make the
+fingerprints of many at a time, and the pages are judged in the order of the source, so that the
+first of two near-duplicates is the original. What the store has already is a revisit, so an import
+that was interrupted is run again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import time
 import zlib
-from contextlib import ExitStack, suppress
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from collections import Counter, deque
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from scrapy.utils.project import data_path
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse, Request, Response
+from scrapy.http.headers import Headers
+from scrapy.responsetypes import responsetypes
+from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._progress import show_progress
+from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
+from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
-from scrapy_simhash.errors import ArchiveError, PartlyFailedError, SourceError
-from scrapy_simhash.pages.fingerprint import make_recipe
-from scrapy_simhash.stores.opening import folder_of, open_store, show_url
-from scrapy_simhash.transfer.merging import merge_stores, open_to_fill
-from scrapy_simhash.transfer.parquet import ParquetSource
-from scrapy_simhash.transfer.seeding import (
-    SPIDER,
-    Journal,
-    PageMaker,
-    Progress,
-    Seeder,
-    name_store,
-    seed_documents,
-)
+from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
+from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
+from scrapy_simhash.pages.scopes import find_scope_of_url
+from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.transfer.sources import (
-    HTML_FIELDS,
-    START,
     SUFFIXES,
-    FeedSource,
-    FolderSource,
-    Source,
+    Skipped,
+    SourcePage,
+    StoreSource,
+    open_source,
 )
-from scrapy_simhash.transfer.warc import open_wacz, open_warc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.store import Store
+    from scrapy_simhash.transfer.sources import Fields, Source
 
-
+SPIDER = "import"
+# In progress for each worker. Pages are judged in order, so a page that takes seconds delays the
+# judgement of the next ones; with several in progress, it does not delay their fingerprints.
+_PAGES_PER_WORKER = 16
+_FINGERPRINTS = 2**64
+# The source has decoded these encodings already, as Scrapy does in a crawl.
+_UNDONE = (b"Content-Encoding", b"Transfer-Encoding")
+_PROBLEMS_SHOWN = 3
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
-# Longer than any of the magic numbers below.
-_OCTETS_TOLD_BY = 16
+_BEGINNING_OCTETS = 16  # more than any of these have
 _BEGINNINGS = {
     b"WARC/": "warc",
     b"\x28\xb5\x2f\xfd": "warc",  # zstd, which no other kind uses
@@ -63,14 +71,14 @@ _BEGINNINGS = {
     b"PAR1": "parquet",
     b"\x89SIMHASH": "archive",  # MAGIC of `batch.archive.format`, which is not imported here
 }
+Item = TypeVar("Item")
+Show: TypeAlias = "Callable[[int, int], None]"  # gets the units read so far, and all
 
 
 def find_kind(name: str, kind: str | None = None) -> str:
     """Find the kind of a path or of a store's URL, unless the user named the `kind`."""
-    if kind is None and "://" in name:
+    if kind == "store" or (kind is None and "://" in name):
         return "store"
-    if kind == "store":
-        return kind
     path = Path(name)
     path.stat()
     if kind is not None:
@@ -93,256 +101,314 @@ def find_kind(name: str, kind: str | None = None) -> str:
 
 def _read_beginning(path: Path) -> bytes:
     with path.open("rb") as file:
-        beginning = file.read(_OCTETS_TOLD_BY)
+        beginning = file.read(_BEGINNING_OCTETS)
     if beginning.startswith(b"\x1f\x8b"):
         with suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
-            return file.read(_OCTETS_TOLD_BY)
+            return file.read(_BEGINNING_OCTETS)
     return beginning
 
 
-def open_sources(
-    name: str, kind: str, url_field: str, html_field: str | None, most_bytes: int
-) -> Sequence[Source]:
-    """Open a source that is read record by record; a WACZ has several such sources."""
-    # Of pages longer than `most_bytes` only one byte more is read, so they count as too large.
-    # Absolute, because the journal would take a relative path for another source.
-    path = Path(name).resolve()
-    if kind == "parquet":
-        return [ParquetSource(path)]
-    if kind == "folder":
-        return [FolderSource(path, most_bytes)]
-    if kind == "wacz":
-        return open_wacz(path, most_bytes)
-    if kind == "warc":
-        return [open_warc(path, most_bytes)]
-    return [FeedSource(path, kind, url_field, (html_field,) if html_field else HTML_FIELDS)]
+class DocumentSource(Protocol):
+    """A source of documents, all of one recipe and seed: a store, or `batch.parquet`."""
 
-
-_PROBLEMS_SHOWN = 3
-
-
-class FingerprintArchive(Protocol):
-    """What is read of an archive, see `batch.archive.Archive`."""
-
-    count: int
+    name: str
+    kind: str
+    total: int  # number of documents
+    recipe: Recipe
     seed: int
-    recipe: Recipe | None
 
-    def verify(self) -> list[str]:
-        """Verify all checksums; returns what is wrong."""
-
-    def read_all(self) -> NDArray[np.uint64]:
-        """Read all fingerprints, sorted; shape (n,)."""
+    def read(self) -> Iterator[list[dict[str, Any] | str]]:
+        """Read the facts of documents, or why one has none, in groups that are written at once."""
 
 
-OpenArchive: TypeAlias = "Callable[[Path], AbstractContextManager[FingerprintArchive]]"
-
-
-def import_archive(
-    config: Config, archive_path: Path, open_archive: OpenArchive, *, dry_run: bool
-) -> dict[str, Any]:
-    """Bulk-load an archive into the store; a new store adopts its seed and recipe."""
-    # All checksums of the archive are verified first; after an error, the store is unchanged.
-    answer = {"source": str(archive_path), "kind": "archive"}
-    with open_archive(archive_path) as archive:
-        if dry_run:
-            return {**answer, "fingerprints": archive.count}
-        if problems := archive.verify():
-            more = len(problems) - _PROBLEMS_SHOWN
-            raise ArchiveError(
-                "; ".join(problems[:_PROBLEMS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-            )
-        fingerprints = archive.read_all()
-        seed, recipe = archive.seed, archive.recipe
-    recipe = recipe or make_recipe(config.extractor, config.features)
-    with open_to_fill(config, recipe, seed) as store:
-        added = store.bulk_load(fingerprints)
-        return {
-            **answer,
-            "store": store.url,
-            "design": store.design,
-            "fingerprints": fingerprints.size,
-            "new": added,
-        }
-
-
-def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
+def import_sources(
     config: Config,
     settings: Settings,
-    sources: Sequence[str],
-    kind: str | None,
-    url_field: str,
-    html_field: str | None,
-    journal_path: Path | None,
-    open_archive: OpenArchive,
-    *,
-    dry_run: bool,
+    sources: Sequence[tuple[str, str]],
+    fields: Fields,
+    load_archive: Callable[[Config, Path], dict[str, Any]],
+    open_parquet: Callable[[Path], DocumentSource],
 ) -> Iterator[dict[str, Any]]:
-    """Seed the store with pages, archives or other stores, in the given order.
+    """Fill the store with pages, archives, documents or other stores, in the given order.
 
     Args:
         config: the plugin's settings.
         settings: all settings of Scrapy.
-        sources: paths, or URLs of stores.
-        kind: the kind of all sources; None to detect it.
-        url_field: field of a feed's items with the URL.
-        html_field: field of a feed's items with the HTML; None for `html` or `body`.
-        journal_path: path of the journal; None for the one beside the store.
-        open_archive: opens an archive at a path, see `batch.archive.Archive`.
-        dry_run: count what could be imported, change nothing.
+        sources: name and kind of each.
+        fields: those of a feed's items.
+        load_archive: `batch.import_archive`.
+        open_parquet: `batch.parquet.ParquetSource`.
+
+    Yields:
+        Source, counts of records and verdicts, store and crawl, for each source.
 
     Raises:
-        ValueError: a source is of no known kind, or the journal's path is another file.
-        PartlyFailedError: a source could not be read to its end; earlier records were imported.
+        PartlyFailedError: a source, or a record of one, could not be read; all others were.
         StoreError: the store cannot be used, or an archive is damaged.
-        OSError: a source cannot be read.
+        ValueError: a source is the store itself.
     """
-    found = [(name, find_kind(name, kind)) for name in sources]
-    problems: list[str] = []
     with ExitStack() as held:
-        running = _Import(config, settings, journal_path, held, problems)
-        for its_kind, run in groupby(found, key=itemgetter(1)):
-            names = [name for name, _ in run]
-            if its_kind == "store":
-                # At once: they are judged in the order in which they were first seen.
-                if dry_run:
-                    yield from map(_count_store, names)
+        running = _Import(config, settings, held)
+        for name, kind in sources:
+            try:
+                if kind == "archive":
+                    yield load_archive(config, Path(name))
+                elif kind == "store":
+                    with open_as_it_is(name) as store:
+                        yield running.take_store(store)
+                elif kind == "parquet":
+                    yield running.take(open_parquet(Path(name)))
                 else:
-                    yield from merge_stores(config, names, config.store)
-                continue
-            for name in names:
-                if its_kind == "archive":
-                    yield import_archive(config, Path(name), open_archive, dry_run=dry_run)
-                    continue
-                try:
-                    opened = open_sources(name, its_kind, url_field, html_field, config.max_bytes)
-                except SourceError as error:
-                    problems.append(str(error))
-                    continue
-                for source in opened:
-                    yield running.count(source) if dry_run else running.read(source)
-    if problems:
-        raise PartlyFailedError("; ".join(problems))
+                    yield running.read(open_source(name, kind, fields, config.max_bytes))
+            except SourceError as error:
+                running.problems.append(str(error))
+    if running.problems:
+        raise PartlyFailedError("; ".join(running.problems))
 
 
-def _count_store(name: str) -> dict[str, Any]:
-    with open_store(name, distance=0, readonly=True) as store:
-        stats = store.stats()
-    counted = {kind: stats[kind] for kind in ("documents", "fingerprints")}
-    return {"source": show_url(name), "kind": "store", **counted}
+class _Counts:
+    """What became of the records of a source."""
+
+    def __init__(self) -> None:
+        self.records = self.pages = self.without_address = 0
+        self.verdicts: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.unreadable: list[str] = []  # which records, and why
+        self.complete = True
+
+    def judged(self, status: str, reason: str) -> None:
+        """Count a page that was judged."""
+        self.verdicts[f"{status}/{reason}" if reason else status] += 1
 
 
 class _Import:
-    """Imports sources record by record, with one journal; starts store and workers when needed."""
+    """Imports sources one by one; opens a detector for the first one that has pages."""
 
-    def __init__(
-        self,
-        config: Config,
-        settings: Settings,
-        journal_path: Path | None,
-        held: ExitStack,
-        problems: list[str],
-    ) -> None:
-        self._config = config
-        self._maker = PageMaker(config, settings)
-        self._journal_path = journal_path
-        self._held = held
-        self._problems = problems  # one for each source that could not be read to the end
+    def __init__(self, config: Config, settings: Settings, held: ExitStack) -> None:
+        self.problems: list[str] = []  # of sources that were not read whole
+        self._config, self._held = config, held
+        self._maker = _PageMaker(config, settings)
         self._runner = held.enter_context(asyncio.Runner())
-        self._seeder: Seeder | None = None
-        self._journal: Journal | None = None
+        self._detector: Detector | None = None
 
     def read(self, source: Source) -> dict[str, Any]:
-        """Import a source."""
-        if isinstance(source, ParquetSource):
-            crawl = new_crawl(IMPORT_PREFIX)
-            with open_to_fill(self._config, source.recipe, source.seed) as store:
-                journal = self._keep_journal(store.seed)
-                read = partial(seed_documents, store, crawl, source, journal, self._maker)
-                return self._read(source, journal, crawl, read)
-        seeder = self._seeder = self._seeder or self._start()
-
-        def read_pages(show: Callable[[int, int], None]) -> None:
-            self._runner.run(seeder.read(source, show))
-
-        return self._read(source, seeder.journal, seeder.crawl, read_pages)
-
-    def _read(
-        self,
-        source: Source,
-        journal: Journal,
-        crawl: str,
-        read: Callable[[Callable[[int, int], None]], None],
-    ) -> dict[str, Any]:
-        resumed_at = journal.find(source).position.record
-        whole = True
-        try:
-            with show_progress(source.unit) as show:
-                read(show)
-        except SourceError as error:
-            self._problems.append(str(error))
-            whole = False
-        progress = journal.find(source)
+        """Import the pages of a source."""
+        if self._detector is None:
+            detector = Detector(self._config, IMPORT_PREFIX)
+            self._runner.run(detector.open(SPIDER))
+            self._held.callback(lambda: self._runner.run(detector.close()))
+            self._detector = detector
+        counts = _Counts()
+        with self._reading(source.name, source.unit, counts) as show:
+            self._runner.run(self._judge(self._detector, source, counts, show))
+        if counts.unreadable:
+            more = max(0, len(counts.unreadable) - _PROBLEMS_SHOWN)
+            shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"][:more]]
+            self.problems.append(f"{source.name}: {'; '.join(shown)}")
         return {
-            **_describe(source, progress.position.record, progress, whole=whole),
-            "store": show_url(self._config.store),
-            "crawl": crawl,
-            "resumed_at": resumed_at,
-            "verdicts": progress.verdicts,
+            **self._describe(source, counts, self._detector.crawl),
+            "pages": counts.pages,
+            "without_address": counts.without_address,
         }
 
-    def _start(self) -> Seeder:
-        # Makes the store if it does not exist, because the journal is kept beside it.
-        recipe = make_recipe(self._config.extractor, self._config.features)
-        with open_to_fill(self._config, recipe) as store:
-            journal = self._keep_journal(store.seed)
-        seeder = Seeder(self._config, journal, self._maker)
-        self._runner.run(seeder.detector.open(SPIDER))
-        self._held.callback(lambda: self._runner.run(seeder.detector.close()))
-        return seeder
-
-    def _keep_journal(self, seed: int) -> Journal:
-        if self._journal is None:
-            path = self._journal_path or _choose_journal(self._config.store, seed)
-            self._journal = self._held.enter_context(Journal(path, seed))
-        return self._journal
-
-    def count(self, source: Source) -> dict[str, Any]:
-        """Count the records of a source that could be imported."""
-        if isinstance(source, ParquetSource):
-            return {"source": source.name, "kind": source.kind, "documents": source.total}
-        counted = Progress()
-        records = 0
-        whole = True
+    async def _judge(self, detector: Detector, source: Source, counts: _Counts, show: Show) -> None:
+        """Judge the pages of a source in their order, while many are being read."""
+        turn = asyncio.Event()
+        turn.set()
+        waiting: deque[asyncio.Task[Decision]] = deque()
         try:
-            for entry in source.read(START):
-                records = entry.record
-                page = self._maker.make_page(entry)
-                if isinstance(page, str):
-                    counted.skip(page)
-                else:
-                    counted.pages += 1
+            for page in self._make_pages(source, counts, show):
+                before, turn = turn, asyncio.Event()
+                waiting.append(asyncio.create_task(_judge_in_turn(detector, page, before, turn)))
+                if len(waiting) >= _PAGES_PER_WORKER * max(1, self._config.workers):
+                    _note(detector, await waiting.popleft(), counts)
+            while waiting:
+                _note(detector, await waiting.popleft(), counts)
+            await detector.settle()
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _make_pages(self, source: Source, counts: _Counts, show: Show) -> Iterator[Page]:
+        for entry, done in self._until_damage(source.read(), counts):
+            counts.records += 1
+            show(done, source.total)
+            page = entry if isinstance(entry, Skipped) else self._maker.make_page(entry)
+            if isinstance(page, Skipped):
+                counts.skipped[page.reason] += 1
+                counts.unreadable += [page.problem] if page.problem else []
+            else:
+                counts.pages += 1
+                counts.without_address += page.url.startswith("file:")
+                yield page
+
+    def _until_damage(self, entries: Iterable[Item], counts: _Counts) -> Iterator[Item]:
+        try:
+            yield from entries
         except SourceError as error:
-            self._problems.append(str(error))
-            whole = False
-        return _describe(source, records, counted, whole=whole)
+            self.problems.append(str(error))
+            counts.complete = False
+
+    @contextmanager
+    def _reading(self, name: str, unit: str, counts: _Counts) -> Iterator[Show]:
+        """Show progress; if the store fails, add to the error how far the source was read."""
+        try:
+            with show_progress(unit) as show:
+                yield show
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                f"the store cannot be written: {error}. {name} was read up to record "
+                f"{counts.records:,}; run this again when the store works: what is in it is "
+                "recognised"
+            ) from error
+
+    def _describe(
+        self, source: Source | DocumentSource, counts: _Counts, crawl: str
+    ) -> dict[str, Any]:
+        return {
+            "source": source.name,
+            "kind": source.kind,
+            "records": counts.records,
+            "skipped": dict(counts.skipped),
+            "complete": counts.complete,
+            "store": show_url(self._config.store),
+            "crawl": crawl,
+            "verdicts": dict(counts.verdicts),
+        }
+
+    def take(self, source: DocumentSource) -> dict[str, Any]:
+        """Import finished documents; a new store adopts their recipe and seed."""
+        counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
+        with self._open_store(source.recipe, source.seed) as store:
+            store.start_crawl(crawl, SPIDER)
+            try:
+                with self._reading(source.name, "documents", counts) as show:
+                    for facts in self._until_damage(source.read(), counts):
+                        self._add(store, crawl, facts, counts)
+                        show(counts.records, source.total)
+            finally:
+                store.end_crawl(crawl)
+        return self._describe(source, counts, crawl)
+
+    def _add(
+        self, store: Store, crawl: str, facts: Sequence[dict[str, Any] | str], counts: _Counts
+    ) -> None:
+        documents, undone = [], []
+        for each in facts:
+            made = each if isinstance(each, str) else self._maker.make_document(each, crawl)
+            if isinstance(made, str):
+                counts.skipped[made] += 1
+            else:
+                documents.append(made)
+                undone.append(isinstance(each, dict) and each.get("spared"))
+        verdicts = store.find_and_add(documents, crawl=crawl)
+        numbers = [verdict.document for verdict in verdicts]
+        store.mark_done(numbers, crawl)
+        if any(undone):
+            store.spare(list(compress(numbers, undone)))
+        counts.records += len(facts)
+        for verdict in verdicts:
+            counts.judged(verdict.status, verdict.reason)
+
+    def take_store(self, source: Store) -> dict[str, Any]:
+        """Import the delivered documents of a store, and what was bulk-loaded there."""
+        if source.url == show_url(self._config.store):
+            raise ValueError(f"{source.url} is the store itself; name another one with --into")
+        answer = self.take(StoreSource(source))
+        fingerprints = source.bulk_loaded()
+        if fingerprints.size:
+            with self._open_store(source.recipe, source.seed) as store:
+                store.bulk_load(fingerprints)
+        return answer | {"fingerprints": fingerprints.size}
+
+    def _open_store(self, recipe: Recipe, seed: int) -> Store:
+        """Open the store of the settings for writing; make it if it does not exist."""
+        config = self._config
+        tables, distance = config.tables, config.distance_to_open
+        return open_store(config.store, distance, tables, recipe, confirm=config.confirm, seed=seed)
 
 
-def _describe(source: Source, records: int, counted: Progress, *, whole: bool) -> dict[str, Any]:
-    return {
-        "source": source.name,
-        "kind": source.kind,
-        "records": records,
-        "pages": counted.pages,
-        "skipped": counted.skipped,
-        "without_address": source.without_address,
-        "complete": whole,
-    }
+async def _judge_in_turn(
+    detector: Detector, page: Page, before: asyncio.Event, after: asyncio.Event
+) -> Decision:
+    async def take_turn() -> None:
+        await before.wait()
+        # The next task wakes up when this one waits for its verdict.
+        after.set()
+
+    decision = await detector.judge(page, take_turn)
+    await take_turn()
+    return decision
 
 
-def _choose_journal(store: str, seed: int) -> Path:
-    """Choose the journal's path: in the store's folder, or without one in Scrapy's data folder."""
-    folder = folder_of(store)
-    if folder is None:
-        return Path(data_path(f"simhash-imports-{name_store(seed)}.json", createdir=False))
-    return folder / "imports.json"
+def _note(detector: Detector, decision: Decision, counts: _Counts) -> None:
+    if decision.reason == "store_unavailable":
+        raise StoreUnavailableError(f"{decision.url} was not judged")
+    counts.judged(decision.status, decision.reason)
+    if not decision.is_near_duplicate:
+        detector.note(Note(done=decision.document))
+    if detector.log is not None:
+        detector.log.write(decision)
+
+
+class _PageMaker:
+    """Makes pages and documents as a crawl would."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        crawler = Crawler(Spider, settings)
+        # Scrapy itself finds the class, encoding and request fingerprint of a page.
+        # Add-ons may install another request fingerprinter.
+        crawler.addons.load_settings(crawler.settings)
+        self._fingerprinter = build_from_crawler(
+            load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler
+        )
+        self._config = config
+
+    def make_page(self, page: SourcePage) -> Page | Skipped:
+        """Make a page to judge, or return why a crawl would skip it."""
+        try:
+            request = Request(page.url)
+        except ValueError:
+            return Skipped("bad_url")
+        response = _respond(request.url, page)
+        if reason := find_skip_reason(self._config, request, response):
+            return Skipped(reason)
+        if len(response.body) > self._config.max_bytes:
+            return Skipped("too_large")  # a source reads no more than that of a file, either
+        return Page(
+            url=request.url,
+            body=response.body,
+            encoding=find_encoding(response),
+            identity=identify(request, self._fingerprinter),
+            time=page.time,
+            is_file=not is_page(response),
+            reader=EVERYONE,
+        )
+
+    def make_document(self, facts: dict[str, Any], crawl: str) -> Document | str:
+        """Make a document of known facts, or return the reason; ValueError if scopes need pages."""
+        if "identity" in facts:
+            return Document(**{k: facts[k] for k in facts if k != "spared"}, crawl=crawl)
+        try:
+            request = Request(facts["url"] or "")
+        except ValueError:
+            return "bad_url"
+        known = {name: facts[name] for name in FACT_COLUMNS if facts.get(name) is not None}
+        # Spark has no unsigned numbers.
+        known["fingerprints"] = tuple(number % _FINGERPRINTS for number in facts["fingerprints"])
+        known["identity"] = identify(request, self._fingerprinter)
+        known["scope"] = find_scope_of_url(self._config.scope, request.url)
+        return Document(**{"time": time.time(), **known}, crawl=crawl, reader=EVERYONE)
+
+
+def _respond(url: str, page: SourcePage) -> Response:
+    if page.html:
+        return HtmlResponse(url, page.status, body=page.body, encoding=page.encoding)
+    headers = Headers()
+    for name, value in page.headers:
+        headers.appendlist(name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+    for undone in _UNDONE:
+        headers.pop(undone, None)
+    kind = responsetypes.from_args(headers=headers, url=url, body=page.body)
+    return kind(url, page.status, headers=headers, body=page.body)

@@ -1,17 +1,7 @@
-"""Sources of `import`: their entries, how reading resumes, feeds, and folders of pages.
+"""What `import` reads: pages of WARC and WACZ files, feeds and folders; documents of stores.
 
-A position counts the records (or files) of a source that were read, and has a checksum of them.
-If a truncated WARC is replaced by the complete file, reading resumes where it stopped; a different
-file with the same name is read from the start.
-
-A feed is of Scrapy: items with URL and HTML, as JSON Lines, JSON or CSV, gzipped or not.
-
-A folder has HTML files, with or without a table of their URLs::
-
-    pages.csv or index.csv    url, path; other columns are ignored
-
-Without a table, the pages are all `.html`, `.htm` and `.xhtml` files below the folder, in the order
-of their names, and their URLs are `file://...`. Names of gzipped files end in `.gz`.
+Sources are generators, and read nothing twice. What a file unpacks to may be of any size: a line,
+an item, a page and the number of an archive's members are bounded.
 """
 
 from __future__ import annotations
@@ -19,39 +9,40 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO, TextIOWrapper
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 import msgspec
-import xxhash
 
 from scrapy_simhash.errors import SourceError
+from scrapy_simhash.judging.documents import State, facts_of
+from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
-# The last three hold fingerprints instead of pages.
+    from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.store import Store
+
+# The last three have fingerprints instead of pages.
 KINDS = ("warc", "wacz", "jsonl", "json", "csv", "folder", "archive", "store", "parquet")
-_OCTETS_PER_READ = 1 << 20
-
-
-class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a source was read."""
-
-    record: int = 0  # number of records read
-    offset: int = 0  # octet where the next record begins; 0 if it is found only by counting
-    octets: int = 0  # of the checksum of a file: those before `offset`, or all
-    digest: str = ""  # their checksum, hexadecimal; "" at the beginning
-
-
-START = Position()
+# What reading a file may raise, whatever is in it. Those of zipfile for an encrypted member, or
+# another compression, and the RecursionError of JSON are RuntimeErrors.
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
+    *(zipfile.BadZipFile, msgspec.MsgspecError),
+)
+_GZIP = b"\x1f\x8b\x08"
 
 
 class SourcePage(NamedTuple):
-    """A page as stored in its source."""
+    """A page as its source has it."""
 
     url: str  # may be invalid
     body: bytes  # with transfer and content encodings undone, but still in its charset
@@ -62,74 +53,41 @@ class SourcePage(NamedTuple):
     time: float | None = None  # of the fetch, seconds since 1970, UTC, if known
 
 
-class Entry(NamedTuple):
-    """A record of a source: a page, or the facts of a document, or the reason why it has none."""
+class Skipped(NamedTuple):
+    """A record without a page."""
 
-    page: SourcePage | dict[str, Any] | str
-    record: int  # number of records read, including this one
-    offset: int  # see `Position`
-    done: int  # of `Source.total`
+    reason: str  # a word to count it by
+    problem: str = ""  # which record cannot be read, and why; "" if it is sound
 
 
-class Source(ABC):
-    """A source of records."""
+Entry: TypeAlias = SourcePage | Skipped
 
-    name: str  # for messages and the journal; if it is a path, absolute
-    kind: str  # a value of `--kind`
+
+@dataclass(frozen=True)
+class Source:
+    """A source of pages."""
+
+    name: str
+    kind: str
     unit: str  # what `total` counts, in the plural
     total: int
-    without_address = 0  # how many of its pages have the URL of their file
+    entries: Callable[[], Iterator[tuple[Entry, int]]]  # each with the units read so far
 
-    @abstractmethod
-    def read(self, start: Position) -> Iterator[Entry]:
-        """Read the records after a position; raises SourceError where it is cut or damaged."""
-
-    @abstractmethod
-    def _sum(self, position: Position) -> str:
-        """Make a checksum of what is before a position; "" if there is less."""
-
-    def mark(self, record: int, offset: int) -> Position:
-        """Make the position after an entry, with a checksum for `holds`."""
-        position = Position(record, offset, offset or self.total)
-        return msgspec.structs.replace(position, digest=self._sum(position))
-
-    def holds(self, position: Position) -> bool:
-        """Whether the part before a position is unchanged."""
-        return position == START or self._sum(position) == position.digest
-
-    def _unreadable(self, where: str, error: Exception) -> SourceError:
-        return SourceError(
-            f"{self.name} cannot be read from {where} on: {str(error) or 'it ends there'}. "
-            "Repair it, or get a complete copy, and run this again: it resumes there"
-        )
-
-
-class FileSource(Source):
-    """A file of records; its checksum is extended as the file is read."""
-
-    unit = "octets"
-
-    def __init__(self, name: str, kind: str, reopen: Callable[[], BinaryIO], total: int) -> None:
-        self.name, self.kind, self.total = name, kind, total
-        self._reopen = reopen
-        self._octets = 0
-        self._hash = xxhash.xxh3_128()
-
-    def _sum(self, position: Position) -> str:
-        # Without an offset, it covers the whole file.
-        octets = position.octets
-        if octets < self._octets:
-            self._octets, self._hash = 0, xxhash.xxh3_128()
-        if octets > self._octets:
-            with self._reopen() as file:
-                file.seek(self._octets)
-                while self._octets < octets:
-                    read = file.read(min(_OCTETS_PER_READ, octets - self._octets))
-                    if not read:
-                        return ""
-                    self._hash.update(read)
-                    self._octets += len(read)
-        return self._hash.hexdigest()
+    def read(self) -> Iterator[tuple[Entry, int]]:
+        """Read all records; raises SourceError where the source is cut or damaged."""
+        record = 0
+        try:
+            for entry in self.entries():
+                record += 1
+                yield entry
+            if not record:
+                raise EOFError("it has no record")
+        except _UNREADABLE as error:
+            raise SourceError(
+                f"{self.name} cannot be read from record {record + 1:,} on: "
+                f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run this "
+                "again: what is in the store is recognised"
+            ) from error
 
 
 # Kinds by the suffix of the file's name without .gz.
@@ -143,197 +101,365 @@ SUFFIXES = {
 }
 # An item's page is in the first of these fields that it has.
 HTML_FIELDS = ("html", "body")
-_LARGEST_CELL_BYTES = 16 * 2**20
-_CHARACTERS_PER_READ = 1 << 16
-_JSON_BETWEEN = " \t\r\n,"
-_NO_HTML = "no_html"
-_END = object()
+TABLES = ("pages.csv", "index.csv")
+# An item has the HTML with escapes, and other fields.
+_ITEM_BYTES_PER_BYTE = 8
+_LEAST_ITEM_BYTES = 1 << 20
 
 
-class FeedSource(FileSource):
-    """A feed of kind `jsonl`, `json` or `csv`; the first HTML field of an item has its page."""
+def open_source(name: str, kind: str, fields: Fields, most_bytes: int) -> Source:
+    """Open a source of pages, of which at most `most_bytes` + 1 octets are read each."""
+    path = Path(name)
+    if kind == "folder":
+        table = next((path / name for name in TABLES if (path / name).is_file()), None)
+        if table is None:
+            return _open_listed(path, most_bytes)
+        read: Callable[[BinaryIO], Iterator[Entry]] = partial(_read_table, path, most_bytes)
+        path = table
+    elif kind in {"warc", "wacz"}:
+        _load_fastwarc()
+        read = partial(_read_warc if kind == "warc" else _read_wacz, most_bytes)
+    else:
+        read = partial(_read_feed, kind, fields, most_bytes)
 
-    def __init__(self, path: Path, kind: str, url_field: str, html_fields: tuple[str, ...]) -> None:
-        super().__init__(str(path), kind, lambda: path.open("rb"), path.stat().st_size)
-        self._fields = url_field, html_fields
-        self._zipped = path.suffix == ".gz"
+    def follow() -> Iterator[tuple[Entry, int]]:
+        with path.open("rb") as file:
+            for entry in read(file):
+                yield entry, file.tell()
 
-    def read(self, start: Position) -> Iterator[Entry]:
-        """See `Source.read`."""
-        readers: dict[str, Callable[..., Iterator[tuple[Any, int]]]] = {
-            "jsonl": self._read_lines,
-            "json": self._read_array,
-            "csv": self._read_rows,
-        }
-        record, seen, lacking = start.record, start.record, None
-        with self._reopen() as raw:
-            try:
-                file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._zipped else raw
-                file.seek(start.offset)
-                items = readers[self.kind](file)
-                for number, (item, offset) in enumerate(items, 1):
-                    if not start.offset and number <= start.record:
-                        continue
-                    page = self._make_page(item)
-                    record += 1
-                    lacking = item if page == _NO_HTML else lacking
-                    seen += page != _NO_HTML
-                    yield Entry(page, record, offset, raw.tell())
-            except (
-                *(OSError, EOFError, zlib.error, ValueError, csv.Error),
-                msgspec.DecodeError,
-            ) as error:
-                raise self._unreadable(f"record {record + 1:,}", error) from error
-        if lacking is not None and not seen:
-            raise SourceError(self._describe_missing(lacking))
+    return Source(name, kind, "octets", path.stat().st_size, follow)
 
-    def _describe_missing(self, item: Any) -> str:
-        url_field, html_fields = self._fields
-        found = ", ".join(map(str, item)) if isinstance(item, dict) else type(item).__name__
-        return (
-            f"{self.name} has no page: no item has the fields {url_field} and "
-            f"{' or '.join(html_fields)}. The last item has: {found or 'nothing'}. Name its fields "
+
+def _unzip(file: BinaryIO) -> BinaryIO:
+    """Unpack a file that is gzipped."""
+    if not cast("Any", file).peek(len(_GZIP)).startswith(_GZIP):
+        return file
+    return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+
+
+# Feeds of Scrapy: items with a URL and HTML
+
+
+class Fields(NamedTuple):
+    """The fields of a feed's items that are read."""
+
+    url: str
+    html: tuple[str, ...]  # the first one that an item has is read
+
+
+def _read_feed(kind: str, fields: Fields, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+    most = max(_ITEM_BYTES_PER_BYTE * most_bytes, _LEAST_ITEM_BYTES)
+    name, file = file.name, _unzip(file)
+    readers = {"json": _read_array, "csv": _read_rows}
+    items = readers[kind](file, most) if kind in readers else _read_lines(file, most, fields)
+    found, last = False, None
+    for item in items:
+        entry = item if isinstance(item, Skipped) else _make_page(item, fields)
+        if entry == _NO_HTML:
+            last = item
+        found = found or entry != _NO_HTML
+        yield entry
+    if not found and last is not None:
+        has = ", ".join(map(str, last)) if isinstance(last, dict) else type(last).__name__
+        raise SourceError(
+            f"{name} has no page: no item has the fields {fields.url} and "
+            f"{' or '.join(fields.html)}. The last item has: {has or 'nothing'}. Name its fields "
             "with --url-field and --html-field"
         )
 
-    def _make_page(self, item: Any) -> SourcePage | str:
-        url_field, html_fields = self._fields
-        if not isinstance(item, dict):
-            return _NO_HTML
-        url = item.get(url_field)
-        html = next((item[name] for name in html_fields if isinstance(item.get(name), str)), None)
-        if not isinstance(url, str) or html is None:
-            return _NO_HTML
-        return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
 
-    def _read_lines(self, file: BinaryIO) -> Iterator[tuple[Any, int]]:
-        for line in iter(file.readline, b""):
-            if line.strip():
-                yield msgspec.json.decode(line), 0 if self._zipped else file.tell()
-
-    def _read_rows(self, file: BinaryIO) -> Iterator[tuple[Any, int]]:
-        csv.field_size_limit(_LARGEST_CELL_BYTES)
-        with TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            reader = csv.DictReader(text, strict=True)
-            url_field, html_fields = self._fields
-            columns = list(reader.fieldnames or ())
-            if url_field not in columns or not set(html_fields).intersection(columns):
-                raise SourceError(self._describe_missing(dict.fromkeys(columns)))
-            for row in reader:
-                yield row, 0
-
-    def _read_array(self, file: BinaryIO) -> Iterator[tuple[Any, int]]:
-        """Read an array item by item, because all of it may not fit into memory."""
-        with TextIOWrapper(file, "utf-8-sig") as text:
-            buffer = text.read(_CHARACTERS_PER_READ).lstrip()
-            if not buffer.startswith("["):
-                raise ValueError("it is not a JSON array")
-            buffer = buffer[1:]
-            while True:
-                item, buffer = _take_item(buffer.lstrip(_JSON_BETWEEN), text)
-                if item is _END:
-                    return
-                yield item, 0
+_NO_HTML = Skipped("no_html")
 
 
-def _take_item(buffer: str, text: TextIO) -> tuple[Any, str]:
-    """Decode the first item of a text, reading on if needed; `_END` at the end of the array."""
-    while True:
-        if buffer.startswith("]"):
-            return _END, ""
-        try:
-            item, end = json.JSONDecoder().raw_decode(buffer)
-            return item, buffer[end:]
-        except ValueError:
-            # Doubles the text each time, so that a large item is not decoded too often.
-            more = text.read(max(_CHARACTERS_PER_READ, len(buffer)))
-            if not more:
-                raise
-            buffer = (buffer + more).lstrip(_JSON_BETWEEN)
+def _make_page(item: Any, fields: Fields) -> Entry:
+    if not isinstance(item, dict):
+        return _NO_HTML
+    url = item.get(fields.url)
+    html = next((item[name] for name in fields.html if isinstance(item.get(name), str)), None)
+    if not isinstance(url, str) or html is None:
+        return _NO_HTML
+    return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
 
 
-TABLES = ("pages.csv", "index.csv")
-_SUFFIXES = (".html", ".htm", ".xhtml")
+def _cut_lines(file: BinaryIO, most: int) -> Iterator[bytes | None]:
+    """Read the lines of a file; yields None in place of one with more than `most` octets."""
+    while line := file.readline(most):
+        if len(line) < most or line.endswith(b"\n"):
+            yield line
+            continue
+        yield None
+        while (rest := file.readline(most)) and not rest.endswith(b"\n"):
+            pass
 
 
-class FolderSource(Source):
-    """A folder of pages; SourceError if its table cannot be read, or it has no page."""
-
-    kind = "folder"
-    unit = "pages"
-
-    def __init__(self, folder: Path, most_bytes: int) -> None:
-        self.name = str(folder)
-        self._most_bytes = most_bytes
-        table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
-        self._pages = _read_table(folder, table) if table else _list_pages(folder)
-        if not self._pages:
-            raise SourceError(f"{folder} has no page: no {', '.join(_SUFFIXES)} file, no table")
-        self.total = len(self._pages)
-        self.without_address = sum(url == path.as_uri() for url, path in self._pages)
-        self._summed = 0
-        self._hash = xxhash.xxh3_128()
-
-    def read(self, start: Position) -> Iterator[Entry]:
-        """See `Source.read`."""
-        for number, (url, path) in enumerate(self._pages[start.record :], start.record + 1):
-            yield Entry(self._read_page(url, path), number, 0, number)
-
-    def _read_page(self, url: str, path: Path) -> SourcePage | str:
-        try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                return SourcePage(url, file.read(self._most_bytes + 1))
-        except (OSError, EOFError, zlib.error):
-            return "unreadable"
-
-    def _sum(self, position: Position) -> str:
-        # Of names, sizes and times; extended as the pages are read, so each file is examined once.
-        count = position.record
-        if count > self.total:
-            return ""
-        if count < self._summed:
-            self._summed, self._hash = 0, xxhash.xxh3_128()
-        for url, path in self._pages[self._summed : count]:
-            self._hash.update(_describe(url, path).encode("utf-8", "surrogateescape"))
-        self._summed = count
-        return self._hash.hexdigest()
+def _read_lines(file: BinaryIO, most: int, fields: Fields) -> Iterator[Any]:
+    for number, line in enumerate(_cut_lines(file, most), 1):
+        if line is None:
+            yield Skipped("too_large", f"line {number:,} has more than {most:,} octets")
+        elif line.strip():
+            try:
+                yield _read_item(line, {fields.url, *fields.html})
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
 
 
-def _describe(url: str, path: Path) -> str:
+def _read_item(line: bytes, wanted: set[str]) -> Any:
+    """Decode an item's wanted fields only: the others may have any number of values."""
     try:
-        found = path.stat()
-    except OSError:
-        return f"{url}\0{path}\0\0"
-    return f"{url}\0{path}\0{found.st_size}\0{found.st_mtime_ns}\0"
+        item = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        return None
+    return {k: msgspec.json.decode(raw) if k in wanted else None for k, raw in item.items()}
 
 
-def _read_table(folder: Path, table: Path) -> list[tuple[str, Path]]:
-    pages = []
-    try:
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, strict=True)
-            columns = list(reader.fieldnames or ())
-            if missing := [name for name in ("url", "path") if name not in columns]:
-                raise SourceError(
-                    f"{table} has no column {' and '.join(missing)}; it has {', '.join(columns)}"
-                )
-            for row in reader:
-                path = folder / (row["path"] or "")
-                if not row["path"] or not path.resolve().is_relative_to(folder.resolve()):
-                    raise SourceError(
-                        f"{table}, line {reader.line_num}: the path {row['path']!r} is outside of "
-                        "the folder; nothing was imported from it"
-                    )
-                pages.append((row["url"] or path.as_uri(), path))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SourceError(f"{table} cannot be read: {error}") from error
-    return pages
+def _read_rows(file: BinaryIO, most: int) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(most)
+    taken = 0
+
+    def take_lines() -> Iterator[str]:
+        nonlocal taken
+        for line in _cut_lines(file, most):
+            taken += most + 1 if line is None else len(line)
+            if line is None or taken > most:
+                raise ValueError(f"it has more than {most:,} octets")
+            yield line.decode().removeprefix("\ufeff")
+
+    for row in csv.DictReader(take_lines(), strict=True):
+        taken = 0
+        yield row
 
 
-def _list_pages(folder: Path) -> list[tuple[str, Path]]:
-    paths = (
+_CHARACTERS_PER_READ = 1 << 16
+_JSON_BETWEEN = " \t\r\n,"
+
+
+def _read_array(file: BinaryIO, most: int) -> Iterator[Any]:
+    """Read an array item by item, because all of it may not fit into memory."""
+    decoder = json.JSONDecoder()
+    with TextIOWrapper(file, "utf-8-sig") as text:
+        buffer = text.read(_CHARACTERS_PER_READ).lstrip()
+        if not buffer.startswith("["):
+            raise ValueError("it is not a JSON array")
+        buffer = buffer[1:]
+        while not (buffer := buffer.lstrip(_JSON_BETWEEN)).startswith("]"):
+            try:
+                item, end = decoder.raw_decode(buffer)
+            except ValueError:
+                if len(buffer) > most:
+                    raise ValueError(f"it has more than {most:,} characters") from None
+                # Doubles the text each time, so that a large item is not decoded too often.
+                more = text.read(max(_CHARACTERS_PER_READ, len(buffer)))
+                if not more:
+                    raise
+                buffer += more
+            else:
+                yield item
+                buffer = buffer[end:]
+
+
+# Folders: HTML files, with or without a table of their URLs
+
+_HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+
+
+def _open_listed(folder: Path, most_bytes: int) -> Source:
+    """Open a folder without a table: its pages in the order of their names, by `file:` URLs."""
+    paths = sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file() and path.name.removesuffix(".gz").endswith(_SUFFIXES)
+        if path.is_file() and path.name.removesuffix(".gz").endswith(_HTML_SUFFIXES)
     )
-    return [(path.as_uri(), path) for path in sorted(paths)]
+    pages = (_read_page(path.absolute().as_uri(), path, most_bytes) for path in paths)
+    return Source(str(folder), "folder", "pages", len(paths), lambda: zip(pages, count(1)))
+
+
+def _read_table(folder: Path, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+    """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
+    for row in _read_rows(file, _LEAST_ITEM_BYTES):
+        if not row.keys() >= {"url", "path"}:
+            raise ValueError(f"its table has columns {', '.join(map(str, row))}, not url and path")
+        path = folder / (row["path"] or "")
+        if row["path"] and path.resolve().is_relative_to(folder.resolve()):
+            yield _read_page(row["url"] or path.absolute().as_uri(), path, most_bytes)
+        else:
+            yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
+
+
+def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
+    try:
+        with path.open("rb") as file:
+            return SourcePage(url, _unzip(file).read(most_bytes + 1))
+    except _UNREADABLE as error:
+        return Skipped("unreadable", f"{path}: {str(error) or 'it ends too early'}")
+
+
+# WARC files, read with FastWARC (extra `warc`): a `response` record is a page; a `revisit` record
+# is not, because its body is in an earlier one.
+
+_WARC_SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
+_MOST_MEMBERS = 10_000
+
+
+def _load_fastwarc() -> Any:
+    try:
+        from fastwarc import warc  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
+    return warc
+
+
+class _Stream:
+    """A file for FastWARC, which gets what there is before what is damaged; it never seeks."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = cast("Any", file)
+        self._position = 0
+
+    def read(self, most: int) -> bytes:
+        octets: bytes = self._file.read1(most)
+        self._position += len(octets)
+        return octets
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, *_: int) -> int:
+        return self._position
+
+
+def _read_warc(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+    """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
+    # FastWARC itself does not notice that a gzipped file is cut between its records.
+    stream = _Stream(_unzip(file))
+    for record in _load_fastwarc().ArchiveIterator(stream, parse_http=False):
+        yield _read_record(record, most_bytes)
+
+
+def _read_record(record: Any, most_bytes: int) -> Entry:
+    if not record.headers.contains_key("Content-Length"):
+        raise EOFError("it is cut short, or not a WARC")
+    if record.record_type != _load_fastwarc().WarcRecordType.response or not record.is_http:
+        _read_body(record, most_bytes)
+        return Skipped("no_response")
+    date = record.record_date
+    url = record.headers.get("WARC-Target-URI") or ""
+    try:
+        record.parse_http()
+    except OSError:
+        _read_body(record, most_bytes)
+        return Skipped("bad_http")
+    body = _read_body(record, most_bytes)
+    headers = record.http_headers
+    return SourcePage(
+        url.removeprefix("<").removesuffix(">"),
+        _decode(body, headers, most_bytes),
+        headers.status_code or 0,
+        tuple(headers.to_tuples()),
+        html=False,
+        time=date.timestamp() if date else None,
+    )
+
+
+def _read_body(record: Any, most_bytes: int) -> bytes:
+    expected = record.content_length
+    body = _read_bounded(record.reader, most_bytes + 1)
+    rest = record.reader.consume() if len(body) > most_bytes else 0
+    if len(body) + rest < expected:
+        raise EOFError("it is cut short")
+    return body
+
+
+def _read_bounded(reader: Any, most: int) -> bytes:
+    parts, left = [], most
+    while left and (part := reader.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _decode(body: bytes, headers: Any, most_bytes: int) -> bytes:
+    """Undo transfer and content encoding; leaves a body with a wrong declaration as it is."""
+    from fastwarc import stream_io  # noqa: PLC0415 - only for this
+
+    readers: dict[str, Callable[[BytesIO], Any]] = {
+        "chunked": stream_io.ChunkedReader,
+        "gzip": stream_io.GzipReader,
+        "x-gzip": stream_io.GzipReader,
+        "br": stream_io.BrotliReader,
+        "zstd": stream_io.ZstdReader,
+        "deflate": partial(stream_io.GzipReader, zlib=True),
+    }
+    for name in ("Transfer-Encoding", "Content-Encoding"):
+        for coding in reversed((headers.get(name) or "").lower().split(",")):
+            if reader := readers.get(coding.strip()):
+                try:
+                    # Bounded, because a few kilobytes may unpack to gigabytes.
+                    body = _read_bounded(reader(BytesIO(body)), most_bytes + 1)
+                except OSError:
+                    continue
+    return body
+
+
+def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, str, float | None]]:
+    """Read the responses of a WARC file: URL, body, status, content type, time."""
+    for page, _ in open_source(str(path), "warc", Fields("", ()), most_bytes).read():
+        if isinstance(page, SourcePage):
+            kinds = (value for name, value in page.headers if name.lower() == "content-type")
+            yield page.url, page.body, page.status, next(kinds, ""), page.time
+
+
+def _read_wacz(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+    """Read the WARC files of a WACZ in the order of their names; a damaged one ends alone."""
+    with zipfile.ZipFile(file) as packed:
+        names = sorted(name for name in packed.namelist() if name.endswith(_WARC_SUFFIXES))
+        if not names:
+            raise ValueError(f"it has no WARC file ({', '.join(_WARC_SUFFIXES)})")
+        if len(names) > _MOST_MEMBERS:
+            raise ValueError(f"it has {len(names):,} WARC files, more than {_MOST_MEMBERS:,}")
+        for name in names:
+            try:
+                with packed.open(name) as member:
+                    yield from _read_warc(most_bytes, cast("BinaryIO", member))
+            except _UNREADABLE as error:
+                yield Skipped("unreadable", f"{name}: {str(error) or 'it ends too early'}")
+
+
+# Documents of another store
+
+
+_DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some milliseconds
+
+
+class StoreSource:
+    """Another store, open for reading: the documents whose pages were delivered."""
+
+    kind = "store"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.name, self.recipe, self.seed = store.url, store.recipe, store.seed
+        self._numbers = store.read(lambda stored: [number for number, _ in stored])
+        self.total = len(self._numbers)
+
+    def read(self) -> Iterator[list[dict[str, Any] | str]]:
+        """Read the facts of documents, or their state, in groups."""
+        for numbers in cut(self._numbers, _DOCUMENTS_PER_GROUP):
+            yield self._store.read(partial(_read_delivered, numbers=numbers))
+
+
+def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str, Any] | str]:
+    """Read the facts of delivered documents; the state of others, whose items nobody may have."""
+    stored.prefetch_documents(numbers)
+    found: list[dict[str, Any] | str] = []
+    for number in numbers:
+        if (record := stored.get(number)) is None:
+            continue
+        if record.state == State.DONE:
+            found.append(
+                facts_of(record)
+                | {"aliases": stored.list_aliases(number), "text": stored.get_text(number)}
+                | {"spared": record.spared}
+            )
+        else:
+            found.append(record.state.name.lower())
+    return found

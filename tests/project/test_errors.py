@@ -70,7 +70,7 @@ ERRORS = [
     ("export store other --store store", "other exists already", "name a new folder"),
     ("import there --into new", "there cannot be used", "name its kind with --kind"),
     ("import items.jsonl --into new", "The last item has: link, text", "--html-field"),
-    ("import store --into store", "cannot be merged into itself", "name another store"),
+    ("import store --into store", "store is the store itself", "name another one"),
     ("find-all -i numbers.txt", "numbers.txt, line 2: '-2'", "from 0 to 18446744073709551615"),
     ("find-all --blocks 3 -i numbers.txt", "3 blocks", "takes 4 to"),
     ("plan --documents 0", "0: must be a whole number", "such as 8000000"),

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sites import Site, Sites
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
@@ -20,8 +18,7 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.transfer.merging import merge_stores
-from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document, judge, next_crawl
+from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, next_crawl
 from tests.helpers.redisservers import count_trips
 
 if TYPE_CHECKING:
@@ -212,25 +209,6 @@ def test_a_sample_that_is_too_large_is_cut(home: str, monkeypatch: pytest.Monkey
         store.rebuild()
         assert store.check() == []
         assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
-
-
-@pytest.mark.parametrize("home", ["lmdb", "redis", "cluster"], indirect=True)
-def test_merged_stores_have_samples_of_all(home: str, tmp_path: Path) -> None:
-    """Those in both stores are in it once, and those that become near-duplicates are not."""
-    halves = [make_pages(range(20)), make_pages(range(15, 40))]
-    twins = make_pages(range(5), "twin.example", flipped=1)
-    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
-    target = f"{home}/target" if home == str(tmp_path) else home
-    for path, half in zip(paths, [halves[0], halves[1] + twins], strict=True):
-        with begin_crawl(path, seed=7) as store:
-            numbers = [verdict.document for verdict in store.find_and_add(half)]
-            store.mark_done(numbers, CRAWL)
-    for answer in merge_stores(Config(confirm=None), paths, target):
-        assert answer["documents"] == 50
-    with open_store(target) as store:
-        assert store.check() == []
-        assert ask(store) == rank(store, make_pages(range(40)))[:SAMPLE]
-        assert ask(store, "twin.example") == []
 
 
 @pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)

@@ -3,22 +3,21 @@
 import gzip
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.transfer.importing import find_kind, open_sources
+from scrapy_simhash.transfer.importing import find_kind
 from scrapy_simhash.transfer.sources import (
-    START,
+    HTML_FIELDS,
     Entry,
-    FeedSource,
-    FolderSource,
-    Source,
+    Fields,
+    Skipped,
     SourcePage,
+    open_source,
 )
-from scrapy_simhash.transfer.warc import open_wacz
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,
@@ -30,21 +29,20 @@ from tests.helpers.sourcing import (
     warc_record,
 )
 
+FIELDS = Fields("url", HTML_FIELDS)
 PAGES = make_pages(6)
 MOST = 4 * 2**20
 
 
-def open_source(path: Path, kind: str | None = None) -> Source:
-    (source,) = open_sources(str(path), find_kind(str(path), kind), "url", None, MOST)
-    return source
+def read(path: Path, kind: str | None = None, fields: Fields = FIELDS) -> Iterator[Entry]:
+    source = open_source(str(path), find_kind(str(path), kind), fields, MOST)
+    for entry, done in source.read():
+        assert 0 <= done <= source.total
+        yield entry
 
 
-def read(source: Source, start: Entry | None = None) -> list[Entry]:
-    return list(source.read(source.mark(start.record, start.offset) if start else START))
-
-
-def as_pages(entries: list[Entry]) -> dict[str, str]:
-    found = [entry.page for entry in entries if isinstance(entry.page, SourcePage)]
+def as_pages(entries: Iterable[Entry]) -> dict[str, str]:
+    found = [entry for entry in entries if isinstance(entry, SourcePage)]
     return {page.url: page.body.decode(page.encoding or "utf-8") for page in found}
 
 
@@ -57,58 +55,25 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_every_kind_yields_the_pages_and_goes_on_from_each(path: Path) -> None:
-    source = open_source(path)
-    entries = read(source)
+def test_every_kind_yields_the_pages(path: Path) -> None:
+    entries = list(read(path))
     assert as_pages(entries) == PAGES
-    assert [entry.record for entry in entries] == list(range(1, 7))
-    assert all(0 < entry.done <= source.total for entry in entries)
-    for number, entry in enumerate(entries, 1):
-        again = open_source(path)
-        assert again.holds(source.mark(entry.record, entry.offset))
-        assert read(again, entry) == entries[number:]
-    # The place is found at once where it can be.
-    at_once = path.name in {"by-record.warc.gz", "plain.warc", "feed.jsonl"}
-    assert all(entry.offset for entry in entries[:-1]) == at_once
+    assert len(entries) == 6
 
 
-def test_another_file_of_the_name_is_told(path: Path) -> None:
-    source = open_source(path)
-    third = read(source)[2]
-    position = source.mark(third.record, third.offset)
-    assert source.holds(position)
-    others = dict(list(PAGES.items())[1:] + list(PAGES.items())[:1])
-    if path.is_dir():
-        for each in path.iterdir():
-            each.unlink()
-        path.rmdir()
-        make_folder(path, others)
-    else:
-        path.write_bytes(MAKERS[path.name](others))
-    assert not open_source(path).holds(position)
-
-
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "feed.csv"])
+@pytest.mark.parametrize(
+    "name", [name for name in MAKERS if name not in ("feed.csv", "feed.jsonl")]
+)
 @pytest.mark.parametrize("missing", [20, 700])
 def test_what_is_cut_is_read_to_the_cut(tmp_path: Path, name: str, missing: int) -> None:
-    """And goes on there when the whole has come."""
     path, whole = tmp_path / name, MAKERS[name](PAGES)
     path.write_bytes(whole[: len(whole) - missing])
     found: list[Entry] = []
-    with pytest.raises(SourceError, match=r"cannot be read from .*record \d") as raised:
-        found.extend(open_source(path).read(START))
+    with pytest.raises(SourceError, match=r"cannot be read from record \d") as raised:
+        found.extend(read(path))
     assert str(path) in str(raised.value)
     assert as_pages(found).items() <= PAGES.items()
-    assert len(found) < len(PAGES)
-    if not found:
-        return
-    cut = open_source(path)
-    position = cut.mark(found[-1].record, found[-1].offset)
-    path.write_bytes(whole)
-    again = open_source(path)
-    if found[-1].offset:
-        assert again.holds(position)
-        assert as_pages(found) | as_pages(list(again.read(position))) == PAGES
+    assert len(as_pages(found)) < len(PAGES)
 
 
 BY_RECORD = warc_by_record(PAGES)
@@ -122,11 +87,11 @@ FLIPPED = BY_RECORD[:MIDDLE] + bytes([BY_RECORD[MIDDLE] ^ 1]) + BY_RECORD[MIDDLE
     [
         (b"garbage " * 100, "record 1", [0]),
         (b"WARC/1.0\r\n", "record 1", [0]),
-        (warc_plain(PAGES) + b"garbage\r\n" * 20, "record 6", [5]),
+        (warc_plain(PAGES) + b"garbage\r\n" * 20, "record 7", [6]),
         (gzip.compress(b"garbage " * 100, mtime=0), "record 1", [0]),
         # Cut within the head of a member: FastWARC takes that for the end of the file.
-        (BY_RECORD[: 5 - LAST_BYTES], "cut short", [4]),
-        (FLIPPED, "octet", range(1, 6)),
+        (BY_RECORD[: 5 - LAST_BYTES], "record 6", [5]),
+        (FLIPPED, "record", range(1, 6)),
     ],
 )
 def test_a_damaged_warc_is_read_to_the_damage(
@@ -136,7 +101,7 @@ def test_a_damaged_warc_is_read_to_the_damage(
     path.write_bytes(octets)
     found: list[Entry] = []
     with pytest.raises(SourceError, match=message):
-        found.extend(open_source(path, "warc").read(START))
+        found.extend(read(path, "warc"))
     assert len(found) in pages
 
 
@@ -165,12 +130,12 @@ def encoded(body: bytes, headers: str) -> bytes:
 def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes | str) -> None:
     path = tmp_path / "a.warc"
     path.write_bytes(record + warc_record("http://site.example/b", "<html>b"))
-    first, second = read(open_source(path))
-    if isinstance(first.page, SourcePage):
-        assert first.page.url == "http://site.example/a"
-        assert first.page.time == DATE_SECONDS
-    assert (first.page.body if isinstance(first.page, SourcePage) else first.page) == expected
-    assert isinstance(second.page, SourcePage)
+    first, second = read(path)
+    if isinstance(first, SourcePage):
+        assert first.url == "http://site.example/a"
+        assert first.time == DATE_SECONDS
+    assert (first.body if isinstance(first, SourcePage) else first.reason) == expected
+    assert isinstance(second, SourcePage)
 
 
 def test_a_wacz_has_its_warc_files(tmp_path: Path) -> None:
@@ -180,17 +145,21 @@ def test_a_wacz_has_its_warc_files(tmp_path: Path) -> None:
         packed.writestr("archive/b.warc.gz", warc_by_record(dict(list(PAGES.items())[3:])))
         packed.writestr("archive/a.warc", warc_plain(dict(list(PAGES.items())[:3])))
     assert find_kind(str(path)) == "wacz"
-    sources = open_wacz(path, MOST)
-    assert [source.name for source in sources] == [
-        f"{path}!archive/a.warc",
-        f"{path}!archive/b.warc.gz",
-    ]
-    assert as_pages([entry for source in sources for entry in read(source)]) == PAGES
-    entries = read(sources[1])
-    assert read(sources[1], entries[0]) == entries[1:]
+    assert list(as_pages(read(path))) == list(PAGES)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(SourceError, match="not a WACZ"):
-        open_wacz(path, MOST)
+    with pytest.raises(SourceError, match=r"a\.wacz cannot be read from record 1 on: .*zip file"):
+        list(read(path))
+
+
+def test_a_damaged_file_of_a_wacz_does_not_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.wacz"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("archive/a.warc.gz", BY_RECORD[:-2_000])
+        packed.writestr("archive/b.warc", warc_plain(PAGES))
+    entries = list(read(path))
+    (damage,) = (entry for entry in entries if isinstance(entry, Skipped))
+    assert damage.problem.startswith("archive/a.warc.gz: ")
+    assert as_pages(entries) == PAGES
 
 
 def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
@@ -198,10 +167,9 @@ def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
     good = {"page": "http://b.example/", "content": "<html>\ud800"}
     path = tmp_path / "a.json"
     path.write_text(json.dumps([*items, None, good]))
-    source = FeedSource(path, "json", "page", ("content",))
-    entries = read(source)
-    assert [entry.page for entry in entries[:-1]] == ["no_html"] * 5
-    assert as_pages(entries) == {"http://b.example/": "<html>?"}
+    *others, last = read(path, fields=Fields("page", ("content",)))
+    assert others == [Skipped("no_html")] * 5
+    assert as_pages([last]) == {"http://b.example/": "<html>?"}
 
 
 @pytest.mark.parametrize("name", ["feed.jsonl", "feed.json", "feed.csv"])
@@ -210,13 +178,12 @@ def test_a_feed_with_other_fields(tmp_path: Path, name: str) -> None:
     path.write_bytes(MAKERS[name](PAGES))
     message = "no item has the fields url and source. The last item has: url, (html|body)"
     with pytest.raises(SourceError, match=message):
-        read(FeedSource(path, path.suffix[1:], "url", ("source",)))
+        list(read(path, fields=Fields("url", ("source",))))
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.jsonl", '{"url": "http://a.example/", "html": "x"}\nnonsense\n'),
         ("a.json", '[{"url": "http://a.example/", "html": "x"}, nonsense]'),
         ("a.json", '[{"url": "http://a.example/", "html": "x"}'),
         ("a.csv", 'url,html\nhttp://a.example/,x\nhttp://b.example/,"y\n'),
@@ -227,7 +194,7 @@ def test_nonsense_in_a_feed(tmp_path: Path, name: str, text: str) -> None:
     path.write_text(text)
     found: list[Entry] = []
     with pytest.raises(SourceError, match="record 2"):
-        found.extend(open_source(path).read(START))
+        found.extend(read(path))
     assert as_pages(found) == {"http://a.example/": "x"}
 
 
@@ -235,7 +202,7 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path) -> None:
     large = {url: html + 30_000 * " x" for url, html in PAGES.items()}
     path = tmp_path / "a.json"
     path.write_bytes(json_array(large))
-    assert as_pages(read(open_source(path))) == large
+    assert as_pages(read(path)) == large
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:
@@ -243,27 +210,38 @@ def test_a_folder_without_a_table(tmp_path: Path) -> None:
     (tmp_path / "deep" / "b.htm").write_text("<html>b")
     (tmp_path / "a.html").write_text("<html>a")
     (tmp_path / "c.txt").write_text("c")
-    (tmp_path / "d.html.gz").write_text("no gzip")
-    entries = read(FolderSource(tmp_path, MOST))
+    (tmp_path / "d.html.gz").write_bytes(gzip.compress(b"<html>d")[:-3])
+    entries = list(read(tmp_path))
     assert as_pages(entries) == {
         f"file://{tmp_path}/a.html": "<html>a",
         f"file://{tmp_path}/deep/b.htm": "<html>b",
     }
-    assert [entry.page for entry in entries].count("unreadable") == 1
+    (damage,) = (entry for entry in entries if isinstance(entry, Skipped))
+    assert damage.problem.startswith(f"{tmp_path}/d.html.gz: ")
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("url,file\n", "no column path; it has url, file"),
-        ("url,path\nhttp://a.example/,../../etc/passwd\n", "outside of the folder"),
-        ("url,path\n", "has no page"),
+        ("url,file\nhttp://a.example/,a.html\n", "columns url, file, not url and path"),
+        ("url,path\n", "it has no record"),
     ],
 )
 def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "pages.csv").write_text(table)
     with pytest.raises(SourceError, match=message):
-        FolderSource(tmp_path, MOST)
+        list(read(tmp_path))
+
+
+def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "secret.html").write_text("<html>secret")
+    rows = "url,path\nhttp://a.example/,../secret.html\nhttp://b.example/,\n"
+    (tmp_path / "folder" / "pages.csv").write_text(rows)
+    outside, nothing = read(tmp_path / "folder")
+    assert isinstance(outside, Skipped)
+    assert isinstance(nothing, Skipped)
+    assert "'../secret.html' is outside of the folder" in outside.problem
 
 
 @pytest.mark.parametrize("octets", [b"1\n2\n", gzip.compress(b"nothing known", mtime=0), b""])

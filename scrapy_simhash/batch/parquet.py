@@ -1,4 +1,4 @@
-"""Documents that `scrapy simhash spark fingerprint` wrote: Parquet files (extra `parquet`).
+"""Documents that `scrapy simhash spark fingerprint` wrote, for `import` (extra `parquet`).
 
 A row is a page; if it could not be judged, it has a reason instead of fingerprints. Recipe and seed
 are in Spark's metadata of the column `fingerprints`.
@@ -9,12 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import xxhash
-
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import FACT_COLUMNS
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.transfer.sources import Entry, Position, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,14 +33,13 @@ _COLUMNS = {
 }
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _OUR_KEY = "scrapy_simhash"
-_ROWS_PER_READ = 1_024
+_ROWS_PER_READ = 64  # one transaction writes them
 
 
-class ParquetSource(Source):
+class ParquetSource:
     """A Parquet file, or a folder of them as Spark writes it; all rows share recipe and seed."""
 
     kind = "parquet"
-    unit = "documents"
 
     def __init__(self, path: Path) -> None:
         try:
@@ -71,30 +67,21 @@ class ParquetSource(Source):
         for file, made in zip(self._files, found, strict=True):
             _require_alike(self._files[0], file, found[0], made)
         self.recipe, self.seed = found[0]
-        stats = [(path.name, path.stat()) for path in self._files]
-        summed = "".join(f"{name}\0{one.st_size}\0{one.st_mtime_ns}\0" for name, one in stats)
-        self._digest = xxhash.xxh3_128_hexdigest(summed.encode())
 
-    def read(self, start: Position) -> Iterator[Entry]:
-        """See `Source.read`."""
+    def read(self) -> Iterator[list[dict[str, Any] | str]]:
+        """Read the facts of documents, or why one has none; raises SourceError at damage."""
         record = 0
         try:
             for path in self._files:
                 with self._open(path) as file:
                     for batch in file.iter_batches(_ROWS_PER_READ, columns=list(_COLUMNS)):
-                        if record + batch.num_rows <= start.record:
-                            record += batch.num_rows
-                            continue
-                        for row in batch.to_pylist():
-                            record += 1
-                            if record > start.record:
-                                yield Entry(row["reason"] or row, record, 0, record)
+                        yield [row["reason"] or row for row in batch.to_pylist()]
+                        record += batch.num_rows
         except self._errors as error:
-            raise self._unreadable(f"row {record + 1:,} ({path.name})", error) from error
-
-    def _sum(self, position: Position) -> str:
-        del position  # rows are counted, so it covers all
-        return self._digest
+            raise SourceError(
+                f"{self.name} cannot be read from row {record + 1:,} ({path.name}) on: {error}. "
+                "Get a complete copy, and run this again: what is in the store is recognised"
+            ) from error
 
 
 def _list_files(path: Path) -> list[Path]:

@@ -1,0 +1,80 @@
+"""Files that are small and unpack to much, or nest deep: counted and named, in bounded memory."""
+
+import gzip
+import json
+import time
+import zipfile
+from pathlib import Path
+
+from tests.helpers.commanding import Done, Run
+from tests.helpers.processes import run_python
+from tests.helpers.sourcing import json_lines, make_pages, warc_plain
+
+GOOD = json_lines(make_pages(2))
+# 0.3 MB that unpack to 256 MB.
+LARGE = gzip.compress(b"x" * (16 << 20)) * 16
+MOST_MEGABYTES = 512
+# Runs a command of Scrapy and prints the most memory it had, in MB.
+MEASURED = """
+import atexit, re, sys
+status = open("/proc/self/status")
+atexit.register(lambda: print(int(re.search(r"VmHWM:\\s+(\\d+) kB", status.read())[1]) // 1024))
+from scrapy.cmdline import execute
+execute(["scrapy", *sys.argv[1:]])
+"""
+
+
+def import_into(run: Run, *arguments: str | Path) -> Done:
+    return run("-s", "SIMHASH_WORKERS=0", "import", *arguments, "--store", "s", "--json")
+
+
+def test_a_wacz_of_very_many_files(run: Run, tmp_path: Path) -> None:
+    for name, count in (("many.wacz", 9_000), ("most.wacz", 30_000)):
+        with zipfile.ZipFile(tmp_path / name, "w") as packed:
+            for number in range(count):
+                packed.writestr(f"archive/{number}.warc.gz", b"")
+            packed.writestr("archive/x.warc", warc_plain(make_pages(2)))
+    started = time.process_time()
+    done = import_into(run, "many.wacz", "most.wacz")
+    assert time.process_time() - started < 20
+    assert [answer["pages"] for answer in done.answers] == [2, 0]
+    assert done.exit_code == 1
+    assert "most.wacz cannot be read from record 1 on: it has 30,001 WARC files, more" in done.err
+
+
+def test_json_nested_deep(run: Run, tmp_path: Path) -> None:
+    deep = b"[" * 200_000
+    (tmp_path / "whole.jsonl").write_bytes(deep + b"]" * 200_000 + b"\n" + GOOD)
+    inner = b'{"url": "http://a.example/", "html": ' + deep + b"}\n"
+    (tmp_path / "inner.jsonl").write_bytes(inner + b'{"x": ' + deep + b"}\n" + GOOD)
+    (tmp_path / "array.json").write_bytes(b"[" + GOOD.splitlines()[0] + b"," + deep)
+    done = import_into(run, "whole.jsonl", "inner.jsonl", "array.json")
+    whole, inner_, array = done.answers
+    assert (done.exit_code, whole["pages"], inner_["pages"], array["pages"]) == (1, 2, 2, 1)
+    assert (whole["skipped"], inner_["skipped"]) == ({"no_html": 1}, {"unreadable": 2})
+    assert "inner.jsonl: line 1 is no JSON: " in done.err
+    assert "array.json cannot be read from record 2 on: maximum recursion depth" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_what_unpacks_to_much(tmp_path: Path) -> None:
+    item = b'{"url": "http://a.example/", "html": "'
+    long = "it has more than 33,554,432"
+    sources = {
+        "a.jsonl.gz": (GOOD + item, 4, "line 3 has more than 33,554,432 octets"),
+        "a.json.gz": (b"[" + item, 0, f"from record 1 on: {long} characters"),
+        "a.csv.gz": (b'url,html\nhttp://a.example/,"', 0, f"from record 1 on: {long} octets"),
+        "a.warc.gz": (warc_plain(make_pages(2)) + b"WARC/1.0\r\n", 2, "from record 3 on: Max"),
+    }
+    for name, (head, *_) in sources.items():
+        parts = [gzip.compress(head), LARGE, gzip.compress(b"\n" + GOOD)]
+        (tmp_path / name).write_bytes(b"".join(parts))
+    command = ("simhash", "-s", "SIMHASH_WORKERS=0", "import", *sources, "--store", "s", "--json")
+    done = run_python("-c", MEASURED, *command, cwd=tmp_path)
+    *answers, megabytes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["pages"] for answer in answers] == [pages for _, pages, _ in sources.values()]
+    for _, _, message in sources.values():
+        assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    assert megabytes < MOST_MEGABYTES

@@ -1,0 +1,90 @@
+"""`scrapy simhash import` of another store: the pages that were delivered there, as recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
+from tests.helpers.commanding import Run
+from tests.helpers.documents import CRAWL, document, next_crawl, open_in_crawl
+
+ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
+BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
+RECORDED = (
+    *("identity", "url", "scope", "fingerprints", "text_digest", "title", "time", "reader"),
+    "text",
+)
+
+
+def fill(path: Path) -> None:
+    """Make a store with delivered pages, others, and a fingerprint that was bulk-loaded."""
+    first = document("one", ONE, text="words", aliases=(b"moved",), title="First", time=5.0)
+    pages = [first, document("two", TWO), document("near one", ONE ^ 1), document("three", THREE)]
+    with open_in_crawl(path, seed=7) as store:
+        numbers = [verdict.document for verdict in store.find_and_add(pages)]
+        store.mark_done(numbers[:2], CRAWL)
+        store.bulk_load(BULK)
+        # Its drop is taken back, and it is delivered.
+        (undone,) = store.find_and_add([document("undone", TWO ^ 1)])
+        store.spare([undone.document])
+        next_crawl(store)
+        (again,) = store.find_and_add([document("undone", TWO ^ 1, crawl="crawl-2")])
+        assert again.document == undone.document
+        store.mark_done([again.document], "crawl-2")
+
+
+def read(path: str) -> dict[str, list[Any]]:
+    with open_store(path) as store:
+        assert store.check() == []
+        found = [store.get_document(each.document) for each in store.list_documents()]
+        assert store.bulk_loaded().tolist() == BULK.tolist()
+        assert store.seed == 7
+        return {
+            each.url.rpartition("/")[2]: [getattr(each, name) for name in RECORDED]
+            for each in found
+            if each is not None and (each.state == "done" or each.spared)
+        }
+
+
+@pytest.mark.parametrize("home", ["lmdb", "redis"], indirect=True)
+def test_what_was_delivered_comes_in_as_it_was_recorded(
+    run: Run, tmp_path: Path, home: str
+) -> None:
+    target = str(tmp_path / "target") if home == str(tmp_path) else home
+    fill(tmp_path / "source")
+    answer = run.answer("import", "source", "--into", target)
+    assert answer["verdicts"] == {"new": 2, "near_duplicate": 1}
+    assert (answer["skipped"], answer["fingerprints"]) == ({"duplicate": 1, "pending": 1}, 1)
+    assert read(target) == read(str(tmp_path / "source"))
+    # What was taken back is no near-duplicate from now on.
+    again = run.answer("import", "source", "--into", target)
+    assert again["verdicts"] == {"revisit/unchanged": 2, "new": 1}
+    with open_store(target) as store:
+        store.start_crawl("crawl-3", "spider")
+        pages = [document("moved", ONE), document("undone", TWO ^ 1), document("near one", ONE ^ 1)]
+        verdicts = store.find_and_add(pages)
+        assert [verdict.match is None for verdict in verdicts] == [True, True, False]
+        (judged,) = store.find_and_add([document("near bulk", int(BULK[0]) ^ 1)])
+        assert judged.status == "near_duplicate"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"seed": 8}, "made with another seed"), ({"recipe": Recipe("html2txt")}, "another recipe")],
+)
+def test_a_store_with_another_seed_or_recipe_is_refused(
+    run: Run, tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    fill(tmp_path / "source")
+    open_store(str(tmp_path / "target"), **{"seed": 7, **fields}).close()
+    assert message in run.refused("import", "source", "--into", "target")
+    with open_store(str(tmp_path / "target")) as store:
+        assert store.stats()["documents"] == 0
+
+
+def test_a_store_is_not_imported_into_itself(run: Run, tmp_path: Path) -> None:
+    fill(tmp_path / "source")
+    assert "source is the store itself" in run.refused("import", "source", "--into", "source")
