@@ -55,11 +55,10 @@ class Config:
     Raises SettingError for a value that is out of its range.
 
     Attributes:
-        store: folder of the store, or a URL: `lmdb:///folder`, `redis://...`,
-            `redis+cluster://...`. A relative folder is below Scrapy's data path: `.scrapy` in the
-            project, or in the current folder where there is no project, as under `runspider`. The
-            crawl does not start if the project's folder cannot be found, [as under
-            Scrapyd](beside.md#scrapyd)
+        store: folder of the store, or a URL: `lmdb:///folder`, `redis://...`. A relative folder is
+            below Scrapy's data path: `.scrapy` in the project, or in the current folder where there
+            is no project, as under `runspider`. The crawl does not start if the project's folder
+            cannot be found, [as under Scrapyd](beside.md#scrapyd)
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
             and drops its requests; `flag` only marks it
         confirm: share, 0 to 1, of what two pages have between their first and last common words

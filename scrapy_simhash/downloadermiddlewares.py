@@ -156,8 +156,6 @@ class SimhashDownloaderMiddleware:
                 await self._end(follower)
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
-        if again := self._detector.judged_again:
-            count(self._crawler, "judged_again", again)
         log = self._detector.log
         if log is not None and log.lost:
             count(self._crawler, "failed/log", log.lost)

@@ -17,7 +17,7 @@ from tests.helpers.detecting import working
 from tests.helpers.documents import ALL_KINDS, begin_crawl
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
-from tests.helpers.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
+from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.tracing import require_strace
 
 # Those that keep what is in them.
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs a server or a browser is slow."""
     for item in items:
         names = set(getattr(item, "fixturenames", ())) | _kinds_of(item)
-        if names & {"redis_server", "cluster_server", "browser"}:
+        if names & {"redis_server", "browser"}:
             item.add_marker("slow")
 
 
@@ -106,24 +106,10 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
-def cluster_server() -> Iterator[RedisCluster]:
-    """A cluster for all tests of this process."""
-    with run_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
 def valkey_server() -> Iterator[RedisServer]:
     """A server of Valkey for all tests of this process."""
     with run_redis(program="valkey-server") as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def valkey_cluster_server() -> Iterator[RedisCluster]:
-    """A cluster of Valkey for all tests of this process."""
-    with run_cluster(program="valkey-server") as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -134,7 +120,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path)
     if kind == "memory":
         return "memory:"
-    server: RedisServer | RedisCluster = request.getfixturevalue(f"{request.param}_server")
+    server: RedisServer = request.getfixturevalue(f"{request.param}_server")
     return server.url()
 
 

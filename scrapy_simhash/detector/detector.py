@@ -109,7 +109,6 @@ class Detector:
         self.crawl = new_crawl(prefix)
         self.is_open = False
         self.owed = 0  # number of requests that the store owed when it was opened
-        self.judged_again = 0  # see `Store`; once it is closed
         self.log: DecisionLog | None = None
 
     @property
@@ -183,7 +182,6 @@ class Detector:
             await asyncio.to_thread(self._opened.close)
 
     def _leave(self, store: Store) -> None:
-        self.judged_again = store.judged_again
         if not store.readonly:
             with suppress(StoreError):  # a full disk: the lease ends all the same
                 store.end_crawl(self.crawl)

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
@@ -29,6 +30,8 @@ _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
 # make no page cheaper (benchmarks/bench_store.py).
 _PAGES_PER_GROUP = 64
+# Where to judge a page takes long, other processes wait no longer than this for one group.
+_SECONDS_PER_GROUP = 0.25
 # A feed may have all pages done at once, and none should wait for so many marks. Not measured.
 _MARKS_PER_GROUP = 1_024
 # So long after a commit the next one waits for the pages that are on their way. A commit takes four
@@ -164,7 +167,7 @@ class GroupWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closing:
+        while not self._closing or self._group.wishes:
             self._gather()
             self._commit()
             self._answer()
@@ -239,22 +242,27 @@ class GroupWriter:
 
     def _write(self, group: _Group) -> None:
         found: list[Any] = []
-        works = [wish.wanted for wish in group.wishes if not isinstance(wish.wanted, Document)]
+        wanted = [(wish, wish.wanted) for wish in group.wishes]
+        pages = [(wish, page) for wish, page in wanted if isinstance(page, Document)]
+        works = [(wish, do) for wish, do in wanted if not isinstance(do, Document)]
 
         def work(stored: Documents) -> None:
             group.settle(stored)
-            found[:] = [do(stored) for do in works]
+            found[:] = [do(stored) for _, do in works]
 
         verdicts = self._store.find_and_add(
-            [wish.wanted for wish in group.wishes if isinstance(wish.wanted, Document)],
+            [page for _, page in pages],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
             works=[work] if works or any(note.made or note.packed for note in group.notes) else (),
+            seconds=_SECONDS_PER_GROUP,
         )
-        judged, done = iter(verdicts), iter(found)
-        for wish in group.wishes:
-            wish.answer.set_result(next(judged if isinstance(wish.wanted, Document) else done))
+        answers: Iterator[Any] = chain(verdicts, found)
+        for (wish, _), answer in zip((*pages[: len(verdicts)], *works), answers, strict=True):
+            wish.answer.set_result(answer)
+        # The others come first in the next group.
+        self._group.wishes.extend(wish for wish, _ in pages[len(verdicts) :])
 
 
 class Relay:

@@ -1,8 +1,7 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
-document has it, too, a member of zeros records that it was bulk-loaded. A server may lose rows of
-one table and not of another, and has that member for each of them.
+document has it, too, a member of zeros records that it was bulk-loaded.
 """
 
 from __future__ import annotations
@@ -86,11 +85,9 @@ class Documents:
     ) -> None:
         self.values = values
         self.seed, self.alive = seed, alive
-        self.remote = values.remote
-        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        # On a server: what was probed ahead, for judging asks again; and the fingerprints that this
-        # transaction added to the tables (True) or removed.
+        # What was probed ahead, for judging asks again; and the fingerprints that this transaction
+        # added to the tables (True) or removed.
         self._probed: dict[_Query, Probe] = {}
         self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
@@ -113,12 +110,10 @@ class Documents:
         return None if packed is None else unpack_row(Record, key, packed)
 
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
-        """Get records in one round trip, as they happen to be; leaves out missing and damaged ones.
-
-        What changes in them meanwhile makes no transaction begin again.
-        """
+        """Get records in one round trip; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
-        rows = zip(keys, self.values.glance(keys), strict=True)
+        self.values.fetch((DOCUMENTS, key) for key in keys)
+        rows = ((key, self.values.get(DOCUMENTS, key)) for key in keys)
         return {number_of(key): record for key, record in read_rows(Record, rows)}
 
     def put(
@@ -170,7 +165,7 @@ class Documents:
         Returns:
             The number of the document.
         """
-        number = number or self.next_number()
+        number = number or self.values.take_number()
         leads = leads_of(number, record)
         self.put(number, record, text, (record.identity, *aliases), leads)
         if record.state != State.DUPLICATE:
@@ -194,13 +189,6 @@ class Documents:
                 self.values.delete(IDENTITIES, identity)
         for table in (DOCUMENTS, TEXTS, DUPLICATES, ALIASES):
             self.values.delete(table, key)
-
-    def next_number(self) -> int:
-        """Take the next document number; from 1, never given twice."""
-        # A server may lose its counter.
-        while self.values.get(DOCUMENTS, octets(number := self.values.take_number())) is not None:
-            pass
-        return number
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""
@@ -250,7 +238,7 @@ class Documents:
             key = octets(fingerprint)
             if not values.members(FINGERPRINTS, key, most=1):
                 rows = self._prober.split(fingerprint)
-                if not self.remote and values.has(TABLES, *rows[0]):
+                if values.has(TABLES, *rows[0]):
                     values.add(FINGERPRINTS, key, BULK_LOADED)
                 else:
                     for table_row in rows:
@@ -319,9 +307,8 @@ class Documents:
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
-        if not self.remote:
-            indexed, _ = self.read_indexed()
-            fingerprints = indexed[contains(fingerprints, indexed)]
+        indexed, _ = self.read_indexed()
+        fingerprints = indexed[contains(fingerprints, indexed)]
         marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
         self.values.fill(FINGERPRINTS, marked)
 
@@ -330,11 +317,8 @@ class Documents:
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
         query = (fingerprint, distance, most, bounded)
-        if not self.remote:
-            return self._probe(*query)
         if query not in self._probed:
-            self._probed[query] = self._probe(*query)
-            return self._probed[query]
+            return self._probe(*query)
         near, complete_bits = self._probed[query]
         near = [found for found in near if found[1] not in self._changed]
         near += [
@@ -365,7 +349,7 @@ class Documents:
         first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
         numbers = [number_of(row[8:]) for row in found]
         # Of all members the mark, whose number is 0, comes first.
-        bulk_loaded = first == [BULK_LOADED] or not (first or self.remote)
+        bulk_loaded = first in ([], [BULK_LOADED])
         return [0, *numbers][:most] if bulk_loaded and numbers[:1] != [0] else numbers
 
     def is_bulk_loaded(self, fingerprint: int) -> bool:
@@ -418,8 +402,6 @@ class Documents:
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
         held, (indexed, noted) = self.read_table(0), self.read_indexed()
-        if self.remote:
-            return noted
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
     # What goes with documents
@@ -458,14 +440,13 @@ class Documents:
         rows = sorted(self.values.scan(CRAWLS))
         return {key.decode(): unpack_row(CrawlRecord, key, packed) for key, packed in rows}
 
-    # Reading ahead, where each read is a round trip
+    # Reading ahead, which is worthwhile where each read is a round trip
 
     def prefetch(self, documents: Sequence[Document], marked: Sequence[int], distance: int) -> None:
         """Read what judging documents and marking others will need: three steps for a group.
 
         Identities and buckets; then the documents of the neighbours; then their records. The
-        samples of hosts come along. Where records come last, those of other hosts than the
-        documents' are a step more.
+        samples of hosts come along; those of other hosts than the documents' are a step more.
         """
         probes = [
             (document.scope, fingerprint, 0 if document.stub else distance)
@@ -478,17 +459,19 @@ class Documents:
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
         wanted += self._list_keys({probe[1:] for probe in probes})
         wanted += self._list_sites(documents)
+        wanted += [(ADDRESSES, address_row(page.url, 0)[0]) for page in documents if page.url]
         wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
-        self.values.fetch(wanted, numbers=len(documents))
+        self.values.fetch(wanted)
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
             # The same call as the judge's.
-            probe = self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True)
+            query = (fingerprint, bits, MOST_CANDIDATES + 1, True)
+            probe = self._probed[query] = self._probe(*query)
             near.add((fingerprint, scope))
             near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
         known = [number for name in identities if (number := self.find_number(name))]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
-        wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
+        wanted = [(FINGERPRINTS, octets(found)) for found, _ in near]
         wanted += [(OWED, key_of_lost(number)) for number in dropped]
         called = {
             number
@@ -505,19 +488,12 @@ class Documents:
         }
         # A page that changed leaves the fingerprints that it had.
         records = [record for number in known if (record := self.get(number)) is not None]
-        before = {
-            octets(fingerprint) + scope_hash(record.scope)
-            for record in records
-            for fingerprint in record.fingerprints
-        }
+        before = {octets(bits) for record in records for bits in record.fingerprints}
         candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
         rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
-        if self.values.follows:
-            rows += self._list_sites(self.glance([*candidates]).values())
         self.prefetch_rows(rows, records=candidates)
-        if not self.values.follows:
-            self.values.fetch(self._list_sites(self.glance([*candidates]).values()))
+        self.values.fetch(self._list_sites(self.glance(candidates).values()))
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
@@ -531,18 +507,16 @@ class Documents:
 
     def prefetch_sites(self, records: Iterable[Record]) -> None:
         """Read what entering documents in the samples of their hosts and under names reads."""
-        if self.remote:
-            rows = (row for record in records for row in rows_of_site(0, record, self.seed))
-            self.values.fetch((table, key) for table, key, _ in rows)
+        rows = (row for record in records for row in rows_of_site(0, record, self.seed))
+        self.values.fetch((table, key) for table, key, _ in rows)
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""
-        if self.remote:
-            self.values.fetch(self._list_keys([(fingerprint, distance)]))
-            near = [found for _, found in self.near(fingerprint, distance).near]
-            self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
-            numbers = (number for found in near for number in self.numbers(found))
-            self.prefetch_rows((), records=filter(None, numbers))
+        self.values.fetch(self._list_keys([(fingerprint, distance)]))
+        near = [found for _, found in self.near(fingerprint, distance).near]
+        self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
+        numbers = (number for found in near for number in self.numbers(found))
+        self.prefetch_rows((), records=filter(None, numbers))
 
     def prefetch_rows(
         self,
@@ -552,19 +526,17 @@ class Documents:
         records: Iterable[int] = (),
     ) -> None:
         """Read rows of tables, given by table and key, and records with what they are as sinks."""
-        if self.remote:
-            wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
-            keys = list(map(octets, records))
-            wanted += [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
-            self.values.fetch(wanted)
+        wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
+        keys = list(map(octets, records))
+        wanted += [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
+        self.values.fetch(wanted)
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for an import and for deletion."""
-        if self.remote:
-            tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
-            numbers = list(numbers)
-            wanted = [(table, octets(number)) for table in tables for number in numbers]
-            self.values.fetch([*wanted, *((OWED, key_of_lost(number)) for number in numbers)])
+        tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
+        numbers = list(numbers)
+        wanted = [(table, octets(number)) for table in tables for number in numbers]
+        self.values.fetch([*wanted, *((OWED, key_of_lost(number)) for number in numbers)])
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:

@@ -28,7 +28,6 @@ aliases. What a row means is not a kind's business, and kinds compute no checksu
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from functools import partial
@@ -81,11 +80,9 @@ SETS = {
     NAMES: 8,
     TABLES: -1,
 }
-# The most members of a set of SITES that count, the smallest ones; a few more may be there where
-# others commit meanwhile.
+# The most members of a set of SITES, the smallest ones.
 SAMPLE = 16
-# The most members of a set of NAMES: one more than are read, so that a full one is known. Nobody
-# writes a full one, so those who commit pages of one host do not wait for each other.
+# The most members of a set of NAMES: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
@@ -98,23 +95,8 @@ WAIT_SECONDS = 10.0
 class KeyValues(ABC):
     """One transaction. It sees its own writes; all of them become durable at once, or none do.
 
-    A kind on which others may commit meanwhile must find out whether that matters. `get`,
-    `members`, `has` and `scan` read a key (or all keys of a table), also where nothing is there;
-    `put`, `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a
-    key that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
-    sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
-    writes. In place of them `many` names the fingerprint and the distance: another transaction
-    matters if it wrote a key of FINGERPRINTS (these are fingerprints) within that distance. `has`
-    on TABLES is covered by that, too. SITES and what `glance` reads are never read in this sense,
-    either: else all that add pages of one host would wait for each other.
+    Nobody else writes during a writing transaction.
     """
-
-    remote: ClassVar[bool] = False
-    """Whether it is on a server: a read is a round trip, so it is worthwhile to call `fetch`; and
-    rows of one table may be lost and not those of another, see `stores.documents`."""
-
-    follows: bool = False
-    """Whether `fetch` brings documents with the rows of FINGERPRINTS that lead to them."""
 
     @abstractmethod
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -158,43 +140,28 @@ class KeyValues(ABC):
     def take_number(self, above: int = 0) -> int:
         """Take a document number: larger than `above`, and than all that were taken before.
 
-        A transaction that is given up may leave a gap. After a loss of data on a server, the number
-        may be in use: the caller looks.
+        A transaction that is given up may leave a gap.
         """
 
-    def fetch(self, wanted: Iterable[tuple[str, bytes]] = (), *, numbers: int = 0) -> None:
-        """Read ahead in one round trip; where reads are none, do nothing.
-
-        Args:
-            wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
-                of FINGERPRINTS stands the prefix of the members to be read, if not all are; what
-                they lead to may come along: documents and sinks, each once.
-            numbers: how many numbers `take_number` may take, with the documents that, against
-                expectation, have them.
-        """
-        del wanted, numbers
+    def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
+        """Read keys of tables ahead in one round trip; do nothing where reads need none."""
+        del wanted
 
     # What follows is right for every kind, and worth writing anew for a large one.
-
-    def glance(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Get values of DOCUMENTS in one round trip; reads none of them in the above sense."""
-        return [self.get(DOCUMENTS, key) for key in keys]
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         """Whether a set has a member."""
         return member in self.members(table, key, member, 1)
 
-    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
+    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
         """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
 
         Args:
             keys: distinct, all of one length.
-            near: the fingerprint, and the distance in bits, for which these are the keys.
             bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
                 and cease to do so at other sizes, as long as no set of more than 1.25 times as many
                 is read, and none of fewer than half as many is passed over.
         """
-        del near
         found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
         crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
@@ -219,12 +186,8 @@ class KeyValues(ABC):
                 )
             yield b"".join(key + member for key, member in some if key not in odd)
 
-    def find_last(self) -> int:
-        """Find the highest number of a document; 0 if there is none."""
-        return max((int.from_bytes(key, "big") for key, _ in self.scan(DOCUMENTS)), default=0)
-
     def clear_tables(self) -> None:
-        """Delete all keys of TABLES. Others may go on to read them as they are."""
+        """Delete all keys of TABLES."""
         for key in {key for key, _ in self.scan(TABLES)}:
             self.delete(TABLES, key)
 
@@ -239,11 +202,6 @@ class KeyValues(ABC):
             width = width_of(table, key)
             for at in range(0, len(joined), width):
                 self.add(table, key, joined[at : at + width])
-
-    def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
-        """Draw keys that begin so, at random; of a rare prefix a large server may give fewer."""
-        keys = [key for key, _ in self.scan(table, prefix)]
-        return random.sample(keys, min(most, len(keys)))
 
     def measure_tables(self) -> tuple[int, int]:
         """Measure the bytes that TABLES take, and count the sets that `many` passes over."""
@@ -282,7 +240,7 @@ class Leases:
             self._end(crawl, lease)
 
     def alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl is valid; on a server, when the transaction began."""
+        """Whether the lease of a crawl is valid; on a server, when the last transaction began."""
         return crawl in self._held or self._is_taken(crawl)
 
     def close(self) -> None:
@@ -323,14 +281,14 @@ class Engine(ABC):
     durable: ClassVar[bool] = True
     """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False
-    """Whether others may commit while a transaction reads, so that a check repeats itself."""
+    """Whether it is on a server: each read is a round trip, so that it is worthwhile to read ahead
+    (`fetch`); and others may commit while a transaction only reads, so that a check repeats
+    itself."""
 
     url: str
     """Where the store is, for display, without password."""
     readonly: bool
     leases: Leases
-    restarts: int = 0
-    """How many times a writing transaction began again, because of what others committed."""
 
     @abstractmethod
     def exists(self) -> bool:
@@ -349,11 +307,10 @@ class Engine(ABC):
         """Run a function that reads; it may run several times, and must keep nothing."""
 
     @abstractmethod
-    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
+    def write(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function and commit what it wrote, durably; it may run several times.
 
-        If it raises, nothing is written, and the error goes on. With `alone` nobody else commits
-        from its begin to its end: for work that reads or rewrites a whole table.
+        Nobody else writes meanwhile. If it raises, nothing is written, and the error goes on.
 
         Raises:
             StoreUnavailableError: nothing was written, unless it says that this is not known.

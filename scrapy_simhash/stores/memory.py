@@ -122,8 +122,7 @@ class MemoryEngine(Engine):
         with self._lock:
             return work(self._values)
 
-    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
-        del alone
+    def write(self, work: Callable[[KeyValues], Result]) -> Result:
         with self._lock:
             self._values.before = {}
             try:

@@ -9,7 +9,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
-from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.errors import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -21,26 +20,22 @@ if TYPE_CHECKING:
 DEFAULT_PREFIX = "simhash"
 # The URL of a store in memory, of which nothing is kept.
 MEMORY = "memory:"
-# For each scheme, the scheme that redis-py takes, and whether it is a cluster.
+# For each scheme, the scheme that redis-py takes.
 SERVER_SCHEMES = {
-    "redis": ("redis", False),
-    "rediss": ("rediss", False),
-    "valkey": ("redis", False),
-    "valkeys": ("rediss", False),
-    "unix": ("unix", False),
-    "redis+cluster": ("redis", True),
-    "rediss+cluster": ("rediss", True),
-    "valkey+cluster": ("redis", True),
-    "valkeys+cluster": ("rediss", True),
+    "redis": "redis",
+    "rediss": "rediss",
+    "valkey": "redis",
+    "valkeys": "rediss",
+    "unix": "unix",
 }
 # By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
 ENGINES = {
     "lmdb": "scrapy_simhash.stores.lmdb.engine:LmdbEngine",
     "memory": "scrapy_simhash.stores.memory:MemoryEngine",
-    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis.engine:RedisEngine"),
+    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
 }
-# Without characters that have a meaning in a cluster's keys or in patterns. Without colons: `a:t`
-# would look like tables of `a`, which deletes its old ones.
+# Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
+# tables of `a`, which deletes its old ones.
 _PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _TLS_OPTIONS = {
     "ssl_ca_certs",
@@ -67,7 +62,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     Args:
         url: a folder, `lmdb:///folder`, `memory:` (nothing is kept), or a server:
             `redis://host:6379/0`, `rediss://`,
-            `unix:///socket`, `redis+cluster://host:6379`; `?prefix=` sets a prefix of the keys.
+            `unix:///socket`; `?prefix=` sets a prefix of the keys.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
             distance for which the table design is complete (7 with four tables). None for 7, or
             3 without `confirm`, but no more than the store's design is complete for.
@@ -115,7 +110,6 @@ class ServerAddress(NamedTuple):
 
     url: str
     prefix: str
-    cluster: bool
     shown: str
 
 
@@ -123,7 +117,7 @@ def scheme_of(url: str) -> str:
     """Return the scheme of a store's kind; `lmdb` for paths and what `store_folder` refuses."""
     if url == MEMORY:
         return "memory"
-    scheme = urlsplit(url).scheme if "://" in url else "lmdb"
+    scheme = url.partition("://")[0].lower() if "://" in url else "lmdb"
     return scheme if scheme in ENGINES.keys() - {"memory"} else "lmdb"
 
 
@@ -150,22 +144,33 @@ def check_store_url(url: str) -> None:
 
 
 def show_url(url: str) -> str:
-    """Write a store's URL for display, without password."""
-    return mask_passwords(url) if is_server(url) else url
+    """Write a store's URL for display, without user and password."""
+    scheme, sign, rest = url.partition("://")
+    if not sign or scheme == "lmdb":
+        return url
+    # In a password that nobody escaped there may be any character.
+    _, at, host = rest.rpartition("@")
+    shown = f"{scheme}://{'***@' * bool(at)}{host}"
+    return re.sub(r"(?i)([?&](?:pass|user)\w*=)[^&]*", r"\1***", shown)
 
 
 def store_folder(url: str) -> Path:
     """Return the folder of a store's URL; a ValueError if it names none."""
-    parts = urlsplit(url)
     if url == MEMORY:
         raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
+    parts = _split(url)
     if parts.scheme == "lmdb" and parts.netloc:
         raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
     if parts.scheme != "lmdb" and "://" in url:
         if parts.scheme in SERVER_SCHEMES:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
+        if (server := parts.scheme.removesuffix("+cluster")) in SERVER_SCHEMES:
+            raise ValueError(
+                f"store URL {show_url(url)!r}: a cluster cannot keep a store; name one server, "
+                f"which may have replicas: {server}://HOST"
+            )
         raise ValueError(
-            f"store URL {mask_passwords(url)!r}: unknown scheme {parts.scheme!r}; name a "
+            f"store URL {show_url(url)!r}: unknown scheme {parts.scheme!r}; name a "
             f"folder, lmdb:///folder, or a server with {', '.join(SERVER_SCHEMES)}"
         )
     scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
@@ -179,9 +184,13 @@ def store_folder(url: str) -> Path:
 
 def server_address(url: str) -> ServerAddress:
     """Read the URL of a server; a ValueError for an unknown option, a bad prefix or port."""
-    parts = urlsplit(url)
-    shown = mask_passwords(url)
-    scheme, cluster = SERVER_SCHEMES[parts.scheme]
+    parts = _split(url)
+    shown, scheme = show_url(url), SERVER_SCHEMES[parts.scheme]
+    if "@" in url.removeprefix(f"{parts.scheme}://{parts.netloc}") and "@" not in parts.netloc:
+        raise ValueError(
+            f"store URL {shown!r}: in user, password and options write %2F for /, %3F for ?, %23 "
+            "for # and %40 for @"
+        )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - _OPTIONS):
         raise ValueError(
@@ -203,11 +212,17 @@ def server_address(url: str) -> ServerAddress:
         )
     else:
         _check_port(parts, shown)
-    if cluster and (parts.path.strip("/0") or options.get("db", "0") != "0"):
-        raise ValueError(f"store URL {shown!r}: a cluster has no numbered databases")
     query = f"?{urlencode(options)}" if options else ""
     target = f"{scheme}://{parts.netloc}{parts.path}{query}"
-    return ServerAddress(target, prefix, cluster, shown)
+    return ServerAddress(target, prefix, shown)
+
+
+def _split(url: str) -> SplitResult:
+    """Split a URL; a ValueError if its host is malformed."""
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"store URL {show_url(url)!r}: {error}") from None
 
 
 def _check_port(parts: SplitResult, shown: str) -> None:

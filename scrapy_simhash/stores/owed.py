@@ -148,13 +148,12 @@ class Due:
 
     def prefetch(self, rows: Iterable[Owed]) -> None:
         """Read ahead what tells of these requests."""
-        if self._stored.remote:
-            rows = list(rows)
-            self._stored.prefetch_rows(
-                (),
-                identities=[row.identity for row in rows if row.why is Why.LINK],
-                records=[row.page for row in rows if row.page],
-            )
+        rows = list(rows)
+        self._stored.prefetch_rows(
+            (),
+            identities=[row.identity for row in rows if row.why is Why.LINK],
+            records=[row.page for row in rows if row.page],
+        )
 
 
 def count_owed(stored: Documents) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
@@ -81,16 +82,12 @@ class Store(AbstractContextManager["Store"]):
 
     Takes the arguments of `open_store`, with an engine that is not open yet in place of the URL.
 
-    Attributes:
-        judged_again: how many documents `find_and_add` judged again, because another process of a
-            store on a server had committed something that mattered to their group meanwhile.
     """
 
     recipe: Recipe
     seed: int
     distance: int
     confirm: float | None
-    judged_again = 0
 
     _header: Header
     _prober: Prober
@@ -142,8 +139,7 @@ class Store(AbstractContextManager["Store"]):
         def work(values: KeyValues) -> bool:
             if values.get(HEADER, HEADER_KEY) is not None:
                 return False
-            # On a server counting reads all keys, and `open` has searched it.
-            if not values.remote and values.count(DOCUMENTS):
+            if values.count(DOCUMENTS):
                 return False
             values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
             return True
@@ -160,11 +156,11 @@ class Store(AbstractContextManager["Store"]):
         except self.engine.errors as error:
             raise self._explain(error) from error
 
-    def write(self, work: Callable[[Documents], Result], *, alone: bool = False) -> Result:
+    def write(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function in one durable transaction, see `Engine.write`."""
         self._require_writable()
         try:
-            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
+            return self.engine.write(lambda values: work(self._begin(values)))
         except self.engine.errors as error:
             raise self._explain(error) from error
 
@@ -258,6 +254,7 @@ class Store(AbstractContextManager["Store"]):
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
         works: Sequence[Callable[[Documents], object]] = (),
+        seconds: float = math.inf,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
 
@@ -273,9 +270,11 @@ class Store(AbstractContextManager["Store"]):
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
             works: what else to do in the same transaction, after that.
+            seconds: judge no further document after this time, as others wait to write.
 
         Returns:
-            One verdict for each document, once all of them are on disk.
+            One verdict for each document that was judged, the first one at least, once all of them
+            are on disk.
 
         Raises:
             StoreUnavailableError: nothing was written.
@@ -291,7 +290,7 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
-            if stored.remote:
+            if self.engine.shared:
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
                 stored.prefetch(documents, marked, self.distance)
                 self._sites.prepare(stored, documents)
@@ -300,17 +299,17 @@ class Store(AbstractContextManager["Store"]):
                 withdraw(stored, withdrawn, crawl)
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, self._sites, writing, self._siblings)
-            verdicts = [judge.judge(document) for document in documents]
+            end = time.monotonic() + seconds
+            verdicts = []
+            for document in documents:
+                verdicts.append(judge.judge(document))
+                if time.monotonic() > end:
+                    break
             for do in works:
                 do(stored)
             return verdicts
 
-        before = self.engine.restarts
-        verdicts = self.read(work) if self.readonly else self.write(work)
-        if self.readonly:
-            return verdicts
-        self.judged_again += len(documents) * (self.engine.restarts - before)
-        return verdicts
+        return self.read(work) if self.readonly else self.write(work)
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         """Find all originals within a distance, of every scope, nearest first.
@@ -328,7 +327,8 @@ class Store(AbstractContextManager["Store"]):
             self._prober.design.flips_for(bits)  # raises unless the design is complete
 
         def work(stored: Documents) -> list[Match]:
-            stored.prefetch_matches(fingerprint, bits)
+            if self.engine.shared:
+                stored.prefetch_matches(fingerprint, bits)
             return find_matches(stored, fingerprint, bits)
 
         return self.read(work)
@@ -351,8 +351,8 @@ class Store(AbstractContextManager["Store"]):
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
 
-        They match in every scope. One transaction rewrites all tables; it reads these and, but on
-        a server, all records.
+        They match in every scope. One transaction rewrites all tables; it reads these and all
+        records.
         """
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
@@ -372,7 +372,7 @@ class Store(AbstractContextManager["Store"]):
 
     def _write_tables(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that rewrites the tables, and adopt their design."""
-        result = self.write(work, alone=True)
+        result = self.write(work)
         with suppress(StoreUnavailableError):  # then the next transaction does
             self.read(lambda _: None)
         return result

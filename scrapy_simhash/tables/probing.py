@@ -155,8 +155,8 @@ Sets: TypeAlias = tuple[list[tuple[bytes, bytes]], bytes, list[bytes]]
 class ReadSets(Protocol):
     """Reads the rows of keys from a store."""
 
-    def __call__(self, keys: tuple[bytes, ...], near: tuple[int, int], /, *, bounded: bool) -> Sets:
-        """Read them, for a fingerprint and a distance; `bounded` skips buckets too full."""
+    def __call__(self, keys: tuple[bytes, ...], /, *, bounded: bool) -> Sets:
+        """Read them; `bounded` skips buckets too full."""
 
 
 class Prober:
@@ -215,8 +215,7 @@ class Prober:
         # bits that the design must flip for this distance.
         rows = self.rows(fingerprint)
         flips = self._flips_for(distance)
-        near = (fingerprint, distance)
-        found, hot = _find(read(self.keys(rows, distance), near, bounded=bounded), rows, distance)
+        found, hot = _find(read(self.keys(rows, distance), bounded=bounded), rows, distance)
         complete_bits = distance
         if hot:
             radii = self._radii(rows, hot, [flips] * len(self.design.tables))
@@ -224,7 +223,7 @@ class Prober:
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = _find(read(keys, near, bounded=True), rows, distance)
+                more, hot_beyond = _find(read(keys, bounded=True), rows, distance)
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))

@@ -1,18 +1,22 @@
 """Crawls and commands with a store on a server."""
 
 import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
+from scrapy.http import Response
 
-from scrapy_simhash.stores.redis.commits import Committer
-from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores import redisserver
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
-from tests.helpers.crawling import crawl, read_lines
-from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
+from tests.helpers.crawling import PagesSpider, crawl, read_lines
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer, run_redis
@@ -20,30 +24,6 @@ from tests.helpers.server import serve
 from tests.helpers.sourcing import json_lines, make_pages
 
 pytestmark = pytest.mark.slow
-
-
-async def test_pages_that_another_crawl_overtakes_are_judged_again_and_counted(
-    redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The whole other crawl runs between what this one reads and what it commits."""
-    settings: dict[str, Any] = {"SIMHASH_STORE": redis_server.url(), "SIMHASH_WORKERS": 0}
-    log = str(tmp_path / "log.jsonl")
-    others: list[ScriptCrawl] = []
-    commit = Committer.commit
-
-    def come_late(self: Committer, values: RedisValues, **options: bool) -> bool:
-        if values.probed and not others:
-            other = start_crawl(tmp_path, [site.url("/two")], "other", **settings)
-            others.append(finish_crawl(other, tmp_path, "other"))
-        return commit(self, values, **options)
-
-    monkeypatch.setattr(Committer, "commit", come_late)
-    with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
-        done = await crawl(tmp_path, [site.url("/one")], **settings, SIMHASH_LOG=log)
-    assert (done.verdicts, done.paths) == ({"/one": "near_duplicate"}, [])
-    assert done.stats["simhash/judged_again"] == 1
-    assert others[0].counted["new"] == 1
-    assert "judged_again" not in others[0].counted
 
 
 async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> None:
@@ -69,6 +49,78 @@ async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> N
         gone = await crawl(tmp_path, ["data:text/html,<p>text"], **settings)
         assert gone.stats["finish_reason"] == "simhash_store_unusable"
         assert gone.items == []
+
+
+@pytest.mark.parametrize("at", ["middle", "end"])
+async def test_a_server_that_never_answers_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """It accepts connections and no more; most pages pass at once, and the crawl ends."""
+    monkeypatch.setattr(redisserver, "TIMEOUT_SECONDS", 1.0)
+    pages = {f"/{number}": page(number) for number in range(30)}
+    with run_redis() as server, mute(server.socket, tmp_path) as door, serve(pages) as site:
+
+        class MutingSpider(PagesSpider):
+            def parse(self, response: Response) -> Iterator[Any]:
+                if response.url.endswith("/5" if at == "middle" else "/29"):
+                    door.muted.set()
+                    muted.append(time.monotonic())
+                yield from super().parse(response)
+
+        muted: list[float] = []
+        settings = {"SIMHASH_STORE": f"unix://{door.path}?prefix=mute", "SIMHASH_WORKERS": 0}
+        done = await crawl(tmp_path, site.urls(), spider=MutingSpider, **settings)
+        took = time.monotonic() - muted[0]
+    assert len(done.items) == len(pages)
+    # Two time-outs, where 15 seconds are allowed for two of 5 seconds.
+    assert took < 2 * 1.0 + 4
+    if at == "middle":
+        assert done.stats["simhash/unjudged/store_unavailable"] == 24
+
+
+class Door:
+    """A socket that passes everything on to another one, until it is muted."""
+
+    def __init__(self, target: Path, path: Path) -> None:
+        self.path, self._target = path, target
+        self.muted = Event()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._open = [self._listener]
+        self._start(self._accept)
+
+    def _start(self, work: Callable[[], object]) -> None:
+        Thread(target=work, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                inner, outer = self._listener.accept()[0], socket.socket(socket.AF_UNIX)
+                outer.connect(str(self._target))
+                self._open += (inner, outer)
+                self._start(partial(self._pass_on, inner, outer))
+                self._start(partial(self._pass_on, outer, inner))
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while octets := source.recv(65_536):
+                if not self.muted.is_set():
+                    target.sendall(octets)
+
+    def close(self) -> None:
+        for each in self._open:
+            each.close()
+
+
+@contextmanager
+def mute(target: Path, folder: Path) -> Iterator[Door]:
+    """Make a door to a socket."""
+    door = Door(target, folder / "door")
+    try:
+        yield door
+    finally:
+        door.close()
 
 
 @pytest.fixture

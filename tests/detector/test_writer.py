@@ -73,6 +73,21 @@ def test_pages_that_come_during_a_commit_form_one_group(
     assert store.groups[1].documents == [b"page%d" % number for number in range(1, 11)]
 
 
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_group_of_slow_pages_is_cut(
+    store: FakeStore, writer: GroupWriter, monkeypatch: pytest.MonkeyPatch, closing: bool
+) -> None:
+    """Its other pages come first in the next group, also when the crawl has ended."""
+    monkeypatch.setattr("scrapy_simhash.detector.writer._SECONDS_PER_GROUP", 0.0)
+    held = hold(store, writer)
+    slow = submit(writer, *(number << 12 for number in range(1, 5)))
+    store.open_gate.set()
+    if closing:
+        writer.close()
+    assert numbers_of([held, *slow]) == [1, 2, 3, 4, 5]
+    assert sizes(store) == [1, 4, 3, 2, 1]
+
+
 def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
     store: FakeStore, writer: GroupWriter
 ) -> None:

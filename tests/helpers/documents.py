@@ -10,7 +10,7 @@ from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-1"
 # `home` in `tests/conftest.py` makes one of each.
-ALL_KINDS = ("lmdb", "memory", "redis", "cluster")
+ALL_KINDS = ("lmdb", "memory", "redis")
 
 
 # Who gets the pages of a test.

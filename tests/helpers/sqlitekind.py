@@ -91,8 +91,7 @@ class SqliteEngine(Engine):
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         return self._run("BEGIN", work)
 
-    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
-        del alone  # nobody else ever writes meanwhile
+    def write(self, work: Callable[[KeyValues], Result]) -> Result:
         return self._run("BEGIN IMMEDIATE", work)
 
     def _run(self, begin: str, work: Callable[[KeyValues], Result]) -> Result:

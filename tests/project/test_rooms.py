@@ -163,7 +163,7 @@ def is_within(module: str, face: str) -> bool:
 
 @pytest.mark.parametrize("room", ORDER)
 def test_no_room_imports_what_it_must_do_without(room: str) -> None:
-    kinds = {"lmdb": "stores.lmdb.", "redis": "stores.redis."}
+    kinds = {"lmdb": "stores.lmdb.", "redis": "stores.redis"}
     wrong = [
         f"{module}:{found.line} imports {found.dotted}"
         for module in MODULES
@@ -205,7 +205,7 @@ _STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
         },
         {"stores.lmdb.engine": _STORES | {"redis"}},
-        {"stores.redis.engine": _STORES | {"lmdb"}},
+        {"stores.redis": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
     ids=["commands", "workers", "lmdb", "redis", "faces"],

@@ -370,7 +370,7 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     assert store.check() == []
 
 
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+@pytest.mark.parametrize("home", ["redis"], indirect=True)
 def test_aliases_are_read_in_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each read of a server is a round trip."""
     for start in (0, 500):

@@ -10,8 +10,6 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES, octets
-from scrapy_simhash.stores.redis.commits import Committer
-from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one, next_crawl
 from tests.helpers.redisservers import count_trips
@@ -199,43 +197,9 @@ def test_wrong_rows_are_found_and_mended(home: str) -> None:
         assert called(store, FIRE) == [list(range(1, CALLED + 1))]
 
 
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
-def test_twins_that_are_judged_at_once_meet(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a name is full; then those who commit pages with it do not wait for each other."""
-    commit = Committer.commit
-    late: list[list[Document]] = []
-
-    def overtake(self: Committer, values: RedisValues, **options: bool) -> bool:
-        if values.probed and late:
-            pages = late.pop()
-            assert [each.status for each in other.find_and_add(pages)] == ["new"] * len(pages)
-        return commit(self, values, **options)
-
-    with (
-        begin_crawl(home, confirm=CONFIRM, seed=7) as store,
-        begin_crawl(home, "crawl-2", confirm=CONFIRM) as other,
-    ):
-        monkeypatch.setattr(Committer, "commit", overtake)
-        late.append([make_page(1)])
-        verdict = judge_one(store, make_page(2))
-        assert verdict.match is not None
-        assert verdict.match.url == make_page(1).url
-        assert store.judged_again == 1
-        several = [make_page(number, f"{'x' * number} - Daily") for number in range(10, 60)]
-        store.find_and_add(several[:CALLED])
-        before = store.judged_again
-        for number in range(CALLED, 48, 2):
-            late.append([structs.replace(several[number + 1], crawl="crawl-2")])
-            store.find_and_add([several[number]])
-        assert store.judged_again == before
-
-
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
-def test_names_come_along(
-    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("home", ["redis"], indirect=True)
+def test_names_come_along(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They take no round trip more; the records of a sample that tells nothing yet take one."""
-    most = 7 if "cluster" in request.node.callspec.params["home"] else 4
     with begin_crawl(home, confirm=CONFIRM) as store:
         judge(store, *(make_page(number, f"Page {'x' * number}") for number in range(5)))
         trips = count_trips(monkeypatch)
@@ -243,7 +207,7 @@ def test_names_come_along(
             trips[0] = 0
             page = make_page(9 - number, f"Page {'x' * number}", sketch=NEARLY)
             assert judge_one(store, page).status == "near_duplicate"
-            assert trips[0] <= most
+            assert trips[0] <= 7
         trips[0] = 0
         store.rebuild()
         assert trips[0] <= 100

@@ -1,19 +1,17 @@
-"""Several processes on one server or cluster, at few round trips: one of each group is new."""
+"""Several processes on one server, at few round trips: one of each group is new."""
 
 import os
 import random
-import threading
-from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.redisservers import count_trips
 from tests.stores.test_lmdb_store_processes import race_for_twins
 
 pytestmark = pytest.mark.slow
 
-STORE_KINDS = ("redis", "cluster", "valkey", "valkey_cluster")
+STORE_KINDS = ("redis", "valkey")
 PROCESSES = 8
 # Pages of each process, each with a twin in every other one; 2000 is the long version.
 GROUPS = int(os.environ.get("SIMHASH_TEST_PAGES_PER_PROCESS", "60"))
@@ -23,20 +21,10 @@ def test_of_each_group_of_twins_exactly_one_is_new(home: str) -> None:
     race_for_twins(home, PROCESSES, GROUPS)
 
 
-def test_a_group_takes_few_round_trips(
-    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many pages it has; changed pages take one more, for what they were found by."""
-    trips = [0]
-    run = Server.run
-
-    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
-        trips[0] += threading.current_thread() is threading.main_thread()  # not those of leases
-        return run(self, *arguments, **options)
-
+def test_a_group_takes_few_round_trips(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pages it has: the lock, three times what is read, the commit."""
     draw = random.Random(7)  # noqa: S311 - reproducible
-    monkeypatch.setattr(Server, "run", count)
-    most = 6 if "cluster" in request.node.callspec.params["home"] else 3
+    trips, most = count_trips(monkeypatch), 5
     with begin_crawl(home, distance=7) as store:
         for size in (1, 16, 64):
             bits = [draw.getrandbits(64) for _ in range(size)]

@@ -26,7 +26,8 @@ def test_a_row_is_found_at_whole_rows_only(redis_server: RedisServer) -> None:
 def test_a_bucket_that_is_too_full_and_empties_again(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.redis.places.MOST_IN_BUCKET", 8)
+    for module in ("redis", "keyvalues"):
+        monkeypatch.setattr(f"scrapy_simhash.stores.{module}.MOST_IN_BUCKET", 8)
     url = redis_server.url()
     with begin_crawl(url, tables="4") as store:
         # They share the first block, and are far from each other in the three others.

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.opening import open_store, server_address
-from scrapy_simhash.stores.redis.server import Server
+from scrapy_simhash.stores.redisserver import Server
 from tests.helpers.documents import begin_crawl, document
 from tests.helpers.redisservers import free_port, run_redis
 

@@ -1,8 +1,6 @@
 """The sample of each host: up to 16 of its documents, whatever happens to a store."""
 
 from contextlib import nullcontext
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,14 +13,9 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, SAMPLE, SITES, octets
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.redis.commits import Committer
-from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, next_crawl
 from tests.helpers.redisservers import count_trips
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STORE_KINDS = ALL_KINDS
 HOST, OTHER = "site.example", "other.example"
@@ -211,62 +204,7 @@ def test_a_sample_that_is_too_large_is_cut(home: str, monkeypatch: pytest.Monkey
         assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
 
 
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
-def test_who_changes_one_sample_beside_another_does_not_wait(
-    home: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is committed between what the other one reads and commits; samples get too large."""
-    commit = Committer.commit
-    late = [make_pages(range(number, number + 10)) for number in range(0, 60, 10)]
-    with begin_crawl(home, seed=7) as store, begin_crawl(home, "crawl-2") as other:
-
-        def overtake(self: Committer, values: RedisValues, **options: bool) -> bool:
-            if values.probed and len(late) % 2:
-                other.find_and_add(late.pop())
-            return commit(self, values, **options)
-
-        monkeypatch.setattr(Committer, "commit", overtake)
-        while late:
-            store.find_and_add(late.pop())
-        assert (store.judged_again, other.judged_again) == (0, 0)
-        monkeypatch.undo()
-        pages = make_pages(range(60))
-        assert ask(store) == ask(other) == rank(store, pages)[:SAMPLE]
-        assert store.check() == []
-        # The next one cuts it.
-        assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) > SAMPLE
-        store.find_and_add(make_pages(range(60, 61)))
-        assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
-
-
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
-def test_what_changes_after_a_glance_matters_to_nobody(home: str) -> None:
-    """What is got matters."""
-    looks: list[tuple[Callable[[Documents], object], int]] = [
-        (lambda stored: stored.glance([1]), 0),
-        (lambda stored: stored.sample(HOST), 0),
-        (lambda stored: list(stored.values.scan(SITES)), 0),
-        (lambda stored: stored.get(1), 1),
-    ]
-    with begin_crawl(home) as store, open_store(home) as other:
-        store.find_and_add(make_pages(range(2)))
-        for number, (look, restarts) in enumerate(looks):
-            left = [0]
-
-            def work(stored: Documents) -> None:
-                look(stored)  # noqa: B023
-                if left:  # noqa: B023
-                    left.pop()  # noqa: B023
-                    other.find_and_add(make_pages(range(9 + number, 10 + number)))  # noqa: B023
-                    other.write(partial(give_title, number=1, title=f"{number}"))  # noqa: B023
-                give_title(stored, 2, f"{number}")  # noqa: B023
-
-            before = store.engine.restarts
-            store.write(work)
-            assert store.engine.restarts - before == restarts
-
-
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+@pytest.mark.parametrize("home", ["redis"], indirect=True)
 def test_samples_are_mended_in_few_round_trips(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with begin_crawl(home) as store:
         judge(store, *(make_pages(range(at, at + 1), f"{at}.example")[0] for at in range(200)))

@@ -16,7 +16,7 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import examples
-from tests.helpers.redisservers import RedisCluster, RedisServer
+from tests.helpers.redisservers import RedisServer
 from tests.helpers.storemachine import StoreMachine
 
 
@@ -74,11 +74,11 @@ TestMemoryMachine.settings = settings(examples(5), stateful_step_count=40)
 class RedisMachine(StoreMachine):
     """A store on a server, of which `test_a_server` says which."""
 
-    server: ClassVar[RedisServer | RedisCluster]
+    server: ClassVar[RedisServer]
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([16_384, 4, 2]))
-        self.patch.setattr("scrapy_simhash.stores.redis.places.MOST_IN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.redis.MOST_IN_BUCKET", most)
         self.crowded = most < 16_384
         # All keys of the server are looked at after each step.
         self.server.empty()
@@ -89,9 +89,7 @@ class RedisMachine(StoreMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "count"), [("redis_server", 6), ("cluster_server", 4), ("valkey_server", 3)]
-)
+@pytest.mark.parametrize(("kind", "count"), [("redis_server", 6), ("valkey_server", 3)])
 def test_a_server(request: pytest.FixtureRequest, kind: str, count: int) -> None:
     RedisMachine.server = request.getfixturevalue(kind)
     run_state_machine_as_test(

@@ -388,8 +388,7 @@ class LmdbEngine(Engine):
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         return self._environment.read(lambda txn: work(LmdbValues(txn, self._databases)))
 
-    def write(self, work: Callable[[LmdbValues], Result], *, alone: bool = False) -> Result:
-        del alone  # a writing transaction always is
+    def write(self, work: Callable[[LmdbValues], Result]) -> Result:
         return self._environment.write(lambda txn: work(LmdbValues(txn, self._databases)))
 
     def measure(self) -> tuple[str, int]:

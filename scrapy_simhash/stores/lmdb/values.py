@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, islice, takewhile
-from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
-    DOCUMENTS,
     HEADER,
     NAMES,
     SETS,
@@ -179,8 +177,7 @@ class LmdbValues(KeyValues):
         elif not marked and self._count_rows(key) > MOST_IN_BUCKET:
             self.put(CROWDED, key, b"")
 
-    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
-        del near
+    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
         cursor, databases = self.transaction.cursor, self.databases
         crowded: list[bytes] = []
         if bounded and (marks := cursor(databases[CROWDED])).first():
@@ -288,25 +285,6 @@ class LmdbValues(KeyValues):
         number = max(1 if packed is None else number_of(packed), above + 1)
         self.put(HEADER, _NEXT, octets(number + 1))
         return number
-
-    def find_last(self) -> int:
-        cursor = self.transaction.cursor(self.databases[DOCUMENTS])
-        return number_of(cursor.key()) if cursor.last() else 0
-
-    def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
-        # Keys are digests: those from a random place on, then the first ones.
-        cursor = self.transaction.cursor(self.databases[table])
-        place = prefix + token_bytes(8)
-        keys: list[bytes] = []
-        for first, end in ((place, None), (prefix, place)):
-            if not cursor.set_range(first):
-                continue
-            for key in cursor.iternext(values=False):
-                ended = not key.startswith(prefix) or (end is not None and key >= end)
-                if ended or len(keys) == most:
-                    break
-                keys.append(key)
-        return keys
 
 
 def _place(table: str, key: bytes, member: bytes) -> tuple[bytes, bytes]:
