@@ -1,10 +1,10 @@
-"""What runs in a worker process: one page after the other, within bounds that the kernel keeps.
+"""Read pages in a worker process, one after the other, within bounds that the kernel keeps.
 
 ::
 
     orders, to the worker       pickle of a list of `Order`
     answers, from the worker    length, MessagePack of an `_Answer`; before the first one `READY`
-    place, of the worker        memory that both see: the page it is at, and since when
+    status, of the worker       shared memory: the page that it is reading, and since when
 
 A worker that hangs in native code runs no Python any more, so nothing in it can bound it. On
 systems other than Linux a thread watches the parent instead, and memory has no bound.
@@ -62,7 +62,7 @@ _ANSWERING_SECONDS = 0.01
 _BUFFER_BYTES = 1 << 18
 _LENGTH = struct.Struct("<I")
 READY = _LENGTH.pack(0)
-_PLACE_BYTES = mmap.PAGESIZE
+_STATUS_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
 
 
@@ -83,7 +83,7 @@ class Order(NamedTuple):
 
 
 class _Answer(msgspec.Struct, array_like=True):
-    """What a worker found: a page's fingerprint or text, or the reason why there is none."""
+    """A page's fingerprint or text, or the reason why there is none."""
 
     # Not pickled: what native code made of a hostile page must not become objects of any kind in
     # the crawl's process.
@@ -99,7 +99,7 @@ _decode = msgspec.msgpack.Decoder(_Answer).decode
 
 
 def pack_answer(number: int, found: Found) -> bytes:
-    """Make the message with what was found on a page."""
+    """Make the message with the result of a page."""
     if isinstance(found, UnjudgedError):
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
         answer = _Answer(number, reason=found.reason, detail=detail)
@@ -112,47 +112,47 @@ def pack_answer(number: int, found: Found) -> bytes:
 def take_answers(
     received: bytearray,
 ) -> tuple[list[tuple[int, Found]], bool]:
-    """Take the whole answers from what was received, and whether all of it is sane.
+    """Take complete answers from what was received; return them, and True unless one is damaged.
 
-    One that is damaged, or has a text that is not UTF-8, is the last one.
+    A damaged answer, or one with a text that is not UTF-8, is the last one.
     """
     answers: list[tuple[int, Found]] = []
-    place = 0
+    offset = 0
     try:
-        while len(received) >= place + _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(received, place)
-            end = place + _LENGTH.size + length
+        while len(received) >= offset + _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(received, offset)
+            end = offset + _LENGTH.size + length
             if len(received) < end:
                 break
-            answer = _decode(received[place + _LENGTH.size : end])
+            answer = _decode(received[offset + _LENGTH.size : end])
             found = UnjudgedError(answer.reason, answer.detail) if answer.reason else answer.made
             if found is None:
                 return answers, False
             answers.append((answer.number, found))
-            place = end
+            offset = end
     except ValueError:
         return answers, False
-    del received[:place]
+    del received[:offset]
     return answers, True
 
 
-class Place:
-    """Where a worker is: which page, since when, and whether it still loads what reads it."""
+class Status:
+    """The page that a worker is reading, since when, and whether it still loads the reader."""
 
     # Memory, because a message for each page would wake the crawl's process each time.
 
     def __init__(self, file: int | None = None) -> None:
         self.file = _make_file() if file is None else file
         try:
-            os.pwrite(self.file, bytes(_PLACE_BYTES), 0)  # so that no write to the memory fails
-            self._memory = mmap.mmap(self.file, _PLACE_BYTES)
+            os.pwrite(self.file, bytes(_STATUS_BYTES), 0)  # so that no write to the memory fails
+            self._memory = mmap.mmap(self.file, _STATUS_BYTES)
         except BaseException:
             os.close(self.file)
             raise
         self._values = memoryview(self._memory).cast("d")
 
     def begin(self, number: int, *, loading: bool = False) -> None:
-        """Note that a page begins now; called by the worker."""
+        """Record that a page begins now; called by the worker."""
         values = self._values
         values[0] = _CHANGING
         values[1], values[2] = time.monotonic(), loading
@@ -164,11 +164,11 @@ class Place:
         now = time.monotonic()
         if number == _CHANGING or number != again or not math.isfinite(number):
             return 0, now, False
-        # What is no time is long ago: a process that writes such things is killed.
+        # What is no time counts as long ago: a process that wrote it is killed.
         return int(number), min(began, now) if math.isfinite(began) else 0.0, bool(loading)
 
     def close(self) -> None:
-        """Let the memory go; harmless if closed twice."""
+        """Release the memory; harmless if called twice."""
         if self.file >= 0:
             self._values.release()
             self._memory.close()
@@ -179,18 +179,18 @@ class Place:
 def _make_file() -> int:
     """Make a file without a name."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("scrapy_simhash-place", os.MFD_CLOEXEC)
+        return os.memfd_create("scrapy_simhash-status", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as temporary:
         return os.dup(temporary.fileno())
 
 
-def main(orders_file: int, place_file: int, crawl_process: int) -> None:
-    """Read pages until the other end is closed; this is all that a worker process does."""
+def main(orders_file: int, status_file: int, crawl_process: int) -> None:
+    """Read pages until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the crawl
     end_with(crawl_process)
     # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
     logging.getLogger().addHandler(logging.NullHandler())
-    crawl, place = socket.socket(fileno=orders_file), Place(place_file)
+    crawl, status = socket.socket(fileno=orders_file), Status(status_file)
     orders = crawl.makefile("rb", _BUFFER_BYTES)
     _warm_up()
     bound = MemoryBound()
@@ -202,7 +202,7 @@ def main(orders_file: int, place_file: int, crawl_process: int) -> None:
             sent = time.monotonic()
             pages: list[Order] = pickle.load(orders)  # noqa: S301 - from the crawl
             while pages:
-                answers += _answer(pages.pop(0), place, bound)
+                answers += _answer(pages.pop(0), status, bound)
                 if pages and time.monotonic() - sent > _ANSWERING_SECONDS:
                     crawl.sendall(answers)
                     answers.clear()
@@ -217,20 +217,20 @@ def _warm_up() -> None:
     )
 
 
-def _answer(order: Order, place: Place, bound: MemoryBound) -> bytes:
+def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
     """Read a page; the process ends if that takes more memory than it may."""
     number, memory_bytes = order.number, order.memory_bytes
     found: Found
 
     @contextmanager
     def loading() -> Iterator[None]:
-        """What is loaded for all pages counts for none, neither its time nor its memory."""
-        place.begin(number, loading=True)
+        """Leave out of the page's bounds what is loaded for all pages."""
+        status.begin(number, loading=True)
         with bound.lift():
             yield
-        place.begin(number)
+        status.begin(number)
 
-    place.begin(number)
+    status.begin(number)
     try:
         with bound.apply(memory_bytes):
             found = work(order, loading)
@@ -286,7 +286,7 @@ def _load(
     load: Callable[[], object],
     loading: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[None]:
-    """Read a page in the block by what is loaded first: trafilatura takes 1 s and 60 MB."""
+    """Load a reader, then run the block, which uses it: trafilatura takes 1 s and 60 MB."""
     if what not in _loaded:
         _loaded.add(what)
         # What cannot be loaded is reported when the page is read.
@@ -302,7 +302,7 @@ def _load(
 
 
 def end_with(process: int) -> None:
-    """Have this process end with the one that started it; a thread does that but on Linux."""
+    """End this process with the one that started it: by the kernel, or by a thread if not Linux."""
     # On Linux the kernel sends SIGKILL: while native code holds the interpreter no other thread
     # runs, and a hanging worker would outlive a killed crawl for ever. SIGTERM may be blocked. It
     # does so when the *thread* ends that started this process, which is the event loop's.
@@ -321,7 +321,7 @@ def _watch(process: int) -> None:
 
 
 class MemoryBound:
-    """Bounds what pages take, beyond what the process has loaded when this is made."""
+    """Bounds the memory of pages, beyond what the process has loaded when this is made."""
 
     def __init__(self) -> None:
         self._loaded = _read_memory()
@@ -368,7 +368,7 @@ class _Memory(NamedTuple):
 
 
 def _read_memory() -> _Memory | None:
-    """Read how much memory this process has; None where nothing tells."""
+    """Return the memory of this process, or None if the system does not report it."""
     # The peak not from getrusage, where it may be that of the parent at the time of the fork.
     try:
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a page's cost

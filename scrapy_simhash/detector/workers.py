@@ -31,7 +31,7 @@ from scrapy_simhash.detector.worker import (
     READY,
     Found,
     Order,
-    Place,
+    Status,
     take_answers,
     work,
 )
@@ -51,11 +51,11 @@ PAGE_MEMORY_BYTES = 512 * 2**20
 # next four numbers are chosen, not measured.
 _PAGES_PER_BATCH = 8
 _BYTES_PER_BATCH = 256 * 1_024
-# A worker that has no more pages than this gets the next ones before it asks.
+# A worker that has no more pages than this gets the next ones.
 _PAGES_AHEAD = 2
 # A page whose worker dies is read once more, by itself; then by the second reader, if it has one.
 _MOST_DEATHS = 2
-# How often a page comes back from a worker that ended before it was at it.
+# How often a page comes back from workers that ended before they read it.
 _MOST_RETURNS = 4
 # How long no process is started after one that did not come up: twice as long each time, up to a
 # minute.
@@ -70,7 +70,7 @@ _RECEIVED_BYTES = 1 << 18
 
 
 class Workers:
-    """Fingerprints pages in processes shared by the crawls here; with 0 in the caller's thread."""
+    """Fingerprints pages in processes that crawls share; with 0 in the caller's thread."""
 
     def __init__(
         self, count: int, page_timeout_seconds: float, page_memory_bytes: int = PAGE_MEMORY_BYTES
@@ -112,9 +112,10 @@ class Workers:
         *,
         keep_text: bool,
     ) -> asyncio.Future[PageFingerprint]:
-        """Make the fingerprint of a page; UnjudgedError if there is none, whatever the reason.
+        """Make the fingerprint of a page, in the event loop in which `start` was called.
 
-        In the event loop that `start` was called in.
+        Raises:
+            UnjudgedError: there is none, whatever the reason.
         """
         return self._submit(self._order(body, encoding, url, recipe, seed, keep_text))
 
@@ -167,7 +168,7 @@ class Job:
     returns: int = 0  # from workers that ended before they answered it; it goes alone then
 
     def answer(self, found: Found) -> None:
-        """Hand what was found to whoever waits for it, if anybody still does."""
+        """Set the result of the page's future, unless that was cancelled."""
         if self.future.done():
             return
         if isinstance(found, UnjudgedError):
@@ -177,7 +178,7 @@ class Job:
 
 
 class Crew:
-    """So many worker processes, and the pages that wait for them; of one event loop."""
+    """The worker processes of an event loop, and the pages that wait for them."""
 
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self.count = count
@@ -205,14 +206,14 @@ class Crew:
             )
 
     def submit(self, order: Order) -> asyncio.Future[Any]:
-        """Have a page read; the future may have an UnjudgedError."""
+        """Queue a page; its future may have an UnjudgedError."""
         job = Job(order, self.loop.create_future())
         self._waiting.append(job)
         self._hand_out_soon()
         return job.future
 
     def _hand_out_soon(self) -> None:
-        """Hand pages out once all have come that come at this moment."""
+        """Hand out pages in the next turn of the event loop, all that came by then."""
         if not self._is_handing_out:
             self._is_handing_out = True
             self.loop.call_soon(self._hand_out)
@@ -241,7 +242,7 @@ class Crew:
             channel.send(self._take_batch())
 
     def _prune(self) -> bool:
-        """Forget pages that nobody waits for any more; whether any page is left."""
+        """Forget pages that nobody waits for any more; return True if any page is left."""
         while self._waiting and self._waiting[0].future.done():
             self._waiting.popleft()
         return bool(self._waiting)
@@ -286,7 +287,7 @@ class Crew:
     def ended(
         self, channel: Channel, jobs: Sequence[Job], current: Job | None, *, timed_out: bool
     ) -> None:
-        """Replace a process, and have read again what it left, but for the page that ended it."""
+        """Replace a process, and queue its pages again, but for the one that ended it."""
         # One that was killed or is still dying may have no exit code. Not waited for here: to end
         # with much memory takes long.
         exit_code = channel.process.returncode
@@ -326,7 +327,7 @@ _crews: SharedByKey[tuple[int, asyncio.AbstractEventLoop], Crew] = SharedByKey(C
 
 
 def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> UnjudgedError | None:
-    """Say why the page is unjudged that a worker was at when it ended; None to read it again."""
+    """Return why a page is unjudged that ended its worker, or None to read it again."""
     order = job.order
     if timed_out:
         return UnjudgedError("timed_out", f"{order.timeout_seconds} seconds")
@@ -349,11 +350,11 @@ class Channel:
         self._loop = crew.loop
         # The event loop's own thread starts it: with that it ends (see `worker`).
         with ExitStack() as undone:
-            self._place = undone.enter_context(closing(Place()))
+            self._status = undone.enter_context(closing(Status()))
             self._socket, theirs = socket.socketpair()
             undone.enter_context(self._socket)
             with theirs:
-                files = theirs.fileno(), self._place.file
+                files = theirs.fileno(), self._status.file
                 self.process = start_python(
                     "from scrapy_simhash.detector import worker; "
                     f"worker.main{(*files, os.getpid())}",
@@ -373,16 +374,16 @@ class Channel:
 
     @property
     def load(self) -> int:
-        """Number of pages that are not answered."""
+        """Number of pages without an answer."""
         return len(self._jobs)
 
     @property
     def is_alone(self) -> bool:
-        """Whether it has a page that no other may be with."""
+        """True if the worker has a page that must be alone."""
         return any(job.returns for job in self._jobs)
 
     def send(self, jobs: Sequence[Job]) -> None:
-        """Hand pages to the process; returns at once."""
+        """Send pages to the process, without waiting."""
         if not self._jobs:
             self._last_heard = time.monotonic()
         self._jobs.extend(jobs)
@@ -392,7 +393,7 @@ class Channel:
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
     def write(self, part: bytes) -> None:
-        """Add to what goes out, for `pickle`."""
+        """Append to the output, for `pickle`."""
         self._outgoing.append(memoryview(part))
 
     def _flush(self) -> None:
@@ -424,14 +425,14 @@ class Channel:
             self._crew.came_up(self)
         elif received and self._take_answers(received):
             self._crew.feed(self)
-        else:  # it is dead, dying or mad
+        else:  # the worker exited, or sent garbage
             self.process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_DYING_SECONDS)
             self.end()
 
     def _take_answers(self, received: bytes) -> bool:
-        """Hand over the answers that are whole; False if what came is not from a sane process."""
+        """Hand over complete answers; return False if the process sent garbage."""
         self._received += received
         answers, are_sane = take_answers(self._received)
         for number, found in answers:
@@ -441,7 +442,7 @@ class Channel:
         return are_sane
 
     def _watch(self, seconds: float) -> None:
-        """Look at the process in so many seconds, or before."""
+        """Check the process in so many seconds, or before."""
         if self._timer is not None:
             if self._timer.when() <= self._loop.time() + seconds:
                 return
@@ -455,7 +456,7 @@ class Channel:
         self._read()
         if self._has_ended or (self.is_ready and not self._jobs):
             return
-        number, began, loading = self._place.read()
+        number, began, loading = self._status.read()
         current = self._find_job(number)
         if current is None:
             ends = self._last_heard + _BEGINNING_SECONDS
@@ -471,15 +472,15 @@ class Channel:
         return next((job for job in self._jobs if job.order.number == number), None)
 
     def end(self, *, timed_out: bool = False) -> None:
-        """End the process, which may have ended, and give the pages back."""
+        """End the process, if it runs, and give its pages back to the crew."""
         self.process.kill()
-        current = self._find_job(self._place.read()[0])
+        current = self._find_job(self._status.read()[0])
         if self._timer is not None:
             self._timer.cancel()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
-        self._place.close()
+        self._status.close()
         self._crew.ended(self, self._jobs, current, timed_out=timed_out)
 
     @property
@@ -491,7 +492,7 @@ def start_python(program: str, **files: Any) -> subprocess.Popen[bytes]:
     """Start a process that runs a program, and finds the modules that this one finds."""
     # Not by multiprocessing, which imports the crawl's main module: a script would need a main
     # guard, and a worker 61 MB instead of 22. And it lets a daemonic process have no children.
-    # To a Ctrl-C in the terminal, which is for the crawl, its process group does not belong.
+    # A process group of its own: a Ctrl-C in the terminal is for the crawl.
     path = [str(folder) for folder in sys.path]
     program = f"import sys; sys.path[:] = {path}; {program}"
     return subprocess.Popen([sys.executable, "-c", program], process_group=0, **files)  # noqa: S603
