@@ -112,10 +112,9 @@ class Workers:
         *,
         keep_text: bool,
     ) -> asyncio.Future[PageFingerprint]:
-        """Make the fingerprint of a page, in the event loop in which `start` was called.
+        """Make the fingerprint of a page; `UnjudgedError` if there is none, whatever the reason.
 
-        Raises:
-            UnjudgedError: there is none, whatever the reason.
+        Call it in the event loop in which `start` was called.
         """
         return self._submit(self._order(body, encoding, url, recipe, seed, keep_text))
 
