@@ -39,9 +39,8 @@ class Watched:
         page.on("request", lambda request: self.requests.append(request.url))
 
     def open(self, path: Path) -> None:
-        """Open a file and wait until its script has done its work."""
+        """Open a file."""
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-ready]", state="attached")
         self.requests.remove(path.as_uri())
 
 

@@ -1,9 +1,6 @@
 """Logs and stores to report on."""
 
-import base64
-import gzip
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -81,13 +78,6 @@ def report(
     config = Config(store=str(store or folder / "nowhere"))
     (figures,) = write_report(config, **(given | options))
     return figures
-
-
-def read_data(path: Path) -> dict[str, Any]:
-    """Read what the file has for its script."""
-    (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', path.read_text("utf-8"))
-    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return data
 
 
 def make_large_log(count: int) -> Iterator[dict[str, Any]]:

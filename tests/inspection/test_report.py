@@ -22,7 +22,6 @@ from tests.helpers.reporting import (
     make_decision,
     make_drop,
     make_large_log,
-    read_data,
     report,
     summarise,
     write_log,
@@ -170,16 +169,9 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     # Which page of a group comes first is chance, and so is how many pairs are the same.
     assert figures["differences"] >= 2
     assert figures["fingerprints"]["fingerprints"] > 0
-    data = read_data(tmp_path / "report.html")
-    assert data["table"]["rows"] == 7
-    assert sum(pair >= 0 for pair in data["table"]["pair"]) >= 2
-    changed = [
-        piece
-        for pair in data["pairs"]
-        for row in pair["rows"]
-        for piece in row.get("second", ())[1::2]
-    ]
-    assert any("changed7x" in piece for piece in changed)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert html.count('href="#pair-') >= 2
+    assert re.search("<mark>changed7x", html)
 
 
 def test_store_without_a_log(store: Path, tmp_path: Path) -> None:
@@ -220,7 +212,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
 @pytest.mark.slow
 def test_the_same_log_makes_the_same_small_file(tmp_path: Path) -> None:
     figures = report(tmp_path, lines=make_large_log(3_000))
-    assert figures["rows"] == 2_000
+    assert figures["rows"] == 500
     # As the whole grows: measured with 100,000 decisions, 2.1 MB.
     assert figures["file_bytes"] < 250_000
     first = (tmp_path / "report.html").read_bytes()
@@ -235,11 +227,12 @@ def test_rows_that_have_no_room_are_left_out_least_alike_last(
     monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most)
     figures = report(tmp_path, lines=make_large_log(600), overwrite=True)
     assert figures["file_bytes"] <= most
-    table = read_data(tmp_path / "report.html")["table"]
-    assert 0 < figures["rows"] == table["rows"] < 400
-    assert max(table["similarity"]) < 0.99
-    assert table["time"] == sorted(table["time"])
-    assert f"{table['rows']} of 400" in (tmp_path / "report.html").read_text("utf-8")
+    html = (tmp_path / "report.html").read_text("utf-8")
+    alike = [float(each) for each in re.findall('"alike">([^<]+)<', html)]
+    assert 0 < figures["rows"] == len(alike) < 400
+    assert alike == sorted(alike)
+    assert alike[-1] < 0.99
+    assert f"{len(alike)} of 400" in html
 
 
 def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
@@ -374,8 +367,6 @@ def test_lines_without_a_time_are_not_of_1970(tmp_path: Path, timed: int) -> Non
     times = [START, START + 10] if timed else [None, None]
     assert [figures["first_time"], figures["last_time"]] == times
     assert min((step["time"] for step in figures["over_time"]), default=None) == times[0]
-    assert read_data(tmp_path / "report.html")["table"]["time"] == [times[1], None]
-    # Numbers of other kinds have these digits, too.
     written = (tmp_path / "report.html").read_text("utf-8")
     assert re.search("1970-01|Jan 1970", written) is None
 

@@ -1,15 +1,12 @@
-"""Self-contained HTML files: the pages of `report` and of `explain --html`.
+"""Self-contained HTML files without scripts: the pages of `report` and of `explain --html`.
 
-Data from pages and URLs may be hostile: the template escapes it, the script only ever sets text,
-and a policy in the file forbids requests and everything except the script and the style sheet of
-this package, by their digests.
+Data from pages and URLs may be hostile: the templates escape it, and a policy in the file forbids
+scripts, requests, and everything but the style sheet of this package, by its digest.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
-import json
 import math
 import re
 from datetime import UTC, datetime
@@ -41,27 +38,18 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
 
 
-# Excludes javascript:, data:, and URLs that were cut or had to be escaped; as in report.js.
+# Excludes javascript:, data:, and URLs that were cut or had to be escaped.
 _LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
-_POLICY = (
-    "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'"
-)
+_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, values: dict[str, Any], data: str) -> bytes:
-    """Make a page from a template, the values it shows, and data for the script, from `pack`."""
-    environment = make_environment()
-    folder = files(__package__) / "templates"
-    script, style = ((folder / name).read_text("utf-8") for name in ("report.js", "report.css"))
-    page = environment.get_template(template).render(
-        **values,
-        policy=_POLICY.format(script=_digest(script), style=_digest(style)),
-        script=Markup(script),  # noqa: S704 - our own file
-        style=Markup(style),  # noqa: S704 - our own file
-        data=data,
-    )
-    return page.encode()
+def render(template: str, **values: object) -> bytes:
+    """Make a page from a template and the values that it shows."""
+    style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
+    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+    page = make_environment().get_template(template)
+    shown = Markup(style)  # noqa: S704 - our own file
+    return page.render(**values, policy=_POLICY.format(digest), style=shown).encode()
 
 
 def make_environment() -> Environment:
@@ -85,64 +73,8 @@ def make_environment() -> Environment:
     return environment
 
 
-def pack(data: dict[str, Any]) -> str:
-    """Write data for the script: `pairs` (see `compare_pairs`), and `table` (see `make_table`)."""
-    # Escapes would take space, and base64 has no characters that mean anything in HTML.
-    octets = json.dumps(data, ensure_ascii=False).encode()
-    # Without a time, the same data give the same file.
-    return base64.b64encode(gzip.compress(octets, mtime=0)).decode()
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-_NUMBER = re.compile(r"\d[\d.,]*(?<=\d)(\s?%| bits?)?")
-
-
-def make_table(decisions: Sequence[Decision], pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Convert near-duplicates to columns, as `report.js` reads them."""
-    numbers = {
-        (pair["second"]["url"], pair["first"]["url"]): number for number, pair in enumerate(pairs)
-    }
-    urls = [show(decision.url) for decision in decisions]
-    originals = [show(decision.match_url or "") for decision in decisions]
-    table: dict[str, Any] = {
-        "rows": len(decisions),
-        "url": urls,
-        "time": [int(decision.time) or None for decision in decisions],
-        "distance": [decision.distance for decision in decisions],
-        "similarity": [decision.similarity for decision in decisions],
-        # The number of its difference, -1 for none.
-        "pair": [numbers.get(both, -1) for both in zip(urls, originals, strict=True)],
-    }
-    # Columns with few values are indexes into a list of them.
-    for name, column in (
-        ("original", originals),
-        ("rule", [name_rule(decision.tests) for decision in decisions]),
-        ("action", [show(decision.action) for decision in decisions]),
-        ("crawl", [show(decision.crawl) for decision in decisions]),
-    ):
-        places = {value: place for place, value in enumerate(dict.fromkeys(column))}
-        table[name] = [places[value] for value in column]
-        table[f"{name}s"] = list(places)
-    return table
-
-
-def name_rule(tests: Sequence[str]) -> str:
-    """Name the rule that decided: the last words of each test, without figures.
-
-    >>> name_rule(["distance 3 bits", "main text 0.93 alike: main text is alike, with 1,204 words"])
-    'main text is alike, with n words'
-    """
-    # The distance has its own column, and is the only test in plain simhash.
-    shown = tests[1:] if len(tests) > 1 else tests
-    return printable("; ".join(_NUMBER.sub("n", test.rpartition(": ")[2]) for test in shown))
-
-
-_MOST_ROWS = 100_000
-# Size of the file: 5 MB, less some space by which numbers in the page may grow.
-_MOST_BYTES = 4_999_000
+_MOST_ROWS = 500
+_MOST_BYTES = 5_000_000
 _ADVICE = {
     LINKS: "Most of their links are not on the page that was kept; other pages may have them. The "
     "closing line of a crawl counts those that no kept page has.",
@@ -168,8 +100,17 @@ def render_report(
     pairs: Sequence[dict[str, Any]],
     missing: Sequence[str],
 ) -> tuple[bytes, int, int]:
-    """Make the page, below 5 MB; also returns the numbers of its rows and differences."""
-    # Takes near-duplicates oldest first, pairs most telling first, and `missing` as sentences.
+    """Make the page, below 5 MB.
+
+    Args:
+        figures: of `report`.
+        near_duplicates: in any order; the least similar ones are listed.
+        pairs: of `compare_pairs`, most telling first.
+        missing: sentences about what could not be shown.
+
+    Returns:
+        The page, and the numbers of its rows and pairs.
+    """
     values = {
         "figures": figures,
         "charts": make_charts(figures),
@@ -177,25 +118,13 @@ def render_report(
         "sentence": _summarise(figures),
         "advice": _ADVICE,
     }
-    room = _MOST_BYTES - len(render("report.html", {**values, "pairs": pairs, "rows": 0}, ""))
-    # Differences get half of the size, so that long texts leave some of it to the table.
-    while pairs and len(pack({"pairs": pairs})) > room / 2:
-        pairs = pairs[: 3 * len(pairs) // 4]
-    rows = _choose_rows(list(near_duplicates), _MOST_ROWS)
+    rows = sorted(near_duplicates, key=by_similarity)[:_MOST_ROWS]
     while True:
-        data = pack({"table": make_table(rows, pairs), "pairs": pairs})
-        if len(data) <= room or not rows:
-            break
-        rows = _choose_rows(rows, len(rows) // 2)
-    page = render("report.html", {**values, "pairs": pairs, "rows": len(rows)}, data)
-    return page, len(rows), len(pairs)
-
-
-def _choose_rows(rows: list[Decision], most: int) -> list[Decision]:
-    """Choose the least similar if there are more than `most`; keep their order in time."""
-    if len(rows) <= most:
-        return rows
-    return sorted(sorted(rows, key=by_similarity)[:most], key=lambda row: row.time)
+        places = {(pair["second"]["url"], pair["first"]["url"]): n for n, pair in enumerate(pairs)}
+        page = render("report.html", **values, rows=rows, pairs=pairs, places=places)
+        if len(page) < _MOST_BYTES:
+            return page, len(rows), len(pairs)
+        rows, pairs = rows[: len(rows) // 2], pairs[: len(pairs) // 2]
 
 
 def _summarise(figures: dict[str, Any]) -> str:
@@ -220,23 +149,14 @@ def _summarise(figures: dict[str, Any]) -> str:
 def write_differences(
     answers: Sequence[dict[str, Any]], path: Path, *, overwrite: bool
 ) -> Sequence[dict[str, Any]]:
-    """Write the answers of `explain` that have texts; sets `html` of the last to the file name."""
+    """Write the answers of `explain` that have texts; set `html` of the last to the file name."""
     shown = [answer for answer in answers if "side_by_side" in answer]
     if not shown:
         notes = (one.get("note") or one["verdict"] for one in answers if "verdict" in one)
         found = next(notes, "no two pages were compared")
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
-    pairs = [
-        {
-            side: {"url": show(page["url"]), "title": show(page["title"])}
-            for side, page in zip(("first", "second"), answer["pages"], strict=True)
-        }
-        | {"rows": answer["side_by_side"]}
-        for answer in shown
-    ]
-    page = render("pair.html", {"answers": shown}, pack({"pairs": pairs}))
     with open_whole(path, overwrite=overwrite) as file:
-        file.write(page)
+        file.write(render("pair.html", answers=shown))
     return [{**one, "html": str(path)} if one is shown[-1] else one for one in answers]
 
 
