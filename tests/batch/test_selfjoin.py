@@ -50,14 +50,6 @@ def test_crowds_are_joined_by_tables_of_their_own(
         assert find(values, distance, blocks) == all_pairs(values, distance)
 
 
-def test_a_chunk_ends_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.random.default_rng(1).integers(0, 2**12, 300, np.uint64).tolist()
-    expected = all_pairs(values, 2)
-    for chunk in (1, 7, 299):
-        monkeypatch.setattr(selfjoin, "CHUNK", chunk)
-        assert find(values, 2) == expected
-
-
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pairs are compared at once, in one thread, which sees the patch."""

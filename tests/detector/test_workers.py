@@ -112,7 +112,7 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
 async def test_pool_outlives_a_worker_killed_while_idle() -> None:
     others = list_workers()
     async with working(1) as one:
-        for _ in range(3):
+        for _ in range(2):
             before = list_workers() - others
             for victim in before:
                 os.kill(victim, signal.SIGKILL)
@@ -170,14 +170,14 @@ async def test_no_workers_means_this_process() -> None:
 
 async def test_crawls_share_processes_until_the_last_ends() -> None:
     threads, others = threading.active_count(), list_workers()
-    first, second = Workers(3, DEADLINE_SECONDS), Workers(3, 2 * DEADLINE_SECONDS)
+    first, second = Workers(2, DEADLINE_SECONDS), Workers(2, 2 * DEADLINE_SECONDS)
     await first.start()
     await second.start()
-    assert len(list_workers() - others) == 3
+    assert len(list_workers() - others) == 2
     await first.stop()
     await first.stop()  # harmless
     assert (await read(second, page(1))).words
-    assert len(list_workers() - others) == 3
+    assert len(list_workers() - others) == 2
     await second.stop()
     assert list_workers() == others
     # Those of asyncio.to_thread stay.
@@ -188,17 +188,17 @@ async def test_crawls_share_processes_until_the_last_ends() -> None:
 @pytest.mark.parametrize("all_are_up", [False, True])
 async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
     others = list_workers()
-    async with working(4, PATIENCE_SECONDS) as four:
+    async with working(2, PATIENCE_SECONDS) as two:
         if all_are_up:
-            await read_slowly(four, 12)
-        hanging = [asyncio.ensure_future(read(four, BAD_PAGE, "hang")) for _ in range(12)]
+            await read_slowly(two, 6)
+        hanging = [asyncio.ensure_future(read(two, BAD_PAGE, "hang")) for _ in range(6)]
         await asyncio.sleep(0.1)
     ended = await asyncio.gather(*hanging, return_exceptions=True)
     assert {error.reason for error in ended if isinstance(error, UnjudgedError)} == {"worker_died"}
-    assert len(ended) == 12
+    assert len(ended) == 6
     assert list_workers() == others
     with pytest.raises(UnjudgedError, match="the workers are not running"):  # not in this process
-        await read(four, page(1))
+        await read(two, page(1))
 
 
 NO_INTERPRETER = ["/no/such/python", "/bin/false"]  # one cannot be started, one ends at once
@@ -232,14 +232,14 @@ async def test_no_process_at_the_start_is_an_error(
     assert psutil.Process().num_fds() == before
 
 
-@pytest.mark.parametrize("interpreter", NO_INTERPRETER)
+@pytest.mark.parametrize("interpreter", slow_but(NO_INTERPRETER[1:], NO_INTERPRETER))
 async def test_pages_pass_while_no_process_comes_up(
     interpreter: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "scrapy_simhash")
     others = list_workers()
-    async with working(3) as workers:
-        await read_slowly(workers, 9)
+    async with working(2) as workers:
+        await read_slowly(workers, 6)
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", interpreter)
             for pid in list_workers() - others:
@@ -257,7 +257,7 @@ async def test_pages_pass_while_no_process_comes_up(
                 made = await read(workers, page(1))
             except UnjudgedError as error:
                 assert error.reason == "worker_died"  # noqa: PT017
-        async with working(3) as another:  # can be used by others, too
+        async with working(2) as another:  # can be used by others, too
             assert (await read(another, page(1))).fingerprint == made.fingerprint
     assert list_workers() == others
 
@@ -288,15 +288,15 @@ def test_event_loops_have_workers_of_their_own() -> None:
 
     def run() -> None:
         asyncio.run(abandon())
-        found.append(asyncio.run(count_words(10)))
+        found.append(asyncio.run(count_words(3)))
 
     others = list_workers()
-    threads = [threading.Thread(target=run) for _ in range(3)]
+    threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
-    assert [len(words) for words in found] == [10] * 3
+    assert [len(words) for words in found] == [3] * 2
     assert len({number for words in found for number in words}) == 1
     wait_until(lambda: not any(map(is_running, list_workers() - others)))
 

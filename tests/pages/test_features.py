@@ -167,11 +167,3 @@ ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09
 def test_tokenise_is_as_the_slow_one(text: str) -> None:
     assert tokenise(text) == tokenise_slowly(text)
     assert tokenise(normalise(text)) == tokenise_slowly(normalise(text))
-
-
-def test_tokenise_knows_every_character_as_the_slow_one_does() -> None:
-    """In all planes that have characters."""
-    for start in (*range(0, 0x34000, 0x800), 0xE0000):
-        characters = [chr(code) for code in range(start, start + 0x800)]
-        text = " ".join(each for each in characters if not "\ud800" <= each <= "\udfff")
-        assert tokenise(text) == tokenise_slowly(text)

@@ -51,7 +51,7 @@ def check(text: str, seed: int = 7) -> HashedWords:
     return made
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.one_of(texts, odd, st.lists(texts | odd).map(" ".join)), seeds)
 @example("", 0)
 @example(" ", 0)
@@ -66,7 +66,7 @@ def kinds() -> dict[str, int]:
     return {each: words._describe(each) for each in CHARACTERS}
 
 
-@pytest.mark.parametrize("pattern", ["{} ", "a{}b ", "漢{}字 ", "\u0e01{}{}\u0301 "])
+@pytest.mark.parametrize("pattern", ["a{}b ", "\u0e01{}{}\u0301 "])
 def test_every_character(pattern: str, kinds: dict[str, int]) -> None:
     """Together with others of its kind: one that may join makes all be normalised at once."""
     for joins in (False, True):
