@@ -3,8 +3,7 @@
 The codecs take turns on the same sorted random fingerprints: our blocks, a copy, and zstd (level 3,
 frames of 4,096) on differences of neighbours, plain and with their octets transposed; bits a
 fingerprint, above the bound of log2(2^64 / N) + 1.44 bits, and megabytes a second on one core. Then
-whole files of one sorted table and of designs are written, read and probed for stored fingerprints
-with flipped bits, which must be found. A table of 2^34 fingerprints is calculated from the
+whole files are written and read. A table of 2^34 fingerprints is calculated from the
 distribution of h, and simulated by files of fewer, narrower fingerprints that lie as densely. Not
 measured: fingerprints of real pages, which crowd and take less room; a cold disk cache.
 """
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAPER_LOG = 34
+BLOCK_SIZES = (256, 1_024, 16_384)
 # So many fingerprints a frame, so that one can be read without the others.
 FRAME = 4_096
 # As much as an archive decodes at once.
@@ -152,57 +152,25 @@ def rate(count: int, seconds: list[float]) -> float:
     return 8e-6 * count / statistics.median(seconds)
 
 
-def measure_archive(
-    count: int, design: str, block_bytes: int, probes: int, path: Path
-) -> dict[str, Any]:
-    """Write an archive, read it and probe it."""
-    progress(f"{count:,}: design {design}, blocks of {block_bytes}")
-    random = np.random.default_rng([SEED, count])
-    values = draw(count, random)
+def measure_archive(count: int, block_bytes: int, path: Path) -> dict[str, Any]:
+    """Write an archive of one sorted table, and read it."""
+    progress(f"{count:,}: blocks of {block_bytes}")
+    values = draw(count, np.random.default_rng([SEED, count]))
     started = time.perf_counter()
-    size = write_archive(path, values, design=design, block_bytes=block_bytes, overwrite=True)
-    written = time.perf_counter() - started
+    size = write_archive(path, values, block_bytes=block_bytes, overwrite=True)
+    written = time.perf_counter()
     with Archive(path) as archive:
-        tables = len(archive.design.tables)
-        bits = 8 * size / count / tables
-        started = time.perf_counter()
         if sum(len(chunk) for chunk in archive.read_chunks()) != count:
             raise SystemExit("an archive loses fingerprints")
-        read = time.perf_counter() - started
-        near, far = (
-            time_probes(archive, values, distance, probes, random)
-            for distance in (archive.design.distance_bits, archive.design.reach_bits)
-        )
+    read = time.perf_counter()
     return {
-        "design": design,
         "fingerprints": count,
         "block bytes": block_bytes,
-        "bits a table": bits,
-        "above bound": bits - bound_bits(count),
-        "written MB/s": rate(count * tables, [written]),
-        "read MB/s": rate(count, [read]),
-        "probe ms": near,
-        "probe with flipped prefixes, ms": far,
+        "bits": 8 * size / count,
+        "above bound": 8 * size / count - bound_bits(count),
+        "written MB/s": rate(count, [written - started]),
+        "read MB/s": rate(count, [read - written]),
     }
-
-
-def time_probes(
-    archive: Archive,
-    values: NDArray[np.uint64],
-    distance: int,
-    probes: int,
-    random: np.random.Generator,
-) -> float:
-    """Ask for stored fingerprints with bits flipped; returns milliseconds of the median probe."""
-    times = []
-    for stored in random.choice(values, probes).tolist():
-        flips = sum(1 << int(bit) for bit in random.choice(64, distance, replace=False))
-        started = time.perf_counter()
-        found = archive.probe(stored ^ flips, distance)
-        times.append(1e3 * (time.perf_counter() - started))
-        if (distance, stored) not in found:
-            raise SystemExit(f"{stored:016x} is not found {distance} bits away")
-    return statistics.median(times)
 
 
 def calculate(log_count: float, bits: int = 64) -> float:
@@ -241,26 +209,19 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fingerprints", default="100000,1000000", help="how many, with commas")
-    parser.add_argument("--designs", default="4,10", help="table designs to probe")
-    parser.add_argument("--blocks", default="256,1024,16384", help="bytes of a block")
     parser.add_argument("--scales", default="20,22,24", help="log2 of the simulations' sizes")
     parser.add_argument("--runs", type=int, default=5, help="rounds; medians are reported")
-    parser.add_argument("--probes", type=int, default=50, help="probes of each kind")
     parser.add_argument("--output", type=Path, help="write the results as JSON")
     given = parser.parse_args()
-    counts, blocks, scales = (
-        [int(number) for number in text.split(",")]
-        for text in (given.fingerprints, given.blocks, given.scales)
+    counts, scales = (
+        [int(number) for number in text.split(",")] for text in (given.fingerprints, given.scales)
     )
     with tempfile.TemporaryDirectory(prefix="bench_archive-") as folder:
         path = Path(folder) / "bench.archive"
         found = {
             "codecs": [row for count in counts for row in measure_codecs(count, given.runs)],
             "archives": [
-                measure_archive(count, design, size, given.probes, path)
-                for count in counts
-                for design in [SORTED_ONLY, *given.designs.split(",")]
-                for size in blocks
+                measure_archive(count, size, path) for count in counts for size in BLOCK_SIZES
             ],
             "as dense as 2^34": [
                 {"log2 of fingerprints": PAPER_LOG, "of bits": 64, "bits": "", "calculated": bits}

@@ -1,4 +1,4 @@
-"""The CPU time of a page, bytes to fingerprint and sketch: by reader, by step, beside trafilatura.
+"""What does reading a page cost: by reader, by step, beside trafilatura?
 
 Page by page in one process, in turns: `trafilatura.extract(html, fast=True)`, the opponent, of HTML
 that is decoded already; everything that a worker does with the page, by each reader; and once more
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import trafilatura
-from machine import write_result
+from machine import print_table, write_result
 from sites import load_pages, make_parser
 
 from scrapy_simhash.errors import UnjudgedError
@@ -118,7 +118,7 @@ def measure(bodies: list[bytes]) -> tuple[list[Costs], list[Costs]]:
 
 
 def is_judged(body: bytes) -> bool:
-    """Say whether every reader finds something to judge, so that all of them do all the work."""
+    """Return True if every reader finds something to judge, so that all of them do all the work."""
     try:
         for name in READERS:
             fingerprint_page(body, None, make_recipe(name, DEFAULT_FEATURES))
@@ -160,18 +160,19 @@ def main() -> None:
     steps = summarise([by_step for _, by_step in rounds], [*STEPS, _REST])
     ratios = {name: take_ratios(whole, name) for name in READERS}
     print(f"{len(bodies)} pages, medians of {options.runs} rounds, milliseconds of CPU")
-    print()
-    print("| | mean | p50 | p90 | p99 | ratio | smallest, largest |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, row in subjects.items():
-        ratio = sorted(ratios.get(name, [1.0]))
-        cells = " | ".join(f"{value:.2f}" for value in row.values())
-        print(f"| {name} | {cells} | {median(ratio):.3f} | {ratio[0]:.3f}, {ratio[-1]:.3f} |")
-    print()
-    print(f"| step, {DEFAULT_EXTRACTOR} | mean | p50 | p90 | p99 |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for name, row in steps.items():
-        print(f"| {name} | {' | '.join(f'{value:.2f}' for value in row.values())} |")
+    head = ["mean", "p50", "p90", "p99"]
+    print_table(
+        ["", *head, "ratio", "smallest", "largest"],
+        [
+            [name, *row.values(), median(ratio), min(ratio), max(ratio)]
+            for name, row in subjects.items()
+            for ratio in [ratios.get(name, [1.0])]
+        ],
+    )
+    print_table(
+        [f"step, {DEFAULT_EXTRACTOR}", *head],
+        [[name, *row.values()] for name, row in steps.items()],
+    )
     write_result(
         options.output,
         ("trafilatura", "turbohtml", "lxml", "numpy"),

@@ -108,13 +108,10 @@ def measure(folder: Path, count: int, tables: str) -> dict[str, Any]:
 
 
 def measure_cold(ours: Subject, random: np.random.Generator) -> dict[str, float]:
-    """Return microseconds and pages read from disk a query, nothing of the file in memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+    """Return microseconds a query, nothing of the file in memory."""
     times = Times()
     times.time("cold", ours.search, draw(random, COLD_QUERIES).tolist())
-    faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before
-    cold = {"cold probe, us": times.median("cold")}
-    return cold | {"pages read from disk a cold probe": faults / COLD_QUERIES}
+    return {"cold probe, us": times.median("cold")}
 
 
 def load_beside(

@@ -8,9 +8,6 @@ store:
 * throughput: judged pages a second, from the first decision of any process to the last;
 * waiting: `store_ms` of the decisions, milliseconds from the document to its verdict on disk: the
   group, other writers, the sync;
-* CPU seconds of the crawls and their workers, start and end included, and how many processes of
-  the machine wanted to run (`load_average`): where that is above the number of cores, times are
-  those of a busy machine;
 * let through: pages judged new beyond the first of their group. There must be none, nor a group of
   which none was kept, nor a drop for another group; otherwise the exit code is 1.
 
@@ -22,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -182,9 +177,7 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             }
             work = json.dumps([[f"{root}/gate", *urls], settings])
             running.append(start_crawl(work))
-        before = cpu_seconds()
         errors = sum(int(each.communicate()[0].splitlines()[-1]) for each in running)
-        used = cpu_seconds() - before
         decisions = [
             json.loads(line)
             for path in folder.glob("log-*.jsonl")
@@ -196,17 +189,9 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             "pages": groups * COPIES,
             "groups": groups,
             **summarise(decisions, groups),
-            "cpu_seconds": round(used, 1),
-            "load_average": round(os.getloadavg()[0], 1),
             "errors": errors,
             "problems_in_store": check(store),
         }
-
-
-def cpu_seconds() -> float:
-    """Get what all processes took that this one started, and theirs, and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def check(store: str) -> list[str]:
@@ -288,7 +273,7 @@ def compare(options: argparse.Namespace) -> None:
         for processes in options.processes.split(",")
     ]
     columns = ["store", "processes", "pages_per_second", "store_ms_p50", "store_ms_p99"]
-    columns += ["store_ms_worst", "cpu_seconds", "load_average", "let_through"]
+    columns += ["store_ms_worst", "let_through"]
     print_table(columns, [[run[column] for column in columns] for run in runs])
     faults = [fault for run in runs for fault in find_faults(run)]
     print(f"\n{'; '.join(faults) or 'no duplicate was let through'}")

@@ -44,12 +44,10 @@ class Site(NamedTuple):
     Attributes:
         pages: their HTML.
         families: for each page, the number of the original it is or was made from.
-        edits: for each page, the edit that made it; "" for an original.
     """
 
     pages: list[bytes]
     families: list[int]
-    edits: list[str]
 
     @property
     def duplicates(self) -> int:
@@ -86,7 +84,7 @@ def load_pages(folder: Path, count: int, *, repeat: bool = False) -> Site:
     if repeat:
         families = list(itertools.islice(itertools.cycle(families), count))
         pages = [pages[number] for number in families]
-    return Site(pages, families, [""] * len(pages))
+    return Site(pages, families)
 
 
 def make_site(pages: Iterable[bytes], count: int, seed: int = 0) -> Site:
@@ -96,11 +94,11 @@ def make_site(pages: Iterable[bytes], count: int, seed: int = 0) -> Site:
     offered = list(pages)
     chance.shuffle(offered)  # of all sources, whatever the number
     originals = list(itertools.islice(_choose_originals(offered), wanted))
-    made = [(page, number, "") for number, page in enumerate(originals)]
+    made = [(page, number) for number, page in enumerate(originals)]
     copies = round(len(originals) * SHARE_OF_DUPLICATES / (1 - SHARE_OF_DUPLICATES))
     for name in itertools.islice(itertools.cycle(EDITS), copies):
         number = chance.randrange(len(originals))
-        made.append((EDITS[name](originals[number], chance), number, name))
+        made.append((EDITS[name](originals[number], chance), number))
     chance.shuffle(made)
     return Site(*map(list, zip(*made, strict=True)))
 

@@ -11,17 +11,14 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.quality import Judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from scrapy_simhash.inspection.evaluation.labels import LabelledPair
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
     Answer = Callable[[str, str], bool]
-    Fingerprints = Mapping[str, PageFingerprint]
 
 CONFIG = Config()
-PLAIN_DISTANCES = (3, 7)
 
 
 def score(pairs: Iterable[LabelledPair], answer: Answer) -> dict[str, Any]:
@@ -61,11 +58,6 @@ def print_table(
 def share(value: float | None) -> str:
     """Format a share with three places, as .987."""
     return "-" if value is None else f"{value:.3f}".removeprefix("0")
-
-
-def both(figures: dict[str, Any]) -> tuple[str, str]:
-    """Format precision and recall."""
-    return share(figures["precision"]), share(figures["recall"])
 
 
 def with_intervals(figures: dict[str, Any]) -> tuple[str, str]:
