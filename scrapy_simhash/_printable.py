@@ -11,17 +11,17 @@ MOST_SHOWN_CHARACTERS = 500
 MOST_ERROR_CHARACTERS = 1_500
 # Persian, Hindi and emoji need them; they do not change the layout of a display.
 _JOINERS = "\u200c\u200d"
-# Of a URL, up to the last @ before the path.
-_PASSWORD = re.compile(r"(//[^/?#@:\s\"]*):[^/?#\s\"]*@")
+# Of a URL, up to the last @ before the path: a user may be a token, or have an escaped colon.
+_USER = re.compile(r"//[^/?#\s\"]*@")
 
 
 def mask_passwords(text: str) -> str:
-    """Replace the passwords in URLs by ***.
+    """Replace user and password in the URLs of a text by ***.
 
     >>> mask_passwords("http://me:secret@site.example/a@b")
-    'http://me:***@site.example/a@b'
+    'http://***@site.example/a@b'
     """
-    return _PASSWORD.sub(r"\1:***@", text) if "@" in text else text
+    return _USER.sub("//***@", text) if "@" in text else text
 
 
 def printable(text: object) -> str:
@@ -59,7 +59,7 @@ def quote(text: object) -> str:
 
 
 def mask_password(url: str) -> str:
-    """Leave out user and password of a URL.
+    """Replace user and password of a URL by ***.
 
     >>> mask_password("http://ann:secret@site.example/a")
     'http://***@site.example/a'

@@ -2,13 +2,10 @@
 
 import json
 import re
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.log import Decision, DecisionLog
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import new_line
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -124,35 +121,3 @@ def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) 
         assert ("meets all criteria" in done.err) == (not found)
     log.write_text('{"url": ', encoding="ascii")
     assert run(*arguments).exit_code == 1
-
-
-def test_passwords_are_written_where_pages_are_fetched_from_and_nowhere_else(
-    run: Run, tmp_path: Path
-) -> None:
-    """Look-ups by the whole address find pages and decisions all the same."""
-    urls = [f"http://me:hush@site.example/{name}" for name in "ab"]
-    with open_in_crawl(tmp_path / "s") as store, closing(DecisionLog(tmp_path / "log")) as log:
-        store.find_and_add([document(url[-1], A, url=url) for url in urls])
-        log.write(Decision(url=urls[0], status="new", document=1))
-        match: dict[str, Any] = {"match_url": urls[0], "match_document": 1, "distance": 0}
-        log.write(
-            Decision(url=urls[1], status="near_duplicate", action="drop", document=2, **match)
-        )
-    said = []
-    for command in (
-        "export duplicates",
-        "export duplicates --json",
-        f"explain {urls[1]} --log log",
-        f"explain {urls[1]} --log log --json",
-        f"log --url {urls[1]} --log log",
-        "report --log log",
-        "stats --json",
-        f"undo {urls[1]} -o urls.txt",
-        f"undo {urls[1]}x",
-    ):
-        done = run(*command.split(), "--store", "s")
-        said.append(done.out + done.err)
-    for text in (*said, (tmp_path / "log").read_text(), (tmp_path / "report.html").read_text()):
-        assert "hush" not in text
-    assert sum("me:***@site.example/b" in text for text in said) >= 6
-    assert (tmp_path / "urls.txt").read_text() == f"{urls[1]}\n"

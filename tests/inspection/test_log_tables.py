@@ -23,7 +23,7 @@ LINES = [
     make_drop(7, original=2, tests=CALLED, similarity=0.8),
     make_drop(8, original=3, action="flag", tests=OTHERWISE),
     make_decision(0, status="revisit"),
-    make_decision(9, url="http://ann:***@other.example:8000/a?b"),
+    make_decision(9, url="http://***@other.example:8000/a?b"),
     make_decision(9, status="unjudged", reason="empty"),
 ]
 

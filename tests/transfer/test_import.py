@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
@@ -190,19 +189,6 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     assert answer["verdicts"]["revisit/unchanged"] > 60
     assert sum(answer["verdicts"].values()) == answer["pages"] == 160
     assert len(states(tmp_path / "s")) == 160
-
-
-def test_a_store_that_fails_at_the_end_of_a_source(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(_: Detector) -> None:
-        raise StoreUnavailableError("no room")
-
-    monkeypatch.setattr(Detector, "settle", fail)
-    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(2)))
-    done = import_into(run, "s", "a.jsonl")
-    assert done.exit_code == 2
-    assert "no room. a.jsonl was read up to record 2; run this again" in done.err
 
 
 def test_pages_are_judged_in_order_whatever_their_extraction_took(
