@@ -90,7 +90,7 @@ def _print_decision(answer: Answer) -> Iterable[Part]:
 
 
 def _describe_match(answer: Answer, prefix: str = "") -> str:
-    """Say how near another page is, and how much alike."""
+    """Describe the distance and similarity of another page."""
     alike = answer.get(f"{prefix}similarity")
     shown = "" if alike is None else f", {alike:.2f} alike"
     return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"

@@ -161,14 +161,14 @@ def _prune(  # the criteria, each by its name
 
 
 def _say_nothing(days: float, *others: str | None) -> str:
-    """Say why criteria other than URLs found nothing."""
+    """Return why criteria other than URLs found nothing."""
     if any(others):
         return "no document meets all criteria, or a running crawl is working on it"
     return f"no document was last seen more than {days:g} days ago"
 
 
 def _name_left(urls: Iterable[str], named: Container[str], unfit: Container[str]) -> str:
-    """Say why URLs were not deleted; "" if they were."""
+    """Return why URLs were not deleted, or "" if they were."""
     reasons = {
         "not in the store, or in use by a running crawl": [u for u in urls if u not in named],
         "kept, because of --days, --scope or --crawl": [u for u in urls if u in unfit],

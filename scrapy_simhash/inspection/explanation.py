@@ -285,7 +285,7 @@ def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Docu
 def compare_pages(
     config: Config, store: Store | None, first: _Page, second: _Page
 ) -> dict[str, Any]:
-    """Say how two pages compare, and how a crawl with the current settings would judge them.
+    """Describe how two pages compare, and how the current settings would judge them.
 
     Args:
         config: the settings.
@@ -339,7 +339,7 @@ def compare_pages(
 
 
 def weigh(evidence: Evidence) -> dict[str, Any]:
-    """Say in what two pages agreed and in what they differed, and what decided."""
+    """Return what two pages agreed in, what they differed in, and what decided."""
     sides: dict[bool, list[str]] = {True: [], False: []}
     bits = f"{plural(evidence.distance, 'bit')} apart"
     if evidence.deciding in {Deciding.FILE, Deciding.DIGEST}:
@@ -460,7 +460,7 @@ def _list_sample(tests: Sequence[str]) -> list[int]:
 
 
 def _list_changed(store: Store, sample: Sequence[int], since: float) -> list[str]:
-    """Say which documents of a sample were fetched again, or deleted, after a judgement."""
+    """Name the documents of a sample that were fetched again or deleted after a judgement."""
     there = {document.document: document for document in store.get_documents(sample)}
     gone = [number for number in sample if number not in there]
     again = [number for number in sample if number in there and there[number].time > since]

@@ -66,7 +66,7 @@ def find_log(config: Config, log_path: str | None) -> Path:
 
 
 def find_crawl(config: Config, crawl: str | None) -> str | None:
-    """Get the id of the crawl that an argument names: `last` is the newest one of the log."""
+    """Return the id of the crawl that an argument names; `last` is the newest one of the log."""
     if crawl != LAST_CRAWL:
         return crawl
     path = find_log(config, None)
@@ -219,7 +219,7 @@ def _read_lines(file: BinaryIO, *, waiting: bool) -> Iterator[bytes]:
 
 
 def _parse(text: str) -> tuple[Decision, dict[str, Any]] | None:
-    """Read a decision; None if the line is not a decision, or has impossible values."""
+    """Return a decision and its line, or None if it is no decision or has impossible values."""
     try:
         line: dict[str, Any] = json.loads(text)
         return msgspec.convert(line, Decision), line

@@ -19,9 +19,9 @@ from scrapy_simhash.judging.documents import (
     look_at,
 )
 from scrapy_simhash.judging.rule import Rule, default_distance
+from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,28 +30,12 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 
-_DUPLICATE, _PENDING = "duplicate", "pending"
 # Fingerprints of unrelated pages are this near in one of 50,000 pairs; four tables reach as far.
 MOST_BITS = 15
 _DESIGNS = ("4", "4+2", "4+3")
-# Beyond 7 bits the last two probe 548 and 2,788 short buckets, this one 72 long ones: a seventh of
-# the time (8,000 pages, 12 bits). Only where no bucket can have more rows than a probe reads.
-_DESIGN_OF_FEW = "8:7"
 _CRAWL = "what-if"
 _DOCUMENTS_READ = 512
-
-
-class Outline(NamedTuple):
-    """What chooses a document for a replay."""
-
-    document: int
-    state: str
-    original: int
-    stub: bool
-    features: int
-
-
-_get_outline = attrgetter(*Outline._fields)
+_CHANGES_SHOWN = 20
 
 
 class Replayed(NamedTuple):
@@ -63,30 +47,32 @@ class Replayed(NamedTuple):
     @property
     def was_dropped(self) -> bool:
         """Whether the store has it as a near-duplicate whose drop was not undone."""
-        return self.document.state == _DUPLICATE and not self.document.spared
+        return self.document.state == "duplicate" and not self.document.spared
 
 
-def choose_documents(stored: Sequence[Outline], rule: Rule) -> list[int]:
-    """Choose the documents of a store that can be judged again, in the order of their judgement."""
+def choose_documents(store: Store, rule: Rule) -> tuple[list[int], int]:
+    """Return the documents that can be judged again, in that order, and the number of all."""
     # Leaves out pages whose items were not delivered, with the pages dropped for them. In plain
     # simhash a crawl compares a digest of short main texts, which the store lacks. A near-duplicate
     # that was fetched again may duplicate a later document now; it then follows that document.
-    pending = {each.document for each in stored if each.state == _PENDING}
-    chosen = [
-        each
-        for each in stored
-        if each.state != _PENDING
-        and each.original not in pending
-        and (rule.confirm is not None or each.stub or each.features >= rule.min_features)
-    ]
-    chosen.sort(
-        key=lambda each: (
-            max(each.document, each.original),
-            each.original > each.document,
-            each.document,
-        ),
+    stored: list[tuple[int, int, bool, bool]] = []
+    store.visit(
+        lambda each: stored.append(
+            (
+                each.document,
+                each.original,
+                each.state == "pending",
+                rule.confirm is not None or each.stub or each.features >= rule.min_features,
+            )
+        )
     )
-    return [each.document for each in chosen]
+    pending = {number for number, _, is_pending, _ in stored if is_pending}
+    chosen = sorted(
+        (max(number, original), original > number, number)
+        for number, original, _, fits in stored
+        if fits and not {number, original} & pending
+    )
+    return [number for *_, number in chosen], len(stored)
 
 
 def replay(
@@ -107,7 +93,7 @@ def replay(
         store: with the documents; it is not changed.
         documents: their numbers, see `choose_documents`.
         rule: the settings to try.
-        scope_of: gets the scope of a document.
+        scope_of: returns the scope of a document.
         expire_days: a document causes no drops so many days after it was last fetched.
         across_spiders: pages of all spiders cause drops.
 
@@ -118,21 +104,16 @@ def replay(
         ValueError: the distance is out of range.
         InspectionError: a document was deleted meanwhile.
 
-    Cost: .2 to .3 milliseconds a document within 7 bits; beyond, .4 to .6, or some 4 in stores of
-    more than 16,384 fingerprints. 3 kB a document that is kept.
+    Cost: .2 to .3 milliseconds a document within 7 bits, up to 5 beyond. 3 kB a kept document.
     """
-    check_replay_distance(rule.distance)
-    bulk_loaded = store.bulk_loaded()
+    _check_distance(rule.distance)
     tables = next(name for name in _DESIGNS if parse_design(name).reach_bits >= rule.distance)
-    if tables != _DESIGNS[0] and max(bulk_loaded.size, len(documents)) <= MOST_IN_BUCKET:
-        made = sum(len(each.fingerprints) for each in _read(store, documents))
-        tables = _DESIGN_OF_FEW if bulk_loaded.size + made <= MOST_IN_BUCKET else tables
     lifetime = inf if expire_days is None else expire_days * SECONDS_A_DAY
     numbers = {0: 0}
     with open_store(
         "memory:", rule.distance, tables, store.recipe, confirm=rule.confirm, seed=store.seed
     ) as kept:
-        kept.bulk_load(bulk_loaded)
+        kept.bulk_load(store.bulk_loaded())
         kept.start_crawl(_CRAWL, "")
         for stored in _read(store, documents):
             facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "link_sketch": b""}
@@ -155,22 +136,16 @@ def replay(
 
 
 def _read(store: Store, documents: Sequence[int]) -> Iterator[StoredDocument]:
-    for start in range(0, len(documents), _DOCUMENTS_READ):
-        part = documents[start : start + _DOCUMENTS_READ]
+    for part in cut(documents, _DOCUMENTS_READ):
         found = store.get_documents(part)
         if len(found) < len(part):
             raise InspectionError("documents were deleted from the store meanwhile; try again")
         yield from found
 
 
-def check_replay_distance(distance: int) -> None:
-    """Raise a ValueError if a distance is out of range."""
+def _check_distance(distance: int) -> None:
     if not 0 <= distance <= MOST_BITS:
         raise ValueError(f"distance {distance}: must be 0 to {MOST_BITS} bits")
-
-
-KEPT_TO_DROPPED, DROPPED_TO_KEPT = "kept -> dropped", "dropped -> kept"
-_CHANGES_SHOWN = 20
 
 
 def what_if(
@@ -188,18 +163,16 @@ def what_if(
     from scrapy_simhash.pages.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
 
     rule = _make_rule(config, distance, confirm)
-    check_replay_distance(rule.distance)  # before reading the store
+    _check_distance(rule.distance)  # before reading the store
 
     def scope_of(document: StoredDocument) -> str:
         page: Any = None  # these three scopes need only the URL
         return SCOPES[scope](document.url, page) if scope else document.scope
 
     with open_as_it_is(config.store) as store:
-        stored: list[Outline] = []
-        store.visit(lambda each: stored.append(Outline(*_get_outline(each))))
-        if not stored:
+        documents, total = choose_documents(store, rule)
+        if not total:
             return
-        documents = choose_documents(stored, rule)
         across = config.across_spiders
         judged = replay(store, documents, rule, scope_of, config.expire_days, across_spiders=across)
         answer = count_changes(track(judged, "pages", len(documents)), store.get_document)
@@ -210,7 +183,7 @@ def what_if(
         "confirm": rule.confirm,
         "scope": scope,
         "documents": len(documents),
-        "left_out": len(stored) - len(documents),
+        "left_out": total - len(documents),
         **answer,
         "changes": changes[:most],
     }
@@ -229,32 +202,29 @@ def _make_rule(config: Config, distance: int | None, confirm: float | str | None
 def count_changes(
     judged: Iterable[Replayed], get: Callable[[int], StoredDocument | None]
 ) -> dict[str, Any]:
-    """Compare decisions with those of the store; `get` gets its documents by number."""
-    before = then = other = 0
+    """Compare decisions with those of the store; `get` returns its documents by number."""
+    counts = dict.fromkeys(
+        ("dropped_before", "dropped_then", "kept_to_dropped", "dropped_to_kept", "other_original"),
+        0,
+    )
     changes = []
     for each in judged:
         document, match = each
-        before += each.was_dropped
-        then += match is not None
-        if match is not None and each.was_dropped:
-            other += match.document != document.original
-        elif match is not None or each.was_dropped:
-            original = get(document.original) if match is None else match
-            decided = document if match is None else match
-            changes.append(
-                {
-                    "url": document.url,
-                    "change": DROPPED_TO_KEPT if match is None else KEPT_TO_DROPPED,
-                    "match_url": original.url if original else None,
-                    "distance": decided.distance,
-                    "similarity": decided.similarity,
-                }
-            )
-    return {
-        "dropped_before": before,
-        "dropped_then": then,
-        "kept_to_dropped": sum(each["change"] == KEPT_TO_DROPPED for each in changes),
-        "dropped_to_kept": sum(each["change"] == DROPPED_TO_KEPT for each in changes),
-        "other_original": other,
-        "changes": changes,
-    }
+        counts["dropped_before"] += each.was_dropped
+        counts["dropped_then"] += match is not None
+        if (match is not None) == each.was_dropped:
+            counts["other_original"] += bool(match and match.document != document.original)
+            continue
+        original = match or get(document.original)
+        decided = match or document
+        counts["kept_to_dropped" if match else "dropped_to_kept"] += 1
+        changes.append(
+            {
+                "url": document.url,
+                "change": "kept -> dropped" if match else "dropped -> kept",
+                "match_url": original.url if original else None,
+                "distance": decided.distance,
+                "similarity": decided.similarity,
+            }
+        )
+    return {**counts, "changes": changes}

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError
-from scrapy_simhash.inspection.whatif import Outline, choose_documents, replay
+from scrapy_simhash.inspection.whatif import choose_documents, replay
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -79,10 +79,7 @@ def replayed(store: Store, rule: Rule, scope: str | None = None) -> dict[str, st
 
 
 def choose(store: Store, rule: Rule) -> list[int]:
-    stored = store.list_documents()
-    return choose_documents(
-        [Outline(*(getattr(each, name) for name in Outline._fields)) for each in stored], rule
-    )
+    return choose_documents(store, rule)[0]
 
 
 def as_plain(made: list[Document]) -> list[Document]:

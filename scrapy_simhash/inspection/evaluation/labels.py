@@ -91,14 +91,14 @@ class LabelledDocuments:
                 self._document[other] = one
 
     def find(self, page: str) -> str:
-        """Get the page that stands for all pages of its document; one in no cluster for itself."""
+        """Return the page that stands for all pages of its document, or the page itself."""
         while (other := self._document.get(page, page)) != page:
             page = other
         return page
 
 
 def locate(page: LabelledPage) -> str:
-    """Get the address of a page; that of a file ("deb:...") is on a host of its source."""
+    """Return the address of a page; a file ("deb:...") is on a host of its source."""
     if not page.url or page.url.startswith(("http://", "https://")):
         return page.url
     return f"http://{page.source}.invalid/{quote(page.url)}"

@@ -106,7 +106,7 @@ class Tally:
 
 
 def wilson(share: float | None, of: int) -> list[float] | None:
-    """Get the 95 % interval of a share (Wilson, JASA 1927); None for a share of nothing."""
+    """Return the 95 % interval of a share (Wilson, JASA 1927), or None for a share of nothing."""
     if share is None or not of:
         return None
     z = NORMAL_95

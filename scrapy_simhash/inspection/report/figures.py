@@ -11,7 +11,6 @@ import numpy as np
 from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.pages.addresses import find_places, list_places, split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
@@ -183,7 +182,7 @@ class Figures(Counts):
 
 
 def find_host(url: str) -> str:
-    """Find the host of a URL, with its port; "" if it has none."""
+    """Return the host of a URL, with its port, or "" if it has none."""
     parts = split_url(url)
     return parts.netloc.rpartition("@")[2].lower() if parts else ""
 
@@ -232,20 +231,17 @@ _GROUPS_SHOWN = 20
 _PAGES_SHOWN = 20
 _SUSPICIOUS_SHOWN = 20
 _EXAMPLES_SHOWN = 5
-# The number of groups whose original is looked up, and of pages of each.
+# The number of groups whose original is looked up.
 _GROUPS_ASKED = 500
-_PAGES_ASKED = 12
 # A very large group has at least this number of near-duplicates, and this share of all.
 _MANY = 20
+_LEAST_REPEATED = 3
 _RECORDS_AT_A_TIME = 1_000
 _LARGE_SHARE = 0.05
-# If pages have at least this share of different names, only their names tell them apart.
-_LEAST_NAMES = 3
-_LARGE_SHARE_OF_NAMES = 0.5
 # Two standard errors of a similarity of .9 that 256 samples estimate.
 _EDGE_SIMILARITY = 0.038
 
-TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most repeated", "least alike"
+STUB, LARGE, EDGE = "little text", "most repeated", "least alike"
 WALL, LINKS = "wall", "new links"
 
 
@@ -256,7 +252,6 @@ class Group(NamedTuple):
     near_duplicates: int
     pages: Sequence[Decision]  # the listed pages, each URL once
     original: StoredDocument | None = None  # as the store has it
-    members: Sequence[StoredDocument] = ()  # some of the pages as the store has them
     wall: bool = False  # addresses that have nothing in common lead to it
 
     def describe(self, pages_shown: int) -> dict[str, Any]:
@@ -279,24 +274,9 @@ class Group(NamedTuple):
             yield WALL
         if self.original is not None and self.original.stub and not self.original.file:
             yield STUB
-        elif not self.wall and self._has_many_names():
-            yield TEMPLATE
-        least = _LEAST_NAMES if largest else max(_MANY, _LARGE_SHARE * total)
+        least = _LEAST_REPEATED if largest else max(_MANY, _LARGE_SHARE * total)
         if self.near_duplicates >= least:
             yield LARGE
-
-    def _has_many_names(self) -> bool:
-        """Whether names of another page were overlooked, because the distance alone decided."""
-        # Where names were looked at, the judgement knows better; and who translates a page
-        # translates its name.
-        overlooked = [
-            self.original is not None
-            and len(member.tests) <= 1
-            and member.language == self.original.language
-            and call_differently(self.original, member)
-            for member in self.members
-        ]
-        return sum(overlooked) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(overlooked))
 
 
 def describe_lost_links(figures: Figures) -> dict[str, Any]:
@@ -355,7 +335,7 @@ def _count_without_items(figures: Figures, store: Store | None) -> int:
 
 
 def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
-    """Collect the 500 largest groups, with the store's names of up to 12 pages of each."""
+    """Collect the 500 largest groups, with their originals as the store has them."""
     wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
     pages: dict[str, dict[str, Decision]] = {url: {} for url in wanted}
     for decision in figures.near_duplicates:
@@ -367,11 +347,6 @@ def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
             near_duplicates,
             sorted(pages[url].values(), key=lambda page: (page.distance or 0, page.url)),
             find_stored(store, figures.originals[url], url),
-            [
-                stored
-                for page in list(pages[url].values())[:_PAGES_ASKED]
-                if (stored := find_stored(store, page.document, page.url))
-            ],
             url in figures.walls,
         )
         for url, near_duplicates in wanted.items()
@@ -379,7 +354,7 @@ def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
 
 
 def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
-    """Get a page of a decision from the store, if the store still has the same page."""
+    """Return the page of a decision, or None if the store no longer has the same page."""
     document = store.get_document(number) if store is not None and number else None
     # A log has no passwords.
     same = document is not None and mask_passwords(document.url) == mask_passwords(url)
@@ -435,7 +410,7 @@ def compare_pairs(
 
 
 def _compare(decision: Decision, store: Store) -> dict[str, Any] | None:
-    """Compare a pair; None if the store no longer has its texts, or if they are the same."""
+    """Compare a pair; return None if its texts are gone from the store, or equal."""
     page = find_stored(store, decision.document, decision.url)
     original = find_stored(store, decision.match_document, decision.match_url or "")
     if page is None or original is None or page.original != original.document:

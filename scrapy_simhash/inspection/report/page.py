@@ -26,7 +26,6 @@ from scrapy_simhash.inspection.report.figures import (
     LARGE,
     LINKS,
     STUB,
-    TEMPLATE,
     WALL,
     by_similarity,
 )
@@ -82,8 +81,6 @@ _ADVICE = {
     "“not found”? What is behind it was not fetched; `scrapy simhash undo --sink` lists the "
     "addresses. If they are different pages, `undo --original` lets them pass.",
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
-    TEMPLATE: "Their titles name different things, and the distance alone decided. If the pages "
-    "are different, set SIMHASH_CONFIRM = 0.9, or name them in SIMHASH_NEVER_DROP.",
     LARGE: "Among the pages that most others repeat. One text rarely has many URLs: look for a "
     "parameter or a path that varies, or for pages that do differ.",
     EDGE: "The texts are alike by less than SIMHASH_CONFIRM, because what stands before and behind "
