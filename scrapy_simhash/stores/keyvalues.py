@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
 Item = TypeVar("Item")
@@ -209,9 +208,8 @@ class KeyValues(ABC):
         octets = sum(count * (ROW_BYTES - len(key)) + len(key) for key, count in sizes.items())
         return octets, sum(count > MOST_IN_BUCKET for count in sizes.values())
 
-    def find_strays(self, design: Design) -> list[str]:
-        """List what is wrong with how this kind lays out the tables of a design, one line each."""
-        del design
+    def find_strays(self) -> list[str]:
+        """List what is wrong with how this kind lays out the tables, one line each."""
         return []
 
 
@@ -329,10 +327,6 @@ class Engine(ABC):
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
-
-    def settle(self, check: Callable[[], list[str]]) -> None:
-        """Do what is left once the store is open; `check` lists its problems."""
-        del check
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         """Copy the store, see `Store.backup`.

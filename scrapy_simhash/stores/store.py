@@ -124,7 +124,6 @@ class Store(AbstractContextManager["Store"]):
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
             self.distance = choose_distance(distance, confirm, self._prober.design)
-            engine.settle(self.check)
         except BaseException:
             engine.close()
             raise

@@ -216,7 +216,7 @@ def test_a_damaged_bucket_is_found_and_mended(
     cut_a_bucket(folder)
     done = run("check", "--store", folder)
     assert done.exit_code == 1
-    assert " has not whole rows\n" in done.out
+    assert " is missing in table 0\n" in done.out
     assert "problems; --rebuild repairs the tables" in done.err
     assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
     assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0

@@ -142,7 +142,7 @@ def test_not_while_somebody_has_it_open(tmp_path: Path, *, readonly: bool) -> No
     with (
         running(OPEN, tmp_path, readonly) as other,
         pytest.raises(
-            StoreUnavailableError, match=rf"open in a process \({other.process.pid}\): wait until"
+            StoreUnavailableError, match=f"is open in process {other.process.pid}: wait until"
         ),
     ):
         compact(tmp_path)

@@ -72,7 +72,7 @@ class Filled:
         assert [each.tolist() for each in self.stored.read_tables()] == [sorted(expected)] * len(
             self.design.tables
         )
-        assert self.stored.values.find_strays(self.design) == []
+        assert self.stored.values.find_strays() == []
 
 
 def in_tables(

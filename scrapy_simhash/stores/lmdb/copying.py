@@ -3,12 +3,8 @@
 LMDB's own copy of that kind (`copyfd` with `compact`) ends the process by SIGSEGV where one key has
 more rows than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
 
-A backup is made while crawls write: copied, checked, and only then named::
-
-    1. verify   every page of the data file
-    2. copy     the data file without its free pages
-    3. check    open the copy read-only, and compare its tables and records
-    4. name     one rename: the backup exists completely, or not at all
+A backup is made while crawls write: every page of the data file is verified, the file is copied,
+the copy's tables and records are compared, and one rename makes the backup exist.
 
 Locks and leases are not copied, so every crawl in a restored backup counts as finished. A process
 that is killed in between leaves a folder whose name begins with a dot and ends in `.partial`.

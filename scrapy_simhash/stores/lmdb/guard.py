@@ -1,10 +1,8 @@
 """Decide whether a data file may be opened, and tell who uses it.
 
-LMDB trusts the file, and has no checksums.
-
-Without a check, opening a truncated file kills the process by SIGBUS, a page of zeros kills it by
-an assertion, and an empty file becomes a new store. On a network file system, the locks and the
-memory mapping that LMDB relies on do not work between machines.
+LMDB trusts the file, and has no checksums. Without a check, opening a truncated file kills the
+process by SIGBUS, and an empty file becomes a new store. On a network file system, the locks and
+the memory mapping that LMDB relies on do not work between machines.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
-_USERS_FILE, _SUSPECT_FILE = "users.lock", "suspect"
+_USERS_FILE, SUSPECT_FILE = "users.lock", "suspect"
 FILE_MODE = 0o600
 # Engine 0.9; without this, an environment variable of the user would decide the file's format.
 LIB_VERSION = 0
@@ -79,8 +77,8 @@ def peek(folder: Path) -> Iterator[lmdb.Environment]:
         yield env
 
 
-def require_whole(folder: Path, *, verified: bool) -> None:
-    """Refuse a file that LMDB would overwrite or crash on; `verified` checks all its pages."""
+def require_whole(folder: Path) -> None:
+    """Refuse a file that LMDB would overwrite or crash on; verify all pages of a suspect one."""
     data = folder / DATA_FILE
     if not data.is_file():
         raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
@@ -104,7 +102,7 @@ def require_whole(folder: Path, *, verified: bool) -> None:
     # damage. But reading a truncated file would kill this process: better to refuse once too often.
     if copied or (short and not writable):
         problems = find_damage(data)
-    elif writable and (short or verified or size <= _ALWAYS_VERIFIED_BYTES):
+    elif writable and (short or (folder / SUSPECT_FILE).exists() or size <= _ALWAYS_VERIFIED_BYTES):
         room = 2 * size + _ROOM_BYTES
         with (  # a read transaction keeps the pages unchanged
             lmdb.open(str(folder), readonly=True, map_size=room, lib_version=LIB_VERSION) as env,
@@ -112,12 +110,11 @@ def require_whole(folder: Path, *, verified: bool) -> None:
         ):
             problems = find_damage(data)
     if problems:
-        what = (
-            f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
-            if short
-            else (f"damaged: {problems[0]}")
-        )
+        what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
+        what = what if short else f"damaged: {problems[0]}"
         raise StoreUnusableError(f"{data} is {what}. {_RESTORE}")
+    if is_unused(folder):
+        _require_ours(folder)
 
 
 _MOST_NAMED = 8
@@ -129,9 +126,10 @@ def is_unused(folder: Path) -> bool:
     return (folder / DATA_FILE).exists() and not (folder / _USERS_FILE).exists()
 
 
-def require_ours(folder: Path, transaction: lmdb.Transaction[bytes]) -> None:
+def _require_ours(folder: Path) -> None:
     """Refuse an LMDB file without the database that each store has."""
-    found = list(transaction.cursor().iternext(values=False))
+    with peek(folder) as env, env.begin() as transaction:
+        found = list(transaction.cursor().iternext(values=False))
     if HEADER.encode() not in found:
         raise StoreUnusableError(
             f"{folder} is not a store of scrapy_simhash but an LMDB file with "
@@ -187,8 +185,6 @@ def explained(folder: Path) -> Iterator[None]:
         "backup, move it away, or name another folder",
         lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
         lmdb.CorruptedError: "is damaged; restore it from a backup",
-        lmdb.DbsFullError: "has other databases in it; name a separate folder",
-        lmdb.IncompatibleError: "has other databases in it; name a separate folder",
         lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
         # Without a limit, it is the number of the last page that cannot be, in the first ones.
         lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`)"
@@ -216,24 +212,8 @@ def explained(folder: Path) -> Iterator[None]:
 def mark_suspect(folder: Path, reason: str) -> None:
     """Make the next process that opens the store verify it first."""
     with suppress(OSError):  # the disk may have failed
-        (folder / _SUSPECT_FILE).touch(FILE_MODE)
-        (folder / _SUSPECT_FILE).write_text(reason, "utf-8")
-
-
-def is_suspect(folder: Path) -> bool:
-    """Whether a store is marked as suspect."""
-    return (folder / _SUSPECT_FILE).exists()
-
-
-def clear_suspect(folder: Path, problems: list[str], *, readonly: bool) -> None:
-    """Remove the mark of an undamaged store; refuse one with problems."""
-    if problems:
-        raise StoreUnusableError(
-            f"the store at {folder} was damaged when its disk failed: {problems[0]} "
-            f"({len(problems):,} problems). {_RESTORE}"
-        )
-    if not readonly:
-        (folder / _SUSPECT_FILE).unlink(missing_ok=True)
+        (folder / SUSPECT_FILE).touch(FILE_MODE)
+        (folder / SUSPECT_FILE).write_text(reason, "utf-8")
 
 
 # LMDB's lock file lists readers only during transactions, and replacing the data file under a live
@@ -273,22 +253,23 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            users = ", ".join(map(str, _list_users(folder / DATA_FILE))) or "of another user"
             raise StoreUnavailableError(
-                f"the store at {folder} is open in a process ({users}): wait until its crawl or "
-                "command has ended, or end it, and run this again"
+                f"the store at {folder} is open in process {list_users(folder)}: wait until its "
+                "crawl or command has ended, or end it, and run this again"
             ) from None
         yield
     finally:
         os.close(file)
 
 
-def _list_users(data: Path) -> Iterator[int]:
-    """List the processes that have a file open, as far as this one may know."""
+def list_users(folder: Path) -> str:
+    """Return the numbers of the other processes that have a store open, as far as this may know."""
+    found, data = [], str(folder.resolve() / DATA_FILE)
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if str(data) in {file.path for file in process.open_files()}:
-                yield process.pid
+            if process.pid != os.getpid() and data in {each.path for each in process.open_files()}:
+                found.append(str(process.pid))
+    return " or ".join(found) or "of another user, or this one,"
 
 
 def make_folder(folder: Path, mode: int) -> None:
@@ -350,16 +331,9 @@ class FileLeases(Leases):
 # A file that cannot be opened or locked for another reason counts as unlocked: at worst, a
 # near-duplicate is kept.
 def _is_locked(path: Path) -> bool:
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
+    with suppress(OSError), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
 
@@ -260,23 +259,10 @@ class LmdbValues(KeyValues):
             )
         return size, self.count(CROWDED)
 
-    def find_strays(self, design: Design) -> list[str]:
-        keys = set[bytes]()
-        for name in OF_TABLES:
-            keys |= set(self.transaction.cursor(self.databases[name]).iternext_nodup(values=False))
-        problems, key_bytes = [], 1 + design.key_bytes
-        for key in sorted(keys):
-            if key[0] >= len(design.tables) or len(key) != key_bytes:
-                problems.append(f"key {key.hex()} belongs to no table")
-            elif len(self._bucket(key)) % (ROW_BYTES - key_bytes):
-                problems.append(f"key {key.hex()} has not whole rows")
-            else:
-                rows, marked = self._count_rows(key), self.get(CROWDED, key) is not None
-                if 2 * rows <= MOST_IN_BUCKET if marked else 4 * rows > 5 * MOST_IN_BUCKET:
-                    problems.append(
-                        f"key {key.hex()} {'is' if marked else 'is not'} marked as full"
-                    )
-        return problems
+    def find_strays(self) -> list[str]:
+        keys = [key for key, _ in self._range(CROWDED, b"")]
+        empty = [key for key in keys if 2 * self._count_rows(key) <= MOST_IN_BUCKET]
+        return [f"key {key.hex()} is marked as full, but is not" for key in empty]
 
     # Others
 
