@@ -1,7 +1,5 @@
 """Archives: what was put in comes out, probes miss nothing, and no damage goes unseen."""
 
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +10,8 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
-from scrapy_simhash.batch.archive.compression import encode_blocks
-from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
-from scrapy_simhash.batch.archive.huffman import make_code
+from scrapy_simhash.batch.archive.format import ArchiveHeader, pack_header
 from scrapy_simhash.errors import ArchiveError, StoreError
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import fingerprints, masks
@@ -73,18 +68,6 @@ def test_everything_comes_back(
         assert opened.verify() == []
 
 
-def test_what_an_archive_says_of_itself(tmp_path: Path) -> None:
-    path = tmp_path / "a.archive"
-    recipe = Recipe("html2txt", "words-2", 3, 4)
-    file_bytes = write_archive(path, draw(5), design="10", seed=MOST, recipe=recipe)
-    with Archive(str(path)) as opened:
-        assert (opened.seed, opened.recipe, opened.count) == (MOST, recipe, 5)
-        assert (opened.block_bytes, opened.file_bytes) == (1024, file_bytes)
-    write_archive(path, draw(5), overwrite=True)
-    with Archive(path) as opened:
-        assert (opened.seed, opened.recipe) == (0, None)
-
-
 def near(numbers: list[int], query: int, distance: int) -> list[tuple[int, int]]:
     pairs = {(distance_between(number, query), number) for number in numbers}
     return sorted(pair for pair in pairs if pair[0] <= distance)
@@ -112,15 +95,6 @@ def test_a_distance_that_is_not_complete_is_refused(
         pytest.raises(ValueError, match=f"complete up to . bits, not {distance}"),
     ):
         opened.probe(0, distance)
-
-
-@pytest.mark.parametrize(("design", "most_bits"), [("1:0", 2.4), ("4", 2.4)])
-def test_size_of_random_fingerprints(tmp_path: Path, design: str, most_bits: float) -> None:
-    """All of the file, in bits above what random fingerprints need."""
-    count = 400_000
-    file_bytes = write_archive(tmp_path / "a", draw(count), design=design)
-    tables = len(parse_design(design).tables)
-    assert 8 * file_bytes / count / tables - (64 - np.log2(count) + 1.44) < most_bits
 
 
 # Damage.
@@ -258,38 +232,6 @@ def test_a_header_that_makes_no_sense(
     path = write(tmp_path, draw(3))
     with pytest.raises(ArchiveError, match=message):
         Archive(path)
-
-
-def test_verify_compares_more_than_checksums(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer that made mistakes would have summed them up, too."""
-    numbers, tables = draw(50), count(1)
-
-    def verify(target: str, faulty: object) -> list[str]:
-        with monkeypatch.context() as patch:
-            patch.setattr(archive_format, target, faulty)
-            path = write(tmp_path, numbers, "4")
-        with Archive(path) as opened:
-            return opened.verify()
-
-    def reverse(some: NDArray[np.uint64], *_: object) -> Iterator[object]:
-        for packed, lasts in encode_blocks(some, *_):  # type: ignore[arg-type]
-            yield packed[::-1].copy(), lasts[::-1].copy()
-
-    def change_the_third(some: NDArray[np.uint64], *rest: object) -> object:
-        changed = some.copy()
-        changed[0] ^= np.uint64(next(tables) == 3)
-        return encode_blocks(changed, *rest)  # type: ignore[arg-type]
-
-    def lose_one(some: NDArray[np.uint64], *rest: object) -> object:
-        return encode_blocks(some[:-1], *rest)  # type: ignore[arg-type]
-
-    assert "not sorted" in verify("encode_blocks", reverse)[0]
-    assert "a key does not match" in verify("cut_keys", lambda lasts, n: cut_keys(~lasts, n))[0]
-    assert "do not hold the same" in verify("encode_blocks", change_the_third)[0]
-    assert "table 0 has 49 fingerprints, not 50" in verify("encode_blocks", lose_one)[0]
-    assert verify("make_code", make_code) == []
 
 
 # Writing.

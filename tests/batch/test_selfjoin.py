@@ -14,8 +14,6 @@ from scrapy_simhash.batch.joins import (
     representative_clusters,
     selfjoin,
 )
-from scrapy_simhash.batch.joins.selfjoin import merge_pairs
-from scrapy_simhash.batch.joins.tables import choose_join_blocks
 from tests.helpers.needing import examples
 from tests.helpers.oracle import all_pairs, union_find
 from tests.helpers.strategies import crowds
@@ -116,14 +114,6 @@ def test_what_is_refused(distance: int, blocks: int | None, message: str) -> Non
         find([1, 2], distance, blocks)
 
 
-def test_chosen_blocks() -> None:
-    """Each with each for a handful; more blocks for more fingerprints."""
-    chosen = [choose_join_blocks(10**n, 3) for n in range(11)]
-    assert chosen[:2] == [0, 0]
-    assert chosen == sorted(chosen)
-    assert [chosen[5], chosen[7]] == [4, 5]
-
-
 edges = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(lambda pair: pair[0] < pair[1]),
     unique=True,
@@ -154,10 +144,3 @@ def test_representatives_by_their_rule(pairs: list[tuple[int, int]]) -> None:
             expected += [[each, *taken]] if taken else []
     found = [cluster.tolist() for cluster in representative_clusters(as_array(pairs))]
     assert found == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(0, 20))
-def test_pairs_are_merged(pairs: list[tuple[int, int]], cut: int) -> None:
-    parts = (np.array(part, np.uint64).reshape(-1, 2) for part in (pairs[:cut], pairs[cut:]))
-    expected = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
-    assert [tuple(pair) for pair in merge_pairs(*parts).tolist()] == expected

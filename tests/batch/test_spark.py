@@ -17,7 +17,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 import scrapy_simhash
-from scrapy_simhash.batch.joins import batch_query, connected_clusters, find_all
+from scrapy_simhash.batch.joins import batch_query, find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import make_document
@@ -98,19 +98,6 @@ def test_batches_are_those_of_one_machine(
     )
     expected = batch_query(asked, [stored], distance)
     assert rows_of(found, "query", "fingerprint", "distance") == expected.tolist()
-
-
-def test_clusters_are_those_of_one_machine(spark: Session) -> None:
-    """Of a random graph with loops and repetitions, and a chain, which takes most rounds."""
-    random = np.random.default_rng(3)
-    names = random.integers(0, 2**64, 300, np.uint64)
-    chain = np.stack([names[100:-1], names[101:]], axis=1)
-    pairs = np.concatenate([random.choice(names[:100], (70, 2)), random.permutation(chain)])
-    rounds: list[int] = []
-    expected = [each.tolist() for each in connected_clusters(pairs) if len(each) > 1]
-    assert clusters(spark, pairs, rounds.append) == expected
-    assert max(map(len, expected)) == 200
-    assert len(rounds) <= 6
 
 
 def clusters(spark: Session, pairs: NDArray[np.uint64], progress: Any = None) -> list[list[int]]:
@@ -293,17 +280,6 @@ def test_a_failed_task_says_what_was_raised_and_leaves_no_folder(
     assert not (tmp_path / "documents").exists()
 
 
-def test_times_of_pages_are_seconds_or_timestamps(spark: Session) -> None:
-    """Of another type the column is somebody else's, and left out. (Seconds: from WARC files.)"""
-    from scrapy_simhash.batch.spark.pages import fingerprint_pages  # noqa: PLC0415
-
-    pages = spark.createDataFrame([("u", "one two three", 7)], "url string, text string, n int")
-    for kind, expected in (("timestamp", 7.0), ("string", None)):
-        timed = pages.withColumn("time", pages.n.cast(kind))
-        [row] = fingerprint_pages(timed, Config()).collect()
-        assert row.time == expected
-
-
 def test_of_another_recipe_or_seed_nothing_is_compared(
     spark: Session, run: Run, tmp_path: Path
 ) -> None:
@@ -404,23 +380,6 @@ def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
     ]
     assert found["tests"] == [["same short page"]] * (count - 1)
     assert found["similarity"] == [None] * (count - 1)
-
-
-def test_texts_that_are_less_alike_than_is_confirmed_may_agree_in_content(spark: Session) -> None:
-    """One is the first two thirds of the other: all that they have in common agrees."""
-    hashes = np.random.default_rng(1).integers(0, 2**64, 900, np.uint64)
-    texts = (hashes, hashes[:600], np.concatenate([hashes[:450], ~hashes[450:]]))
-    documents = documents_of(
-        spark,
-        *(
-            {"id": bytes([number]), "sketch": sketch_text(text, text[:0]), "whole_words": len(text)}
-            for number, text in enumerate(texts)
-        ),
-    )
-    found = confirm_of(spark, documents)
-    assert list(zip(found["first"], found["second"], strict=True)) == [(b"\0", b"\1")]
-    assert found["similarity"][0] < CONFIRM
-    assert found["tests"][0][1] == "content agrees"
 
 
 def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:

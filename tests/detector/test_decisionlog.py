@@ -1,7 +1,6 @@
 """The decision log: whole lines whoever reads or writes at the same time, whatever a page says."""
 
 import json
-import os
 import threading
 from pathlib import Path
 
@@ -54,26 +53,6 @@ def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
         log.close()
     assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
     assert path.stat().st_mode & 0o077 == 0
-
-
-def test_line_is_there_without_closing_and_writing_waits_for_no_slow_disk(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    log = DecisionLog(path)
-    os.set_blocking(reader, True)
-    log.write({"status": "new"})
-    assert os.read(reader, 100) == b'{"status":"new"}\n'
-    for number in range(200):  # 200 kB; a pipe holds 64
-        log.write({"number": number, "text": "x" * 1_000})
-    closing = threading.Thread(target=log.close)
-    closing.start()
-    octets = b""
-    while octets.count(b"\n") < 200:
-        octets += os.read(reader, 65_536)
-    closing.join(PATIENCE_SECONDS)
-    os.close(reader)
-    assert [json.loads(line)["number"] for line in octets.splitlines()] == list(range(200))
 
 
 TWO_WRITERS = """

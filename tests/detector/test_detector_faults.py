@@ -46,18 +46,6 @@ async def test_page_that_breaks_its_worker_passes(
     assert len(warnings) == (reason == "failed")
 
 
-async def test_of_many_pages_that_a_scope_fails_on_ten_are_named(
-    store: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG", logger="scrapy_simhash.detector.detector")
-    pages = [fetched(f"{number}", page(number)) for number in range(15)]
-    async with running(store, scope="tests.helpers.hostile.scope_that_fails") as detector:
-        assert await judge(detector, *pages) == ["unjudged scope_failed"] * 15
-    records = [record for record in caplog.records if "Not judged" in record.getMessage()]
-    assert [record.levelname for record in records] == ["WARNING"] * 10 + ["DEBUG"] * 5
-    assert "no scope for A page" in records[0].getMessage()
-
-
 async def test_store_that_fails_later_lets_pages_pass(
     store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

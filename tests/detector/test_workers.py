@@ -143,18 +143,6 @@ async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_interrupt_leaves_workers_at_work(workers: Workers) -> None:
-    await read_slowly(workers)
-    before = list_workers()
-    assert {os.getpgid(pid) for pid in before} == before  # Ctrl-C in a terminal does not reach them
-    working = asyncio.gather(read_slowly(workers))
-    await asyncio.sleep(0)
-    for pid in before:
-        os.kill(pid, signal.SIGINT)
-    assert await working
-    assert list_workers() == before
-
-
 async def test_worker_loads_neither_main_module_nor_scrapy(workers: Workers) -> None:
     pid, *modules = (await read(workers, page(1), "describe_process")).text.split()
     assert int(pid) in list_workers()

@@ -1,7 +1,5 @@
 """Group commit: what goes into one transaction, and what a failing store does to it."""
 
-import asyncio
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
+from scrapy_simhash.detector.writer import GroupWriter, Note
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
 from tests.helpers.documents import document
@@ -100,19 +98,6 @@ def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
     assert store.attempts == 1
 
 
-def test_marks_of_a_failed_commit_are_written_later(
-    store: FakeStore, writer: GroupWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrapy_simhash.detector.writer._DONE_DELAY_SECONDS", 0.1)
-    store.failures += [FULL, FULL]
-    writer.note(Note(done=3))
-    wait_until(lambda: store.attempts == 1)
-    writer.note(Note(withdrawn=4))
-    wait_until(lambda: store.groups)
-    assert store.attempts == 3
-    assert (store.groups[0].done, store.groups[0].withdrawn) == ([3], [4])
-
-
 def test_marks_that_cannot_be_written_are_told(
     store: FakeStore, writer: GroupWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -127,22 +112,6 @@ def test_marks_that_cannot_be_written_are_told(
     assert "the disk is full" in record.getMessage()
 
 
-def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> None:
-    held = hold(store, writer)
-    pages = submit(writer, *range(1, 101))
-    writer.note(Note(done=3))
-    writer.note(Note(withdrawn=4))
-    closing = threading.Thread(target=writer.close)
-    closing.start()
-    store.open_gate.set()
-    closing.join(PATIENCE_SECONDS)
-    assert all(future.done() for future in [held, *pages])
-    assert sum(sizes(store)) == 101
-    assert [number for group in store.groups for number in group.done] == [3]
-    assert [number for group in store.groups for number in group.withdrawn] == [4]
-    assert not closing.is_alive()
-
-
 @pytest.mark.parametrize(
     "bad", [ValueError("bad document"), MemoryError(), RuntimeError(), OSError(5, "I/O")]
 )
@@ -154,21 +123,6 @@ def test_bad_page_spoils_no_other(store: FakeStore, writer: GroupWriter, bad: Ex
     assert held.result(PATIENCE_SECONDS)
     assert second.exception(PATIENCE_SECONDS) is bad
     assert numbers_of([first, third, *submit(writer, 4)]) == [2, 3, 4]
-
-
-@pytest.mark.parametrize("failure", [None, FULL])
-def test_thread_survives_pages_that_nobody_waits_for_any_more(
-    store: FakeStore, writer: GroupWriter, failure: Exception | None
-) -> None:
-    held = hold(store, writer)
-    store.failures += [None, failure]
-    first, second = submit(writer, 1, 2)
-    assert first.cancel()
-    store.open_gate.set()
-    assert held.result(PATIENCE_SECONDS)
-    assert second.exception(PATIENCE_SECONDS) is failure
-    assert numbers_of(submit(writer, 3))
-    assert not any(b"page1" in group.documents for group in store.groups)
 
 
 def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
@@ -189,22 +143,3 @@ def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWrite
         with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
             answer.result(1)
     assert store.attempts == 0
-
-
-def test_a_relay_survives_an_event_loop_that_was_closed() -> None:
-    relay = Relay()
-    late, ours = Future[int](), Future[int]()
-    assert late.set_running_or_notify_cancel()  # its commit is under way
-
-    async def give_up() -> None:
-        waiting = relay.wait(late)
-        await asyncio.sleep(0)
-        waiting.cancel()
-
-    async def wait() -> int:
-        threading.Thread(target=ours.set_result, args=(2,)).start()
-        return await asyncio.wait_for(relay.wait(ours), PATIENCE_SECONDS)
-
-    asyncio.run(give_up())
-    late.set_result(1)
-    assert asyncio.run(wait()) == 2

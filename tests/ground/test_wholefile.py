@@ -48,24 +48,6 @@ def test_what_a_killed_writer_left_is_in_nobodys_way(tmp_path: Path, overwrite: 
     assert names(tmp_path) == [left, "out"]
 
 
-def test_of_two_writers_one_wins(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-
-    def write_both() -> None:
-        with open_whole(path, overwrite=False) as late:
-            late.write(b"late")
-            with open_whole(path, overwrite=False) as early:
-                early.write(b"early")
-
-    with pytest.raises(FileExistsError, match="exists already; name another file"):
-        write_both()
-    assert path.read_bytes() == b"early"
-    assert names(tmp_path) == ["out"]
-    with open_whole(path, overwrite=True) as file:
-        file.write(b"third")
-    assert path.read_bytes() == b"third"
-
-
 @pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o640)])
 def test_only_the_owner_may_read_what_is_private(tmp_path: Path, private: bool, mode: int) -> None:
     path = tmp_path / "out"

@@ -6,18 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages.features import FeatureSet
 from scrapy_simhash.pages.sketch import (
-    BINS,
-    EMPTY,
     SKETCH_BYTES,
-    SKETCH_WINDOW,
-    read_sketches,
     sketch_text,
 )
 from tests.helpers.sketches import compare_sketches
 from tests.helpers.slowly import sketch_slowly
-from tests.helpers.strategies import texts
 
 # Hashes with few bins and values, so that texts share bins, and shingles, and have them twice.
 hashes = st.builds(
@@ -56,20 +50,6 @@ def test_a_sketch_is_that_of_the_model(document: tuple[list[int], list[int]]) ->
     assert len(made) == SKETCH_BYTES == 768
 
 
-@given(documents())
-def test_what_is_read_is_what_stands_in_the_texts(document: tuple[list[int], list[int]]) -> None:
-    whole, main = document
-    read = read_sketches([sketch(document)] * 2)
-    assert [each.shape for each in read] == [(2, BINS)] * 3
-    for number in range(BINS):
-        of_bin = [each for each in whole if each >> 56 == number]
-        smallest = min(of_bin, default=0)
-        value, place, is_main = (each[1, number] for each in read)
-        assert (value == EMPTY) is not bool(of_bin)
-        assert place == (whole.index(smallest) * 128 // len(whole) if of_bin else 0)
-        assert is_main == (bool(of_bin) and smallest in main)
-
-
 def compare_drawn(
     seed: int, shingles: tuple[int, int, int], of_main: tuple[int, int, int]
 ) -> tuple[float, float]:
@@ -96,11 +76,3 @@ def test_the_error_is_the_one_that_is_claimed(part: float, claimed: float) -> No
     )
     assert np.abs(errors.mean(axis=0)) == pytest.approx([0, 0], abs=0.012 if part < 1 else 0.004)
     assert errors.std(axis=0) == pytest.approx([claimed, 0.024], rel=0.15)
-
-
-@given(texts)
-def test_sketches_of_texts(text: str) -> None:
-    """A text is like itself unless it has no words, whatever is written in it."""
-    shingles = FeatureSet("test").read(text, 7).shingle(SKETCH_WINDOW)
-    made = sketch_text(shingles, shingles)
-    assert compare_sketches(made, made) == (2 * (1.0,) if len(shingles) else (0.0, 0.0))

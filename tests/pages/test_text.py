@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.fingerprint import read_page
-from scrapy_simhash.pages.text import PageText, decode
+from scrapy_simhash.pages.text import PageText
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
 EXTRACTORS = ["turbohtml", "trafilatura-fast"]
@@ -50,12 +50,6 @@ def test_what_is_read_besides_the_text(extractor: str) -> None:
     assert read.language == "en-gb"
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
-
-
-def test_long_titles_and_languages_are_cut(extractor: str) -> None:
-    html = page(article(), f"<title>{'t' * 999}</title>", "x" * 99)
-    read = read_page(html.encode(), "utf-8", extractor)
-    assert (read.title, read.language) == ("t" * 300, "x" * 35)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +112,6 @@ def test_binary_labelled_as_html(body: bytes, encoding: str | None, extractor: s
     assert reason_of(extractor, body, encoding) == "binary"
 
 
-def test_some_control_characters_do_not_make_a_page_binary(extractor: str) -> None:
-    """One character in 20 is the limit: NULs of careless databases stay far below."""
-    assert "har vest" in read(page(article().replace("harvest", "har\0vest")), extractor)
-    assert decode(b"a" * 95 + b"\1" * 5, "utf-8")
-    with pytest.raises(UnjudgedError, match="6 control characters in the first 100"):
-        decode(b"a" * 94 + b"\1" * 6, "utf-8")
-
-
 @pytest.mark.parametrize("text", ["har\0vest", "har&#0;vest"])
 def test_nothing_is_lost_behind_a_nul(text: str, extractor: str) -> None:
     assert PARAGRAPHS[5] in read(page(article(text, *PARAGRAPHS)), extractor)
@@ -137,10 +123,6 @@ def test_nothing_is_lost_behind_a_lone_surrogate(text: str, extractor: str) -> N
     read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor)
     assert PARAGRAPHS[5] in read.main
     (read.main + read.whole + read.title).encode()
-
-
-def test_surrogates_of_an_extractor_are_replaced() -> None:
-    assert read(page(article()), "tests.helpers.handmade.find_surrogates") == "harvest ? apples"
 
 
 @pytest.mark.parametrize(
@@ -205,16 +187,6 @@ LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", 
 def test_declared_charsets_that_are_none(encoding: str, extractor: str) -> None:
     body = page(article("\\ud800 \\0")).encode()
     assert reason_of(extractor, body, encoding) == "bad_encoding"
-
-
-@pytest.mark.parametrize("encoding", LYING)
-def test_charsets_in_the_body_that_are_none(encoding: str, extractor: str) -> None:
-    """Nothing but `UnjudgedError` may come out; taking the page for UTF-8 is as good."""
-    body = page(article("\\ud800 \\0", *PARAGRAPHS), f'<meta charset="{encoding}">').encode()
-    try:
-        read_page(body, None, extractor).main.encode()
-    except UnjudgedError as error:
-        assert error.reason == "bad_encoding"  # noqa: PT017 - both ends are right
 
 
 @BOTH

@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,10 @@ CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def check_line(code: str, saved: Sequence[str] = ()) -> None:
+def check_line(code: str) -> None:
     """Show every command to the program it is for."""
     for words in commands_of(code):
-        check_command(words, saved)
+        check_command(words)
 
 
 def is_settings(tree: ast.Module) -> bool:
@@ -118,12 +118,10 @@ def run_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("page", PAGES)
 def test_command_lines_are_understood(page: str) -> None:
-    blocks = blocks_of(page)
-    saved = [str(name) for name in map(saved_name, blocks) if name]
-    for block in blocks:
+    for block in blocks_of(page):
         if block.language == "sh" and block.mark[0] != "not run":
             try:
-                check_line(block.code, saved)
+                check_line(block.code)
             except Exception as error:
                 raise AssertionError(f"{block.place}: {error}") from error
 

@@ -1,14 +1,11 @@
 """The site builds without a warning, and its figures are drawn from the data beside them."""
 
-import importlib.util
 import json
-import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -85,29 +82,6 @@ def assert_made_of_the_code(site: Path) -> None:
         "scrapy_simhash.judging.documents.Match",
     ):
         assert f'id="{name}"' in python
-
-
-@pytest.fixture(scope="module")
-def draw() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw", FIGURES / "draw.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def words_of(picture: Path) -> list[str]:
-    return re.findall(r">([^<>\n]+)</text>", picture.read_text("utf-8"))
-
-
-@pytest.mark.slow
-def test_figures_are_drawn_of_the_data(draw: ModuleType, tmp_path: Path) -> None:
-    draw.main("--output", str(tmp_path))
-    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
-    assert drawn == ["figure-1.svg", "figure-2a.svg", "figure-2b.svg"]
-    for name in drawn:
-        assert words_of(tmp_path / name) == words_of(FIGURES / name)
 
 
 def test_the_text_about_the_figures_has_their_numbers() -> None:

@@ -6,9 +6,7 @@ import pytest
 from scrapy_simhash.tables.costs import (
     choose_design,
     estimate,
-    expected_buckets,
     keys_per_table,
-    table_bytes,
 )
 from scrapy_simhash.tables.designs import parse_design
 
@@ -28,17 +26,6 @@ def test_flips_multiply_what_is_read() -> None:
     assert flipped.candidates == pytest.approx(17 * plain.candidates)
     assert flipped.bytes == plain.bytes
     assert flipped.microseconds > plain.microseconds
-
-
-def test_bytes_of_keys_that_occur() -> None:
-    """Few documents leave most of 2**16 keys unused: counted here, expected there."""
-    random = np.random.default_rng(7)
-    for count in (1_000, 100_000):
-        buckets = len(np.unique(random.integers(0, 2**16, count)))
-        assert expected_buckets(count, 2) == pytest.approx(buckets, rel=0.01)
-        assert table_bytes(count, 1, 2) == pytest.approx((14 * buckets + 6 * count) / 0.9, rel=0.01)
-    # What a packed prototype of four tables took at ten million.
-    assert table_bytes(10**7, 4, 2) / 10**7 == pytest.approx(27, abs=0.2)
 
 
 @pytest.mark.parametrize(

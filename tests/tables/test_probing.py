@@ -35,18 +35,6 @@ def test_what_was_packed_is_unpacked(drawn: list[set[int]], key_bytes: int) -> N
     assert list(zip(rows["table"].tolist(), permuted_of(rows).tolist(), strict=True)) == expected
 
 
-@given(st.integers(0, 255), st.sets(fingerprints, max_size=20), key_widths)
-def test_buckets_are_laid_out_as_drawn(number: int, permuted: set[int], key_bytes: int) -> None:
-    """By octets: number and leading octets are the key, the others follow each other sorted."""
-    expected: dict[bytes, list[bytes]] = {}
-    for each in permuted:
-        octets = each.to_bytes(8, "big")
-        expected.setdefault(bytes([number]) + octets[:key_bytes], []).append(octets[key_bytes:])
-    assert pack(number, permuted, key_bytes) == [
-        (key, b"".join(sorted(rests))) for key, rests in sorted(expected.items())
-    ]
-
-
 @given(tables(), key_widths, st.data())
 def test_a_search_finds_what_a_loop_finds(
     drawn: list[set[int]], key_bytes: int, data: st.DataObject
