@@ -18,8 +18,7 @@ from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
-from scrapy_simhash.tables.costs import choose_design
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.designs import choose_design, parse_design
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

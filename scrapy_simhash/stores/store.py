@@ -58,8 +58,7 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.mending import Mender, find_problems
 from scrapy_simhash.stores.owed import OwedTable, count_owed
-from scrapy_simhash.tables.costs import choose_design
-from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.designs import choose_design, parse_design
 from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober
 

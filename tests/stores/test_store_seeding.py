@@ -16,7 +16,7 @@ from tests.helpers.processes import run_python
 
 @pytest.fixture
 def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `auto` want ten tables for any fingerprint at all, not from 67 million on."""
+    """Let `auto` want ten tables for any fingerprint at all."""
     monkeypatch.setattr(
         "scrapy_simhash.stores.store.choose_design",
         lambda documents, *_: parse_design(10 if documents else 4),

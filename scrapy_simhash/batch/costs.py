@@ -1,4 +1,4 @@
-"""Estimate what a table design costs, and choose that of a new store (paper, section 3.1).
+"""Estimate what a table design costs (paper, section 3.1).
 
 The costs cover the tables alone and assume evenly spread fingerprints. Real fingerprints cluster
 (section 4.2), so a crowded prefix has more candidates than predicted here.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
-from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 # Microseconds on one machine, warm cache: for each probe, for each key that it looks up, for each
@@ -107,24 +105,3 @@ def estimate(design: Design, documents: int, distance: int) -> Estimate:
         bytes_before_compact=round(packed * _BEFORE_COMPACT),
         microseconds=predict_us(keys * tables, read * tables),
     )
-
-
-@lru_cache(maxsize=64)
-def choose_design(documents: int, distance: int = 3) -> Design:
-    """Choose the table design of a new store if SIMHASH_TABLES is "auto".
-
-    Args:
-        documents: fingerprints the store is to hold, 0 or more.
-        distance: bits within which it must be complete.
-
-    Returns:
-        4 or 10 tables, whichever has the smaller product of predicted microseconds and bytes, so
-        ten only if they save more time than they cost in space. Four if ten are not complete for
-        the distance. 16 and 20 tables have keys no wider than 10, and only cost more.
-    """
-    four, ten = parse_design(4), parse_design(10)
-    if distance > ten.reach_bits:
-        return four
-    costs = [estimate(design, max(1, documents), distance) for design in (four, ten)]
-    fewer, more = (cost.microseconds * cost.bytes for cost in costs)
-    return four if fewer <= more else ten
