@@ -1,7 +1,6 @@
 """`export`, `import`, joins over archives and stores: round trips, refusals."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -100,12 +99,6 @@ def test_import_of_an_archive_without_recipe(run: Run, tmp_path: Path) -> None:
         assert (store.seed, store.recipe.features, store.design) == (0, "words-3", "10")
 
 
-def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
-    open_lmdb(tmp_path / "a").close()
-    assert run("export", "fingerprints", "out", "--tables", "--store", "a").exit_code == 0
-    assert "\nfingerprints: 0\nnew: 0\n" in run("import", "out", "--store", "b").out
-
-
 def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
     open_lmdb(tmp_path / "a").close()
     before = archive.read_bytes()
@@ -201,26 +194,3 @@ def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
         if line
     ]
     assert len(pairs) == 6
-
-
-def test_a_batch_passes_over_an_archive_in_chunks(
-    run: Run, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: Archive) -> None:
-        raise AssertionError("loaded whole")
-
-    monkeypatch.setattr("scrapy_simhash.batch.archive.reader._LEAST_BLOCKS", 2)
-    monkeypatch.setattr("scrapy_simhash.batch.archive.reader._CHUNK_BYTES", 2)
-    monkeypatch.setattr(Archive, "read_all", refuse)
-    (tmp_path / "queries").write_text("".join(f"{int(each) ^ 1}\n" for each in DRAWN))
-    done = run("batch-query", "--queries", "queries", "-i", archive)
-    found = sorted(int(each) ^ 1 for each in DRAWN)
-    assert [json.loads(line)[0] for line in done.out.splitlines()] == found
-
-
-def test_a_pipe_is_read_once(run: Run) -> None:
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "w") as file:
-        file.write("1\n3\n7\n")
-    assert run("find-all", "-d", "1", "-i", f"/dev/fd/{reading}") == Done(0, PAIRS, "")
-    os.close(reading)

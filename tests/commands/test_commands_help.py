@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.cells import cell_len
 from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
@@ -140,33 +139,3 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, *, no_color:
     monkeypatch.setattr("sys.stdout", Terminal())
     render = _make_renderer()
     assert ("\x1b[31m" in render(line), "\x1b[1m" in render(table)) == (not no_color, not no_color)
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_tables_fit_and_lose_nothing(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    url, title = "http://site.example/" + "0123456789" * 15, "近似重複のページ" * 12
-    rows = [[1234567, title, url], [2, "[bold]:smile:", "\x1b[2J\u202e"]]
-    made = make_table({"n": "right", "title": "left", "page": "left"}, rows)
-    lines = _make_renderer()(made).splitlines()
-    assert max(map(cell_len, lines)) <= width
-    assert lines[1].startswith("1,234,567  近")
-    text = re.sub(r"\s", "", "".join(lines))
-    for part in (url, title, "[bold]:smile:", r"\x1b[2J\u202e"):
-        assert set(part) <= set(text)
-    assert text.count("近") == 12
-    assert text.count("9") == 15
-    assert "\x1b" not in text
-
-
-def test_addresses_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    url = "http://site.example/" + "a" * 100
-    made = make_table({"n": "right", "what": "left", "page": "whole"}, [[1, "two words", url]])
-    assert _make_renderer()(made).splitlines()[1] == f"1  two words  {url}"
-
-
-def test_a_line_is_as_long_as_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    line = "http://site.example/" + "a" * 100
-    assert _make_renderer()(style(line, "red")) == line

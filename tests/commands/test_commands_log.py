@@ -70,18 +70,6 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     assert f":\n  {groups[11]}: 12\n\n" in done.out
 
 
-def test_log_summary_calls_nothing_a_drop_that_was_flagged(run: Run, tmp_path: Path) -> None:
-    made = new_line("http://site.example/again", "20261121T132732-d2448e9f")
-    made |= {"status": "near_duplicate", "distance": 1, "match_url": "http://site.example/one"}
-    path = tmp_path / "log.jsonl"
-    lines = [json.dumps({**made, "action": action}) + "\n" for action in ("flag", "flag", "")]
-    path.write_text("".join(lines), encoding="ascii")
-    done = run("log", "--summary", "--log", path)
-    assert "drop" not in done.out
-    assert "actions:\n  flag: 2\n  (none): 1\n" in done.out
-    assert "\npages that caused the most near-duplicates:\n" in done.out
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -127,14 +115,6 @@ def test_a_store_on_a_server_without_a_log(run: Run, setting: str) -> None:
     assert "there is no decision log .scrapy/simhash/log.jsonl" in run.refused(
         "-s", setting, "log", "--store", "redis://localhost:1"
     )
-
-
-def test_an_empty_log(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").touch()
-    for options in ([], ["--summary"], ["--json"], ["--crawl", "last"]):
-        assert "empty.jsonl is empty: no page was judged yet" in run.failed(
-            "log", "--log", "empty.jsonl", *options
-        )
 
 
 async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:

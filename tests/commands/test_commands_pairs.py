@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from scrapy_simhash.inspection.difference import compare_fingerprints
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.commanding import ONE, TWO, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.pages import edit_words, make_page, make_words
@@ -103,22 +101,6 @@ def test_why_pages_with_one_fingerprint_are_different(
     assert re.search(rf"\ndecided +{re.escape(why)}\n", done.out)
 
 
-def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
-    for name, seed in (("first", 1), ("second", 2)):
-        text = make_page(make_words(seed, 600))
-        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
-    answer = run.answer("explain", "first.html", "second.html")
-    assert [len(answer[name]) for name in answer["left_out"]] == [10, 10]
-    assert all(answer["left_out"].values())
-    done = run("explain", "first.html", "second.html")
-    shown = len(re.findall(r"[^ ,]+(?=,)", re.findall(r"only in first.*", done.out)[0]))
-    assert (
-        f", and {answer['left_out']['only_in_first'] + 10 - shown:,} more\nonly in sec" in done.out
-    )
-    changed = sum("first" in row for row in answer["side_by_side"])
-    assert f"\nand {changed - 2} more passages; --html FILE shows" in done.out
-
-
 def test_files_are_compared_by_seed_0_unless_a_store_is_named(
     run: Run, store: Path, file: Path
 ) -> None:
@@ -138,13 +120,6 @@ def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -
     with open_store(str(store), readonly=True) as opened:
         made = fingerprint_page(file.read_bytes(), seed=opened.seed)
     assert int(within["fingerprint"], 16) == made.fingerprint
-
-
-@pytest.mark.parametrize("design", ["4", "16", "6:3"])
-def test_bits_that_differ(design: str) -> None:
-    answer = compare_fingerprints(A, A ^ 1 << 63 ^ 1 << 20 ^ 1, parse_design(design))
-    assert (answer["distance"], answer["differing_bits"]) == (3, [0, 20, 63])
-    assert answer["found_by_tables"]
 
 
 @pytest.mark.parametrize("command", ["explain", "query"])
@@ -174,18 +149,6 @@ def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: 
     err = run.refused("query", what, "--store", store)
     assert f"{what!r} is not a URL" in err
     assert "--text" in err
-
-
-def test_query_by_text_of_one_word(run: Run, store: Path, file: Path) -> None:
-    done = run("query", "--text", "word", "--store", store)
-    assert (done.exit_code, done.out) == (1, "nothing found\n")
-    # A file comes before a fingerprint of the same name.
-    file.rename("0123456789abcdef")
-    with open_store(str(store), readonly=True) as opened:
-        made = fingerprint_page(Path("0123456789abcdef").read_bytes(), seed=opened.seed)
-    answers = run.answers("query", "0123456789abcdef", "--store", store, "--distance", "7")
-    asked = {f"{made.fingerprint:016x}", f"{made.whole_fingerprint:016x}"}
-    assert {each["query"] for each in answers} <= asked
 
 
 @pytest.fixture
@@ -256,14 +219,3 @@ KNOWN = ["http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example
 )
 def test_ways_of_writing(asked: str, suggested: str) -> None:
     assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"
-
-
-@pytest.mark.parametrize("asked", ["http://b.example/c", "http://a.example/d", "http://[", ""])
-def test_nothing_like_it(asked: str) -> None:
-    assert add_suggestions("no", asked, KNOWN) == "no"
-
-
-def test_three_at_most() -> None:
-    known = [f"http://a.example/b?n={number}" for number in range(9)]
-    named = " or ".join(known[:3])
-    assert add_suggestions("no", "http://a.example/b", known) == f"no; did you mean {named} ?"

@@ -4,7 +4,7 @@ import pytest
 
 from scrapy_simhash.config import read_config
 from scrapy_simhash.tables.designs import parse_design
-from tests.helpers.commanding import Run, assert_printable
+from tests.helpers.commanding import Run
 
 
 def test_the_example_of_the_paper(run: Run) -> None:
@@ -21,19 +21,6 @@ def test_the_example_of_the_paper(run: Run) -> None:
     for extreme in ("scan all", "probe every neighbour", "store every neighbour"):
         assert f"\n{extreme} " in out
     assert ["setting:", "SIMHASH_TABLES", "=", '"10"'] in lines
-
-
-@pytest.mark.parametrize("documents", ["1", "10M", "8e9", str(2**64)])
-@pytest.mark.parametrize("distance", [0, 3, 7, 31])
-def test_no_number_is_cut(run: Run, documents: str, distance: int) -> None:
-    asked = ("plan", "--documents", documents, "--distance", distance)
-    out = run.text(*asked)
-    table = out.partition("\ndesigns:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in table[1:]] == [
-        each["design"] for each in run.answer(*asked)["designs"]
-    ]
-    assert {len(line.split()) for line in table[1:]} == {12}
-    assert_printable(out)
 
 
 def test_json(run: Run) -> None:
@@ -78,12 +65,3 @@ def test_bounds(run: Run) -> None:
         within = [design for design in answer["designs"] if design[measure] <= limit]
         assert len(within) < len(answer["designs"])
         assert answer["choice"] == min(within, key=lambda one: one["microseconds"])
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("1", 1), ("8e9", 8 * 10**9), ("1.5k", 1_500), ("10_000", 10_000), ("2,000", 2_000)],
-)
-def test_numbers(run: Run, text: str, number: int) -> None:
-    answer = run.answer("plan", "--documents", text)
-    assert answer["documents"] == number

@@ -141,18 +141,6 @@ def follow(log: Path, count: int, last: int | None = None) -> list[dict[str, Any
     return list(islice(read_log(log, LogFilter(), last=last, follow=True), count))
 
 
-def test_follow_goes_on_with_what_is_written_later(
-    log: Path, at_the_end: deque[Callable[[], None]]
-) -> None:
-    at_the_end += [
-        lambda: write(log, DECISIONS[1], DECISIONS[2]),
-        lambda: None,
-        lambda: write(log, DECISIONS[0]),
-    ]
-    assert follow(log, 5, last=2) == [*DECISIONS[3:], *DECISIONS[1:3], DECISIONS[0]]
-    assert not at_the_end
-
-
 @pytest.mark.parametrize("begun", [0, 20])
 def test_follow_waits_for_the_rest_of_a_line(
     log: Path, at_the_end: deque[Callable[[], None]], begun: int
@@ -184,18 +172,6 @@ def test_follow_shows_the_last_crawl_as_lines_come(
     assert [line["crawl"] for line in islice(followed, len(expected))] == expected
 
 
-def test_follow_counts_damaged_lines_when_it_is_ended(
-    log: Path, at_the_end: deque[Callable[[], None]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    at_the_end.append(lambda: write(log, end="no JSON\n"))
-    at_the_end.append(lambda: write(log, DECISIONS[0]))
-    following = read_log(log, LogFilter(), last=0, follow=True)
-    assert next(following) == DECISIONS[0]
-    assert capsys.readouterr().err == ""
-    following.close()  # type: ignore[attr-defined]  # it is a generator
-    assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
-
-
 def test_summary_counts_statuses_distances_and_groups() -> None:
     assert summarise([]) == []
     (summary,) = summarise(DECISIONS)
@@ -214,15 +190,6 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
         "distances": {"0": 1, "3": 1},
         "largest_groups": {ORIGINAL: 2},
     }  # fmt: skip
-
-
-def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
-    again = {**DECISIONS[1], "crawl": "two", "match_url": None}
-    (summary,) = summarise([*DECISIONS, again, {**DECISIONS[2], "crawl": "three"}], top=1)
-    assert summary["statuses"]["near_duplicate"] == 4
-    assert summary["largest_groups"] == {"http://a.example/1": 2}
-    (summary,) = summarise([again])
-    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
 
 
 def test_summary_of_lines_that_lack_keys() -> None:

@@ -6,12 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from scrapy_simhash.batch.archive.compression import count_symbols
-from scrapy_simhash.errors import InspectionError
-from scrapy_simhash.inspection.report.figures import describe_fingerprints
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -80,14 +76,6 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
         assert sum(step[name] for step in steps) == count
 
 
-def test_hosts(figures: dict[str, Any]) -> None:
-    assert [(host["host"], host["judged"], host["dropped"]) for host in figures["hosts"]] == [
-        ("m.example", 20, 20),
-        ("site.example", 19, 2),
-    ]
-    assert figures["hosts"][0]["dropped_bytes"] == 20_000
-
-
 def test_distances_and_similarities(figures: dict[str, Any]) -> None:
     numbers = range(10, 40)
     assert figures["distances"] == {
@@ -137,15 +125,6 @@ def test_drops_of_texts_that_are_less_alike_or_hardly_enough_are_shown(
     figures = report(tmp_path, lines=[make_decision(1), drop])
     kinds = [kind for each in figures["suspicious"] for kind in each["kinds"]]
     assert ("least alike" in kinds) == is_shown
-
-
-def test_only_one_crawl(tmp_path: Path) -> None:
-    decisions = [make_decision(1), make_drop(2), make_drop(3, crawl="crawl-2", body_bytes=None)]
-    figures = report(tmp_path, lines=decisions, crawl="crawl-2")
-    assert (figures["pages"], figures["dropped_bytes"]) == (1, 0)
-    assert any("the sizes of 1 dropped pages" in note for note in figures["missing"])
-    with pytest.raises(InspectionError, match="no page was judged yet in crawl no-crawl"):
-        report(tmp_path, lines=decisions, crawl="no-crawl", overwrite=True)
 
 
 @pytest.mark.parametrize(
@@ -243,42 +222,9 @@ def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
     assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 300])
-def test_leading_ones_of_evenly_spread_fingerprints(count: int) -> None:
-    draw = np.random.default_rng(1)
-    expected = np.array(
-        describe_fingerprints(np.arange(count, dtype=np.uint64))["leading_ones_expected"]
-    )
-    assert expected.sum() == pytest.approx(max(0, count - 1), abs=0.05)
-    if count > 2:
-        rounds = 100
-        drawn = [np.sort(draw.integers(0, 2**64, count, np.uint64)) for _ in range(rounds)]
-        found = sum(count_symbols(some)[:64] for some in drawn) / rounds
-        assert np.abs(found - expected).max() < 0.05 * count
-
-
-def test_buckets_are_the_first_seven_bits() -> None:
-    fingerprints = np.array([0, 1, 2**57, 2**64 - 1], np.uint64)
-    described = describe_fingerprints(fingerprints)
-    assert described["buckets"][:2] == [2, 1]
-    assert described["buckets"][127] == 1
-    assert sum(described["leading_ones"]) == 3
-    assert described["leading_ones"][0] == 1
-
-
 A = 0x0123_4567_89AB_CDEF
 WALL = "http://site.example/page/0"
 WALL_KINDS = ["wall", "most repeated"]
-
-
-def test_a_store_without_a_log_tells_imports_from_crawls(tmp_path: Path) -> None:
-    for crawl_id, bits in (("import-1", A), ("crawl-2", ~A % 2**64)):
-        with open_in_crawl(tmp_path / "s", crawl_id) as store:
-            made = [document(f"{crawl_id}-{n}", bits ^ n, crawl=crawl_id) for n in range(3)]
-            store.find_and_add(made)
-    figures = report(tmp_path, tmp_path / "s")
-    assert figures["near_duplicates"] == 4
-    assert (figures["dropped"], figures["near_duplicates_kept"]) == (2, 2)
 
 
 def test_each_action_counts_what_it_saves(tmp_path: Path) -> None:
@@ -412,13 +358,6 @@ def test_a_crawl_that_dropped_nearly_all_says_so_on_top(
     html = (tmp_path / "report.html").read_text("utf-8")
     alert = html.find("Nearly all pages were dropped: 11 of the 12 that crawl crawl-1 judged")
     assert (0 < alert < html.find("Look here first</h2>")) == told
-
-
-def test_pages_that_differ_in_a_parameter_only_mirror_nothing(tmp_path: Path) -> None:
-    page = "http://a.example/x?sid={}".format
-    report(tmp_path, lines=[make_drop(n, url=page(n), match_url=page(0)) for n in (1, 2, 3)])
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "pages that differ only in</span> <bdi>http://a.example/*?sid=*</bdi>" in html
 
 
 def test_where_nothing_was_dropped_flagged_pages_would_be(run: Run, tmp_path: Path) -> None:

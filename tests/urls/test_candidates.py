@@ -94,9 +94,3 @@ def test_whatever_is_proposed_makes_one_of_two(address: Address, rule: UrlRule) 
             apply_rule(candidate, each) if each.host == candidate.host else each for each in both
         }
         assert len(forms) == 1
-
-
-@given(draw_addresses(), draw_addresses())
-def test_candidates_do_not_depend_on_the_order(first: Address, second: Address) -> None:
-    urls = format_address(first), format_address(second)
-    assert find_candidates(*urls) == find_candidates(*urls[::-1])
