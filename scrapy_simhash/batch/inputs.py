@@ -52,7 +52,7 @@ def read_fingerprints(path: str) -> NDArray[np.uint64]:
 
 
 def _is_archive(path: str) -> bool:
-    """Whether a file is an archive; does not read pipes, because that would empty them."""
+    """Return True if a file is an archive; never reads pipes, because that would empty them."""
     if path == STANDARD_STREAM or not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:

@@ -54,8 +54,8 @@ class Plan(NamedTuple):
 
 def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
     """Pick the design that answers fastest within the bounds."""
-    # A `ValueError` says that no design is complete for the distance, or which one comes nearest
-    # to the bounds.
+    # A `ValueError` names the distance that no design is complete for, or the design that comes
+    # nearest to the bounds.
     all_estimates = [
         estimate(parse_design(name), documents, distance) for name in _list_designs(distance)
     ]
@@ -146,7 +146,7 @@ def _pick(estimates: list[Estimate], distance: int, bounds: Bounds) -> Estimate:
 def fewest_tables(
     leading_bits: int, distance: int, width_bits: int = FINGERPRINT_BITS
 ) -> int | None:
-    """Count the tables that blocks within blocks need, X(f, k, d); None if no cut suffices."""
+    """Return the number of tables of blocks within blocks, X(f, k, d), or None if no cut suffices."""
     # X(f, k, d) = 1 if d <= tau, else the least, over r > k, of
     # C(r, k) * X(f * k / r, k, d - (r - k) * f / r), where tau = d - p_min for the d asked for.
     # Each step cuts the rest of the fingerprint (f, `width_bits`) into r blocks and leads with

@@ -329,7 +329,7 @@ class _Stream:
 
 def _read_warc(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
     """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
-    # FastWARC itself does not notice that a gzipped file is cut between its records.
+    # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
     stream = _Stream(_unzip(file))
     for record in _load_fastwarc().ArchiveIterator(stream, parse_http=False):
         yield _read_record(record, most_bytes)

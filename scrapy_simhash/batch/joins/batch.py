@@ -144,7 +144,7 @@ class _QueryTable:
     def _match_crowd(
         self, queries: NDArray[np.uint64], values: NDArray[np.uint64], distance: int
     ) -> Iterator[NDArray[np.uint64]] | None:
-        """Match permuted queries and values with one prefix; None if comparing all is faster."""
+        """Match queries and values with one prefix, or return None if comparing all is faster."""
         both = np.concatenate([queries, values])
         if not self._table.may_report(np.bitwise_or.reduce(both ^ both[0], keepdims=True)):
             return iter(())

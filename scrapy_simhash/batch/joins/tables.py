@@ -72,14 +72,14 @@ class JoinTable:
         return np.uint64(int(self.suffix) >> int(self.passed_over[0]).bit_count())
 
     def is_first(self, differing: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether this table reports each pair, given its XOR; the prefixes must agree."""
+        """Mark the pairs that this table reports, given their XORs; the prefixes must agree."""
         first = np.ones(differing.shape, np.bool_)
         for block in self.passed_over:
             first &= differing & block != 0
         return first
 
     def may_report(self, varying: NDArray[np.uint64]) -> bool:
-        """Whether this table reports any pair of a crowd with one prefix."""
+        """Return True if this table reports any pair of a crowd with one prefix."""
         # If all agree in a block that was passed over, another table reports their pairs.
         return bool(self.is_first(self.table.restore_array(varying))[0])
 
@@ -190,7 +190,7 @@ class Cut:
 
 @dataclass
 class CellPlan:
-    """All cells of a join, and how a sample says to cut them; `most` of it should be in a cell."""
+    """Cells of a join, cut so that each has at most `most` members of a sample."""
 
     distance: int
     rate: float  # share of all fingerprints that is in the sample

@@ -1,7 +1,7 @@
 """Confirm on Spark which pairs of documents, near or called alike, are near-duplicates.
 
-A first pass samples the documents of each host; then the store's rule judges each pair, by what the
-samples tell of both sites.
+A first pass samples the documents of each host; then the store's rule judges each pair, by the
+samples of both sites.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FACTS = (
     *("fingerprints", "text_digest", "url", "sketch"),
     *("title", "heading", "shell", "data_fingerprint", "words", "whole_words"),
 )
-# Those that tell of a site.
+# Those that describe a site.
 _SITE = ("sketch", "title", "heading")
 # Pairs whose bins are in memory at once, 20 kB each; sites that a task remembers, 10 kB each.
 _PAIRS_AT_ONCE = 1_024
@@ -159,7 +159,7 @@ def _find_called_alike(judged: DataFrame) -> DataFrame:
 
 
 def _sample_hosts(judged: DataFrame, candidates: DataFrame) -> DataFrame:
-    """Sample each host: `host` and `sample`, of some documents what they tell of their site."""
+    """Sample each host: `host`, and `sample` with the facts of some documents about their site."""
     # Of documents near to each other only the first by id is drawn: a store leaves near-duplicates
     # out. Two more than a store draws: the two that are compared tell nothing.
     near = candidates.where("one_host AND distance IS NOT NULL").selectExpr("second AS id")

@@ -253,7 +253,7 @@ def _hook_to_parents(edges: DataFrame) -> DataFrame:
 
 
 def _are_stars(edges: DataFrame) -> bool:
-    """Whether every member has one parent, and no parent has a parent."""
+    """Return True if every member has one parent, and no parent has a parent."""
     below = edges.select(F.col("member").alias("end"), F.lit(1).alias("parents"))
     above = edges.select(F.col("parent").alias("end"), F.lit(0)).distinct()
     ends = below.union(above).groupBy("end")

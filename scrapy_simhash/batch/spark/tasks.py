@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# `pairs` first: that module says what to install if a library is missing.
+# `pairs` first: its error names what to install if a library is missing.
 from scrapy_simhash.batch.spark.pairs import (
     batch_query,
     find_clusters,
@@ -248,7 +248,7 @@ def _write(frame: DataFrame, output: str) -> None:
 
 
 def _exists(spark: SparkSession, path: str) -> bool:
-    """Whether a path exists; Hadoop knows the file systems that Spark writes to."""
+    """Return True if a path exists, by Hadoop, which knows the file systems of Spark."""
     system, wanted = open_file_system(spark, path)
     return bool(system.exists(wanted))
 
