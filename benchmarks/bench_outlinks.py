@@ -49,11 +49,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "off": {},
     "False": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "False"},
     "True": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "True"},
-    "late": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "late"},
     # With the store that `False` left.
     "again": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "False"},
 }
-_DEFAULT = ("off", "False", "True", "late", "again")
+_DEFAULT = ("off", "False", "True", "again")
 _CHANGED, _ADDED_WORDS = 30, 60
 _FLAT, _FLAT_ADDED = 40, 3
 _MOST_ENDLESS = 20_000  # pages of a list without end, after which its crawl is given up
@@ -379,7 +378,7 @@ def describe(
 def print_table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """Print the figures as a Markdown table."""
     titles = ["site", "crawl", "requests", "pages never requested", "documents unreached"]
-    titles += ["documents delivered", "new ones of the second crawl", "late", "links unseen"]
+    titles += ["documents delivered", "new ones of the second crawl", "links unseen"]
     titles += ["saved"]
     print(f"| {' | '.join(titles)} |\n| --- | --- |{' ---: |' * (len(titles) - 2)}")
     keys = ("requests", "never_requested", "unreached", "delivered")
@@ -388,7 +387,6 @@ def print_table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
             cells = [site, kind, *(f"{found[key]:,}" for key in keys)]
             cells += [found["new"] if kind.endswith("again") else ""]
             counted = found["counted"]
-            cells += [f"{counted.get('links/requested_late', 0):,}"]
             cells += [f"{counted.get('links/only_on_dropped_pages', 0):,}"]
             cells += [f"{1 - found['requests'] / found['without']:.1%}"]
             print(f"| {' | '.join(cells)} |")
@@ -400,8 +398,6 @@ def find_faults(site: str, kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[s
     for kind, found in kinds.items():
         if found["reason"] != "finished" and site != "endless":
             yield f"{site}, {kind}: ended as {found['reason']}"
-        if kind == "late" and found["unreached"]:
-            yield f"{site}: late links left {found['unreached']} documents unreached"
     never = kinds.get("False", {"unreached": 0, "warnings": ()})
     if never["unreached"] and "SIMHASH_FOLLOW_NEW_LINKS" not in " ".join(never["warnings"]):
         yield f"{site}: no warning of links that nobody followed"
@@ -414,7 +410,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sites", default="example,shelf", help="such as shelf")
     parser.add_argument("--seeds", type=int, default=3, help="of `shelf`")
-    parser.add_argument("--kinds", default=",".join(_DEFAULT), help="such as off,late")
+    parser.add_argument("--kinds", default=",".join(_DEFAULT), help="such as off,True")
     parser.add_argument("--handbook", default="", help="folder of debian-handbook's html")
     parser.add_argument("--manual", default="", help="folder of postgresql-doc's html")
     parser.add_argument("--linked", default="", help="folder with site.csv")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 ACTIONS = ("drop", "ignore-outlinks", "flag")
 # The actions that drop the items of a page; "follow" is a drop that follows new links.
 DROPPING = {"drop", "follow"}
-# The value of FOLLOW_NEW_LINKS that requests new links only when nothing else is left to do.
-LATE = "late"
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
@@ -73,9 +71,8 @@ class Config:
             the same name, see [several spiders](dropping.md#several-spiders-on-one-store)
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
             `never_drop`)
-        follow_new_links: `True` follows the links of a near-duplicate if at least half of them are
-            not on its original; `late` requests those that are new once the crawl has nothing else
-            to do. See [links of dropped pages](links.md)
+        follow_new_links: follow the links of a near-duplicate if at least half of them are not on
+            its original. See [links of dropped pages](links.md)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
         workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging
@@ -111,9 +108,6 @@ class Config:
             more
         page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the
             worker is killed, and the page is `unjudged` (`timed_out`)
-        sink_action: (advanced) what happens to a near-duplicate of a [wall](walls.md): `flag` marks
-            its verdict with `sink`, and `SIMHASH_ACTION` decides; `drop` drops it under any action;
-            `close` ends the crawl with the reason `simhash_sink` once all its hosts show a wall
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"
@@ -122,9 +116,7 @@ class Config:
     scope: _Text = "global"
     across_spiders: _Flag = False
     never_drop: _Patterns = ()
-    follow_new_links: Annotated[
-        bool | Literal["late"], Meta(description=f"True or False or {LATE!r}")
-    ] = False
+    follow_new_links: _Flag = False
     files: _Flag = False
     # More than any machine has cores are a mistake that would fill the memory.
     workers: Annotated[int, Meta(ge=0, le=1_024, description="0 to 1024 processes")] = field(
@@ -146,7 +138,6 @@ class Config:
     features: _Text = DEFAULT_FEATURES
     max_bytes: _Bytes = 4 * 2**20
     page_timeout: _Positive = 5.0
-    sink_action: Literal["flag", "drop", "close"] = "flag"
 
     def __post_init__(self) -> None:
         for option in fields(self):

@@ -16,10 +16,10 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages, Walls
-from scrapy_simhash.crawl.links import Outlinks
+from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
+from scrapy_simhash.crawl.links import Links
 from scrapy_simhash.crawl.logstats import describe_end, describe_look, list_warnings
-from scrapy_simhash.crawl.owed import OwedRequests
+from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -39,6 +39,7 @@ from scrapy_simhash.crawl.running import (
     place_store,
     tell_bad_setting,
 )
+from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import NOBODY
 from scrapy_simhash.pages.links import NO_LINKS
@@ -85,25 +86,20 @@ class SimhashDownloaderMiddleware:
         self._warned_of_unnamed = self._warned_of_text = self._ended = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
-        self._actions = Actions(crawler, self.config, self.links.find_way, looking=self.looking)
+        self._actions = Actions(crawler, self.config, self.links.follows, looking=self.looking)
         self._idle_work = IdleWork(crawler, self.followers)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.spider_closed, signals.spider_closed)
 
     def _choose_followers(self) -> list[Follower]:
-        """Make what follows pages under these settings, in the order in which each hears of one."""
+        """Make what follows pages under these settings, in the order in which they act."""
         crawler, config, detector = self._crawler, self.config, self._detector
-        self.owed = None if config.readonly else OwedRequests(crawler, config, detector)
-        self.links = Outlinks(crawler, config, detector, self.owed)
-        closing = config.sink_action == "close" and not self.looking
-        followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
-        if self.owed is not None:
-            followers.insert(1, self.owed)
-        self.delivery = Delivery(crawler, detector, self.pages)
-        if self.owed is not None:
-            self.delivery.on_settled = self.owed.settled
-        return [self.delivery, *followers]
+        self._lost = None if config.readonly else LostPages(crawler, detector)
+        self.delivery = Delivery(crawler, detector, self.pages, self._lost)
+        self.links, self._walls = Links(crawler, config), Walls(crawler)
+        lost = [] if self._lost is None else [self._lost]
+        return [self.delivery, self.links, *lost, self._walls]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -187,8 +183,6 @@ class SimhashDownloaderMiddleware:
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
-            if self.owed is not None:
-                self.owed.skipped(request, response)
             count(self._crawler, "skipped/simhash_skip")
             return response
         reader, scheduled = NOBODY, self.delivery.is_scheduled(request)
@@ -255,16 +249,17 @@ class SimhashDownloaderMiddleware:
                 reason = "no_store"
             if reason is None:
                 asked = make_page(self._crawler, request, response, reader)
-                if self.owed is not None:
-                    asked = replace(asked, pack_request=partial(self.owed.packing.pack, request))
+                if self._lost is not None:
+                    asked = replace(asked, pack_request=partial(self._lost.packing.pack, request))
                 decision = await self._detector.judge(asked, on_read=read.append)
+                decision.sink = self._walls.is_shown(request, response, decision)
             else:
                 count(self._crawler, f"skipped/{reason}")
                 size = len(response.body)
                 decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
             links = read[0].targets if read else NO_LINKS
-            late = self._actions.settle(request, reader, decision, links)
-            page = JudgedPage(decision, reader, links=links, late=late)
+            self._actions.settle(request, reader, decision, links)
+            page = JudgedPage(decision, reader, links=links)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)

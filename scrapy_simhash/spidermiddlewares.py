@@ -74,10 +74,9 @@ class SimhashSpiderMiddleware:
         """End a drop silently if no errback handled it; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return _close_browser_page(response)
-        if self._judging is not None:
-            self._judging.delivery.fail(response)
-            if page := self._judging.pages.get(response):
-                self._judging.links.failed(page)
+        if self._judging is not None and (page := self._judging.pages.get(response)):
+            for follower in self._judging.followers:
+                follower.failed(page)
         return None
 
     async def process_spider_output(
@@ -85,26 +84,7 @@ class SimhashSpiderMiddleware:
     ) -> AsyncIterator[Any]:
         """Drop the outlinks of a near-duplicate; report items, and the end of the callback."""
         judging = self._judging
-        entries = result if judging is None else self._look_at(response, result, judging)
         page = judging.pages.get(response) if judging is not None else None
-        if judging is not None and page is not None and page.late:
-            entries = judging.links.hold_back(entries, page)
-        async for entry in entries:
-            yield entry
-        # Not reached if the callback fails: `process_spider_exception` handles that.
-        if judging is not None:
-            judging.delivery.end(response)
-            if page is not None:
-                judging.links.consumed(page)
-
-    async def _look_at(
-        self,
-        response: Response,
-        result: AsyncIterator[Any],
-        judging: SimhashDownloaderMiddleware,
-    ) -> AsyncIterator[Any]:
-        """Drop what the action on a near-duplicate drops, and note the rest."""
-        page = judging.pages.get(response)
         action = page.decision.action if page is not None else ""
         async for entry in result:
             if action == "ignore-outlinks" and isinstance(entry, Request):
@@ -115,12 +95,17 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
-                judging.links.asked(entry, page)
+                for follower in judging.followers if judging is not None else ():
+                    follower.requested(entry, page)
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue
                 page.items += 1
             yield entry
+        # Not reached if the callback fails: `process_spider_exception` handles that.
+        if judging is not None and page is not None:
+            for follower in judging.followers:
+                follower.ended(page)
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

@@ -30,7 +30,7 @@ COMMANDS = {
     "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
-    "owed": ("owed", "Show requests that are still to be made, and why"),
+    "owed": ("owed", "List lost pages, or write them for a spider to request again"),
     "urls": ("urls", "Find rules by which several addresses lead to one page"),
     "evaluate": ("evaluate", "Judge labelled pages, or stored pages by other settings"),
     "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),
@@ -170,13 +170,11 @@ def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None
     parser.set_defaults(simhash_usage=parser.format_usage, simhash_runs=command)
     if command.actions:
         actions = parser.add_subparsers(
-            dest="action", metavar="ACTION", prog=parser.prog, required=command.runner is None
+            dest="action", metavar="ACTION", prog=parser.prog, required=True
         )
         for action, (about_action, described) in command.actions.items():
             inner = actions.add_parser(action, help=about_action)
             _fill(inner, about_action, described)
-            if command.runner is not None:
-                inner.set_defaults(simhash_runs=command)
 
 
 def _wrap(text: str, indent: int = 0) -> str:

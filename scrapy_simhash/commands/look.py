@@ -41,7 +41,6 @@ stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
 lost: dropped for a page whose items were never delivered; see `owed`
 owed: requests that crawls still have to make, or to make again; see `owed`
-sinks: pages to which unlike addresses lead (walls); see `undo --sink`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}

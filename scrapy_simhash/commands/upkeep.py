@@ -198,21 +198,17 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     crawl: str | None,
     output: Path | None,
     *,
-    sink: str | None,
     dry_run: bool,
     overwrite: bool,
 ) -> Iterator[Answer]:
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
-    if not urls and (original, distance, crawl, sink) == (None, None, None, None):
-        raise ValueError("name what to undo: URLs, --original, --distance, --crawl or --sink")
+    if not urls and (original, distance, crawl) == (None, None, None):
+        raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
     crawl = find_crawl(config, crawl)
-    spared = not (dry_run or sink)
-    with open_to_change(config) if spared else open_as_it_is(config.store) as store:
+    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         originals = None
         if original is not None:
             originals = {found.document for found in store.find_document(original)}
-        walls = None if sink is None else _find_walls(store, sink)
-
         found: list[StoredDocument] = []
 
         def look(document: StoredDocument) -> None:
@@ -220,7 +216,6 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
                 document.state == "duplicate"
                 and (not urls or document.url in urls)
                 and (originals is None or document.original in originals)
-                and (walls is None or document.original in walls)
                 and distance in {None, document.distance}
                 and crawl in {None, document.crawl}
             ):
@@ -230,34 +225,21 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         if output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(document.url)}\n" for document in found]
             write_whole(output, urls_found, overwrite=overwrite)
-        if spared and found:
+        if found and not dry_run:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from (_describe(store, document) for document in found)
         missing = {*urls} - {document.url for document in found}
         if original is not None and not originals:
             missing.add(original)
-        _tell_undone(store, found, missing, spared=spared)
-
-
-def _find_walls(store: Store, url: str) -> set[int]:
-    """Find the walls that a page showed, by their numbers; an error if it showed none."""
-    walls = {wall.document for wall in store.list_walls()}
-    found = store.find_document(url)
-    shown = {number for page in found for number in (page.document, page.original)} & walls
-    if shown:
-        return shown
-    why = "shows no wall" if found else "is not in the store"
-    raise PartlyFailedError(
-        f"nothing to undo: {url} {why}; `stats` lists the walls, and --original takes any page"
-    )
+        _tell_undone(store, found, missing, dry_run=dry_run)
 
 
 def _tell_undone(
-    store: Store, found: Sequence[StoredDocument], missing: set[str], *, spared: bool
+    store: Store, found: Sequence[StoredDocument], missing: set[str], *, dry_run: bool
 ) -> None:
     """Report what was undone; raise an error for unknown URLs, or if there was no drop at all."""
-    if found and spared:
+    if found and not dry_run:
         before = sum(document.spared for document in found)
         result = f"{plural(len(found) - before, 'drop')} undone"
         result += f", {before:,} had been before" * bool(before)
@@ -315,8 +297,6 @@ def _add_undo(parser: ArgumentParser) -> None:
     add("--original", metavar="URL", help="only drops in favour of this page")
     add("--distance", type=int, metavar="BITS", help="only drops at this distance")
     add_crawl(parser, "only this crawl")
-    about = "only list what was dropped for the wall that this page shows, see `stats`"
-    add("--sink", metavar="URL", help=about)
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
     add_overwrite(parser)
     add("--dry-run", action="store_true", help="list the drops, change nothing")
@@ -351,12 +331,9 @@ COMMANDS = {
             "undo http://site.example/again --dry-run",
             "undo --original http://site.example/one -o urls.txt",
             "undo --distance 7",
-            "undo --sink http://site.example/members/7",
         ),
         details="Drops that meet all given criteria are undone: the pages pass until their items "
         "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
-        "yours that reads the file of -o. --sink changes nothing in the store: its pages are "
-        "judged like any other when they are fetched again, so what is behind a wall passes, and "
-        "the wall does not. If the pages of a wall are different pages, undo them by --original.",
+        "yours that reads the file of -o.",
     ),
 }

@@ -2,10 +2,10 @@
 
 ::
 
-    judged   on its way to the spider; withdrawn if it has not arrived when the spider is idle
-    begin    its callback is called
-    end      the callback's output was consumed: done once the last item is scraped or dropped
-    fail     callback, middleware or pipeline raised an exception: withdrawn
+    judged    on its way to the spider; withdrawn if it has not arrived when the spider is idle
+    arrived   its callback is called
+    ended     the callback's output was consumed: done once the last item is scraped or dropped
+    failed    callback, middleware or pipeline raised an exception: withdrawn
 """
 
 from __future__ import annotations
@@ -23,20 +23,15 @@ from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.documents import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
+    from scrapy_simhash.crawl.lost import LostPages
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.judging.documents import Marked
 
 logger = logging.getLogger(__name__)
-
-
-def _ignore(marked: Marked, *, done: bool) -> None:
-    """Hear of a document that is settled."""
 
 
 class Delivery(Follower):
@@ -45,14 +40,15 @@ class Delivery(Follower):
     # An item that a pipeline drops on purpose (`DropItem`) counts as delivered. If a pipeline fails
     # on an item, the page is withdrawn.
 
-    def __init__(self, crawler: Crawler, detector: Detector, pages: JudgedPages) -> None:
+    def __init__(
+        self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages | None
+    ) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
         self._crawler = crawler
         self._detector = detector
         self._pages = pages
-        # Hears of each page that came through, or that will not.
-        self.on_settled: Callable[..., object] = _ignore
+        self._lost = lost
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
@@ -62,15 +58,15 @@ class Delivery(Follower):
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
         connect(self._item_ended, signals.item_dropped)
-        connect(self.fail, signals.item_error)
-        connect(self.fail, signals.spider_error)
+        connect(self._response_failed, signals.item_error)
+        connect(self._response_failed, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
 
     def _watch_scheduler(self) -> None:
-        """Note the requests that the engine takes from its scheduler; no signal tells them."""
+        """Record the requests that the engine takes from its scheduler; no signal has them."""
         scheduled: WeakSet[Request] = WeakSet()
 
-        def take_and_note() -> Request | None:
+        def take_and_record() -> Request | None:
             request: Request | None = next_request()
             if request is not None:
                 scheduled.add(request)
@@ -79,7 +75,7 @@ class Delivery(Follower):
         try:
             scheduler: Any = self._crawler.engine.scheduler
             next_request = scheduler.next_request
-            scheduler.next_request = take_and_note
+            scheduler.next_request = take_and_record
             self._scheduled = scheduled
         except Exception as error:  # noqa: BLE001 - of an engine or a scheduler of another kind
             logger.warning(
@@ -90,7 +86,7 @@ class Delivery(Follower):
             )
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Note a page that was judged and goes on."""
+        """Expect a page that was judged at its callback, if its items are to come through."""
         decision = page.decision
         if decision.document and (decision.status != "near_duplicate" or decision.action == PASS):
             digest = bytes.fromhex(decision.text_digest)
@@ -109,15 +105,14 @@ class Delivery(Follower):
         return scheduled and self.followed
 
     def arrived(self, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Note that the callback of a page is about to be called."""
+        """Wait for the items of a page whose callback is about to be called."""
         self._expected.discard(page.pending)
         self._open.add(page)
 
-    def end(self, response: Response) -> None:
-        """Note that the callback's output was consumed."""
-        if page := self._pages.get(response):
-            page.consumed = True
-            self._settle(page)
+    def ended(self, page: JudgedPage) -> None:
+        """Let a page be done once its last item is."""
+        page.consumed = True
+        self._end_if_done(page)
 
     def _item_scraped(self, response: Response | None) -> None:
         page = self._find(response)
@@ -128,23 +123,27 @@ class Delivery(Follower):
     def _item_ended(self, response: Response | None) -> None:
         if page := self._find(response):
             page.items -= 1
-            self._settle(page)
+            self._end_if_done(page)
 
     def _find(self, response: Response | None) -> JudgedPage | None:
         return self._pages.get(response) if response is not None else None  # None in `start`
 
-    def fail(self, response: Response | None) -> None:
+    def _response_failed(self, response: Response | None) -> None:
+        if page := self._find(response):
+            self.failed(page)
+
+    def failed(self, page: JudgedPage) -> None:
         """Withdraw a page, once."""
-        page = self._find(response)
         if page in self._open:
             self._open.discard(page)
             self._withdraw(page.pending)
 
     def _withdraw(self, marked: Marked) -> None:
         self._detector.note(Note(withdrawn=marked))
-        self.on_settled(marked, done=False)
+        if self._lost is not None:
+            self._lost.settled(marked, done=False)
 
-    def _settle(self, page: JudgedPage) -> None:
+    def _end_if_done(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
         if page.consumed and page.items <= 0 and page in self._open:
             self._open.discard(page)
@@ -156,9 +155,10 @@ class Delivery(Follower):
             done = done._replace(without_items=True)
             count(self._crawler, "without_items")
         self._detector.note(Note(done=done))
-        self.on_settled(page.pending, done=True)
-        for act in page.on_done:
-            act()
+        if self._lost is not None:
+            self._lost.settled(page.pending, done=True)
+        if page.on_done is not None:
+            page.on_done()
 
     def _spider_idle(self) -> None:
         """Withdraw pages that never reached the spider; those dropped for them are lost then."""
@@ -168,8 +168,8 @@ class Delivery(Follower):
         self._expected.clear()
 
     async def close(self) -> None:
-        """Settle open pages when all pipelines have ended."""
+        """End open pages when all pipelines have ended."""
         for page in list(self._open):
             if page.consumed:  # a middleware nearer to the engine removed its items
                 page.items = 0
-                self._settle(page)
+                self._end_if_done(page)

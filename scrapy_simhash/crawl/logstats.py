@@ -29,7 +29,6 @@ _LEAST_PAGES = 10
 _OWED = (
     ("lost", "lost page", ""),
     ("waiting", "dropped page", " that wait for what another crawl is at work on"),
-    ("link", "link", " of dropped pages"),
 )
 
 # What a look at a page finds, and what a crawl would do with a near-duplicate.
@@ -107,10 +106,6 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
             parts.append(what.format(f"{number:,}" if parts else first) + more)
     if not parts:
         parts = [f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)]
-    if late := get("links/requested_late"):
-        parts.append(f"requested {plural(late, 'link')} of dropped pages late")
-    if known := get("links/known_elsewhere"):
-        parts.append(f"left out {plural(known, 'link')} to pages known by another address")
     if whole := get("failed/text"):
         parts.append(f"found no main text in {plural(whole, 'page')}")
     line = ", ".join(parts)
@@ -163,8 +158,8 @@ def list_warnings(
         warnings.append(
             (f"{some} of near-duplicates stayed" if losing else f"dropping them would leave {some}")
             + f" unseen{f', {part}on {quote(page)}' * bool(page)} (listed at level DEBUG; `scrapy "
-            "simhash report` shows pages of mostly new links; SIMHASH_FOLLOW_NEW_LINKS = 'late' "
-            "follows them)"
+            "simhash report` shows pages of mostly new links; SIMHASH_FOLLOW_NEW_LINKS = True "
+            "follows these)"
         )
     return warnings
 

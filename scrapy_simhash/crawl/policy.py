@@ -17,7 +17,7 @@ from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.config import ACTIONS, LATE, Config
+from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.internals import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
@@ -98,13 +98,13 @@ class Actions:
         self,
         crawler: Crawler,
         config: Config,
-        find_way: Callable[[Request, Reader, Decision, PageLinks], str],
+        follows: Callable[[Request, Reader, Decision, PageLinks], bool],
         *,
         looking: bool,
     ) -> None:
         self._crawler = crawler
         self._config = config
-        self._find_way = find_way
+        self._follows = follows
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
@@ -114,36 +114,32 @@ class Actions:
         reader: Reader,
         decision: Decision,
         links: PageLinks = NO_LINKS,
-    ) -> bool:
-        """Choose the action on a page for a reader, and count; returns whether its links wait."""
-        way = ""
+    ) -> None:
+        """Choose the action on a page for a reader, and count."""
         if decision.status == "near_duplicate":
-            decision.action, way = self._choose(request, reader, decision, links)
+            decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
         elif decision.status == "unjudged":
             if not decision.reason.startswith("skipped: "):
                 count(self._crawler, f"unjudged/{decision.reason}")
-            return False
+            return
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
-        return way == LATE
 
     def _choose(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks
-    ) -> tuple[str, str]:
-        """Choose the action on a near-duplicate, and how its links are followed, if they are."""
+    ) -> str:
+        """Choose the action on a near-duplicate."""
         if decision.reason:  # it is kept
-            return PASS, ""
+            return PASS
         if reader == NOBODY:
-            return "flag", ""
-        wall = decision.sink and self._config.sink_action == "drop"
-        action = self._ask(request, "drop" if wall else self._config.action)
-        if action not in LOSING:
-            return action, ""
-        way = self._find_way(request, reader, decision, links)
-        return (LOSING[action] if way else action), way
+            return "flag"
+        action = self._ask(request, self._config.action)
+        if action in LOSING and self._follows(request, reader, decision, links):
+            return LOSING[action]
+        return action
 
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:

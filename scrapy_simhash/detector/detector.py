@@ -35,9 +35,7 @@ from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from concurrent.futures import Future
 
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 
@@ -108,7 +106,7 @@ class Detector:
         self._opened = ExitStack()  # what is to be closed
         self.crawl = new_crawl(prefix)
         self.is_open = False
-        self.owed = 0  # number of requests that the store owed when it was opened
+        self.lost = 0  # number of pages that may be lost, as the store was opened
         self.log: DecisionLog | None = None
 
     @property
@@ -164,7 +162,7 @@ class Detector:
             opened.callback(self.log.close)
         if not config.readonly:
             store.start_crawl(self.crawl, spider)
-            self.owed = store.owed.count()
+            self.lost = store.lost.count()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
@@ -329,29 +327,14 @@ class Detector:
         """The secret of the store; 0 before it is open."""
         return self._store.seed if self._store is not None else 0
 
-    async def commit(
-        self, work: Callable[[Documents], Result], otherwise: Otherwise
-    ) -> Result | Otherwise:
-        """Work in the commit of a group, and wait for the disk; another answer if that fails.
-
-        The work may run twice, and in a thread of its own.
-        """
-        more = self._on_their_way > 0
-        return await self._wait_for(lambda writer: writer.commit(work, more=more), otherwise)
-
     async def ask(
         self, question: Callable[[Store], Result], otherwise: Otherwise
     ) -> Result | Otherwise:
         """Ask the store something once all marks are written; another answer if that fails."""
-        return await self._wait_for(lambda writer: writer.ask(question), otherwise)
-
-    async def _wait_for(
-        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Otherwise
-    ) -> Result | Otherwise:
         if self._writer is None:
             return otherwise
         try:
-            return await self._relay.wait(ask(self._writer))
+            return await self._relay.wait(self._writer.ask(question))
         except StoreError as error:
             self._store_failed(error)
             return otherwise
@@ -382,7 +365,6 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
     decision.status = verdict.status
     decision.reason = verdict.reason
     decision.document = verdict.document
-    decision.sink = verdict.sink
     if match := verdict.match:
         decision.match_url = match.url
         decision.match_document = match.document

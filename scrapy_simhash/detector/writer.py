@@ -9,18 +9,16 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores.owed import forget, repack
+from scrapy_simhash.stores.lost import forget, repack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_simhash.judging.documents import Marked, Verdict
+    from scrapy_simhash.judging.documents import Document, Marked, Verdict
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
@@ -42,11 +40,11 @@ _DONE_DELAY_SECONDS = 1.0
 
 
 class _Wish(NamedTuple):
-    """What somebody waits for: the verdict on a document, or what some work finds."""
+    """A document on which somebody waits for a verdict."""
 
-    wanted: Document | Callable[[Documents], Any]
+    document: Document
     more: bool  # others are on their way
-    answer: Future[Any]
+    answer: Future[Verdict]
 
 
 class Note(NamedTuple):
@@ -54,8 +52,8 @@ class Note(NamedTuple):
 
     done: Marked = 0  # its items came through
     withdrawn: Marked = 0  # they did not
-    made: bytes = b""  # key of a request that was owed
-    packed: tuple[bytes, bytes] | None = None  # key of one that is owed, and how to make it now
+    found: bytes = b""  # key of a lost page that came through, or is gone
+    packed: tuple[bytes, bytes] | None = None  # key of a lost page, and how to request it now
 
 
 class _Question(NamedTuple):
@@ -85,8 +83,8 @@ class _Group(NamedTuple):
             wish.answer.set_exception(error)
 
     def settle(self, stored: Documents) -> None:
-        """Forget the requests that were made, and note how others are made."""
-        forget(stored, [note.made for note in self.notes if note.made])
+        """Write what became of lost pages."""
+        forget(stored, [note.found for note in self.notes if note.found])
         repack(stored, dict(note.packed for note in self.notes if note.packed))
 
 
@@ -113,17 +111,8 @@ class GroupWriter:
     def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        return self._wish(document, more=more)
-
-    def commit(
-        self, work: Callable[[Documents], _Result], *, more: bool = False
-    ) -> Future[_Result]:
-        """Work in the commit of a group, perhaps twice; the future may have an error."""
-        return self._wish(work, more=more)
-
-    def _wish(self, wanted: Document | Callable[[Documents], Any], *, more: bool) -> Future[Any]:
-        answer: Future[Any] = Future()
-        self._put(_Wish(wanted, more, answer))
+        answer: Future[Verdict] = Future()
+        self._put(_Wish(document, more, answer))
         return answer
 
     def note(self, note: Note) -> None:
@@ -241,28 +230,18 @@ class GroupWriter:
                     _warn_of_pending(part.notes, error)
 
     def _write(self, group: _Group) -> None:
-        found: list[Any] = []
-        wanted = [(wish, wish.wanted) for wish in group.wishes]
-        pages = [(wish, page) for wish, page in wanted if isinstance(page, Document)]
-        works = [(wish, do) for wish, do in wanted if not isinstance(do, Document)]
-
-        def work(stored: Documents) -> None:
-            group.settle(stored)
-            found[:] = [do(stored) for _, do in works]
-
         verdicts = self._store.find_and_add(
-            [page for _, page in pages],
+            [wish.document for wish in group.wishes],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
-            works=[work] if works or any(note.made or note.packed for note in group.notes) else (),
+            after=group.settle if any(note.found or note.packed for note in group.notes) else None,
             seconds=_SECONDS_PER_GROUP,
         )
-        answers: Iterator[Any] = chain(verdicts, found)
-        for (wish, _), answer in zip((*pages[: len(verdicts)], *works), answers, strict=True):
-            wish.answer.set_result(answer)
+        for wish, verdict in zip(group.wishes, verdicts, strict=False):
+            wish.answer.set_result(verdict)
         # The others come first in the next group.
-        self._group.wishes.extend(wish for wish, _ in pages[len(verdicts) :])
+        self._group.wishes.extend(group.wishes[len(verdicts) :])
 
 
 class Relay:

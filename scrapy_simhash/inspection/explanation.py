@@ -219,10 +219,6 @@ def _is_file(what: str) -> bool:
 
 
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
-_WALL = (
-    '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --sink`; if the '
-    "pages are different, `undo --original URL` lets them pass"
-)
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
 _KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"
@@ -406,12 +402,8 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             raise PartlyFailedError(add_suggestions(problem, url, known))
         if not documents:
             yield {**found, "verdict": "not in the store: not judged"}
-        walls = {wall.document for wall in store.list_walls()}
         for document in documents:
-            explained = _explain_document(config, store, document, judged)
-            if {document.document, document.original} & walls:
-                explained["verdict"] += _WALL
-            yield {**found, **explained}
+            yield {**found, **_explain_document(config, store, document, judged)}
 
 
 def _read_if_there(

@@ -227,8 +227,6 @@ class Verdict:
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, or of its
             name and .6 alike, whose `tests` say what parts them; None where there is none.
-        sink: the page shows a wall, see `judging.sinks`: the document that it repeats, or is, is
-            one to which addresses lead that have nothing in common.
     """
 
     status: Status
@@ -236,7 +234,6 @@ class Verdict:
     document: int
     match: Match | None = None
     nearest: Match | None = None
-    sink: bool = False
 
 
 class Version(NamedTuple):
@@ -250,27 +247,6 @@ class Version(NamedTuple):
 
 # A document as a crawl marks it; a plain number stands for the text and the reader of now.
 Marked: TypeAlias = int | Version
-
-
-@dataclass(frozen=True, slots=True)
-class Wall:
-    """A document to which addresses lead that have nothing in common, see `judging.sinks`.
-
-    Attributes:
-        document: its number in the store.
-        url: of the page that showed it first.
-        title: of that page.
-        near_duplicates: pages that were judged its near-duplicates.
-        addresses: those that proved it, all of one host.
-        since: when it was recognised, seconds since 1970, UTC.
-    """
-
-    document: int
-    url: str
-    title: str
-    near_duplicates: int
-    addresses: tuple[str, ...]
-    since: float
 
 
 class StoredDocument(PageFacts, frozen=True, kw_only=True):

@@ -48,10 +48,9 @@ from scrapy_simhash.judging.documents import (
     note_match,
     was_delivered,
 )
-from scrapy_simhash.judging.rows import OWED, Owed, Why, key_of_lost, pack_row, read_rows
-from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, read_rows
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
+from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -280,8 +279,6 @@ class Judge(Matcher):
 
     # `writing` are the same documents in a write transaction; None to judge only.
     writing: Documents | None = None
-    # Lasts from one judge to the next.
-    siblings: Siblings | None = None
 
     def judge(self, document: Document) -> Verdict:
         """Judge a document, and record it if this judge may write."""
@@ -292,28 +289,12 @@ class Judge(Matcher):
         if own is not None and own.spared:
             match, complete = None, True
         elif nearest is not None and SHELLS in nearest.tests:
-            # Nobody's original; but that addresses lead to one shell may prove it a wall.
-            sink = self._leads_to_sink(document, nearest)
-            return Verdict("unjudged", SHELL, 0, None, nearest, sink)
+            return Verdict("unjudged", SHELL, 0, None, nearest)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0
         reason = BUCKET_TOO_FULL if status == "unjudged" else match.kept if match else ""
-        if status == "new" and self.siblings is not None:
-            self.siblings.add(document.url, number)
-        sink = match is not None and self._leads_to_sink(document, match)
-        return Verdict(status, reason, number, match, nearest, sink)
-
-    def _leads_to_sink(self, document: Document, match: Match) -> bool:
-        """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
-        original = match.document
-        # There is nothing behind the links of a sink, but they may well say where one wanted to go.
-        if (match.new_links or 0.0) >= MOSTLY_NEW:
-            return False
-        # A file is a picture or an empty answer, not a page in place of others.
-        if self.writing is None or self.siblings is None or not original or document.file:
-            return is_sink(self.documents, original, document)
-        return note_address(self.writing, original, document, self.siblings)
+        return Verdict(status, reason, number, match, nearest)
 
     def _find_own(self, document: Document) -> tuple[int, Record | None]:
         """Find the record of the document itself, by its identity or that of a redirect."""
@@ -353,14 +334,13 @@ class Judge(Matcher):
             if changed:
                 own.original = 0
                 writing.drop_text(number)
-                forget_sink(writing, number)
             names = (document.identity, *document.aliases)
             if moved:
                 writing.add(number, own, document.text, aliases=names)
             else:
                 writing.put(number, own, document.text, names)
         reason = "changed" if changed else "unchanged" if had else "undelivered"
-        return Verdict("revisit", reason, number, sink=is_sink(self.documents, number, document))
+        return Verdict("revisit", reason, number)
 
     def _record(
         self,
@@ -373,7 +353,6 @@ class Judge(Matcher):
         """Record a judgement, in place of its own record where it has one; return its number."""
         if own is not None:
             writing.take_out(number, own)
-            forget_sink(writing, number)
         record = Record(
             **facts_of(document),
             state=State.PENDING,
@@ -386,27 +365,24 @@ class Judge(Matcher):
             note_match(record, match)
         number = writing.add(number, record, document.text, aliases=document.aliases)
         if match is not None and match.pending and not match.kept:
-            _owe(writing, document, number, match.document)
+            _add_lost(writing, document, number, match.document)
         return number
 
 
-def _owe(writing: Documents, document: Document, number: int, original: int) -> None:
-    """Note that the request of a page may have to be made again: its original is pending."""
+def _add_lost(writing: Documents, document: Document, number: int, original: int) -> None:
+    """Record that a page may have to be requested again: its original is pending."""
     found = writing.get(original)
-    owed = Owed(
+    lost = Lost(
         url=mask_password(document.url),
-        why=Why.LOST,
         spider=document.reader.spider,
         crawl=document.crawl,
-        request=document.pack_request(),
         page=original,
         text_digest=b"" if found is None else found.text_digest,
         reader=NOBODY if found is None else found.reader,
-        time=document.time,
-        identity=document.identity,
+        request=document.pack_request(),
     )
     key = key_of_lost(number)
-    writing.put_row(OWED, key, pack_row(key, owed))
+    writing.put_row(LOST, key, pack_row(key, lost))
 
 
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
@@ -465,11 +441,11 @@ def _is_another(reader: Reader, record: Record) -> bool:
 
 
 def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
-    """Settle what was dropped for a document, and for its text, because a reader has its items."""
+    """Delete the rows of pages dropped for a document with its text, whose items a reader has."""
     keys = map(key_of_lost, stored.list_duplicates(number))
-    for key, owed in list(read_rows(Owed, ((key, stored.get_row(OWED, key)) for key in keys))):
-        if (owed.text_digest, owed.reader) == (record.text_digest, reader):
-            stored.drop_row(OWED, key)
+    for key, lost in list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in keys))):
+        if (lost.text_digest, lost.reader) == (record.text_digest, reader):
+            stored.drop_row(LOST, key)
 
 
 def get_sound(stored: Reading, number: int) -> Record | None:

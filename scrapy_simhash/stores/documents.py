@@ -24,7 +24,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rows import (
-    OWED,
+    LOST,
     key_of_lost,
     pack_row,
     read_rows,
@@ -43,7 +43,6 @@ from scrapy_simhash.stores.keyvalues import (
     IDENTITIES,
     NAMES,
     SAMPLE,
-    SINKS,
     SITES,
     TABLES,
     TEXTS,
@@ -177,7 +176,7 @@ class Documents:
         for lead in leads_of(number, record):
             self.values.discard(*lead)
         if record.state == State.DUPLICATE:
-            self.values.delete(OWED, key_of_lost(number))
+            self.values.delete(LOST, key_of_lost(number))
         else:
             self._unindex(number, record)
 
@@ -472,7 +471,7 @@ class Documents:
         known = [number for name in identities if (number := self.find_number(name))]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found)) for found, _ in near]
-        wanted += [(OWED, key_of_lost(number)) for number in dropped]
+        wanted += [(LOST, key_of_lost(number)) for number in dropped]
         called = {
             number
             for page in documents
@@ -525,10 +524,9 @@ class Documents:
         identities: Iterable[bytes] = (),
         records: Iterable[int] = (),
     ) -> None:
-        """Read rows of tables, given by table and key, and records with what they are as sinks."""
+        """Read rows of tables, given by table and key, and records."""
         wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
-        keys = list(map(octets, records))
-        wanted += [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
+        wanted += [(DOCUMENTS, number) for number in map(octets, records)]
         self.values.fetch(wanted)
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
@@ -536,7 +534,7 @@ class Documents:
         tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
         numbers = list(numbers)
         wanted = [(table, octets(number)) for table in tables for number in numbers]
-        self.values.fetch([*wanted, *((OWED, key_of_lost(number)) for number in numbers)])
+        self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:

@@ -9,8 +9,7 @@ mending. The rows of all kinds are::
     identities     identity or alias              number + 4 bytes of a checksum
     crawls         id of a crawl                  CrawlRecord
     texts          number                         main text, zlib
-    owed           kind of request + digest       Owed, see `stores.owed`
-    sinks          number                         Sink
+    lost           number                         Lost, see `stores.lost`
 
     aliases        number                         identities other than its own, 1 to 64 bytes
     fingerprints   fingerprint                    scope hash (8) + number (8)
@@ -37,7 +36,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.rows import OWED
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
@@ -56,7 +55,6 @@ DOCUMENTS = "documents"
 IDENTITIES = "identities"
 CRAWLS = "crawls"
 TEXTS = "texts"
-SINKS = "sinks"
 ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
 DUPLICATES = "duplicates"
@@ -66,7 +64,7 @@ NAMES = "names"
 TABLES = "tables"
 
 # Those whose rows `judging.rows` describes.
-ROW_TABLES = (OWED, SINKS)
+ROW_TABLES = (LOST,)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.

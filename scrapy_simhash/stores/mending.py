@@ -3,8 +3,7 @@
 A record says which rows lead to its document (`documents.rows_of`): what is missing is written, and
 what nobody has is removed. A damaged record is reported, and what leads to it stays as it is: since
 its content is lost, its fingerprints stay in the tables, too. In the sample of its host another
-document takes its place. A damaged row of `ROW_TABLES` is dropped, but that of a lost page is made
-anew, without its request.
+document takes its place. A damaged row of a lost page is made anew, without its request.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import NOBODY, CrawlRecord, Record, State
-from scrapy_simhash.judging.rows import OWED, Owed, Sink, Why, key_of_lost, pack_row, unpack_row
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, unpack_row
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
@@ -36,10 +35,8 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     NAMES,
-    ROW_TABLES,
     SAMPLE,
     SETS,
-    SINKS,
     SITES,
     TEXTS,
     cut,
@@ -50,7 +47,6 @@ from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, contains, sort_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import msgspec
     from numpy.typing import NDArray
 
     from scrapy_simhash.stores.documents import Documents
@@ -58,7 +54,6 @@ if TYPE_CHECKING:
 _DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES)
 # Sets that only some of the documents fit into that belong there: how many.
 _MOST = {SITES: SAMPLE, NAMES: CALLED}
-_KINDS: dict[str, type[msgspec.Struct]] = {OWED: Owed, SINKS: Sink}
 _RECORDS_PER_READ = 1_000
 
 
@@ -118,7 +113,7 @@ class Mender:
                 ]
         problems += self._check_sizes()
         problems += self._check_values()
-        problems += [what for what, *_ in self._find_damaged_rows()]
+        problems += [what for what, _ in self._find_damaged_rows()]
         return problems + self._values.find_strays()
 
     def mend(self) -> dict[str, int]:
@@ -136,11 +131,11 @@ class Mender:
             for number, record in some:
                 self._stored.enter_site(number, record)
         rows = list(self._find_damaged_rows())
-        for _, table, key in rows:
-            self._values.delete(table, key)
+        for _, key in rows:
+            self._values.delete(LOST, key)
             number = number_of(key[-8:])
-            if table == OWED and key == key_of_lost(number) and number in self._records:
-                self._owe(number, self._records[number])
+            if key == key_of_lost(number) and number in self._records:
+                self._add_lost(number, self._records[number])
         found = {"damaged": len(self._damaged), "rows_dropped": len(rows)}
         return {name: count for name, count in found.items() if count}
 
@@ -232,42 +227,38 @@ class Mender:
             except zlib.error as error:
                 yield f"text of document {number_of(key)} is damaged: {error}"
 
-    def _find_damaged_rows(self) -> Iterator[tuple[str, str, bytes]]:
-        """List the rows of ROW_TABLES that are damaged: what is wrong, the table and the key."""
-        for table in ROW_TABLES:
-            for key, packed in list(self._values.scan(table)):
-                number = number_of(key[-8:])
-                try:
-                    row = unpack_row(_KINDS[table], key, packed)
-                except DamagedError as error:
-                    if table != OWED or number not in self._damaged:
-                        yield f"table {table}: {error.what}", table, key
-                    continue
-                if isinstance(row, Owed) and row.why is Why.LOST and number not in self._damaged:
-                    record = self._records.get(number)
-                    original = record.original if record and record.state == State.DUPLICATE else 0
-                    if original != row.page:
-                        yield f"{self._name(number)} is lost, but not dropped", table, key
+    def _find_damaged_rows(self) -> Iterator[tuple[str, bytes]]:
+        """List the rows of lost pages that are damaged: what is wrong, and the key."""
+        for key, packed in list(self._values.scan(LOST)):
+            number = number_of(key[-8:])
+            if number in self._damaged:
+                continue
+            try:
+                row = unpack_row(Lost, key, packed)
+            except DamagedError as error:
+                yield error.what, key
+                continue
+            record = self._records.get(number)
+            original = record.original if record and record.state == State.DUPLICATE else 0
+            if original != row.page:
+                yield f"{self._name(number)} is lost, but not dropped", key
 
-    def _owe(self, number: int, record: Record) -> None:
+    def _add_lost(self, number: int, record: Record) -> None:
         """Write that a near-duplicate is lost, though its request is."""
         if record.state != State.DUPLICATE:
             return
         crawl = self._stored.get_crawl(record.crawl)
         original = self._records.get(record.original)
-        owed = Owed(
+        lost = Lost(
             url=mask_password(record.url),
-            why=Why.LOST,
             spider=crawl.spider if crawl is not None else "",
             crawl=record.crawl,
             page=record.original,
             text_digest=original.text_digest if original is not None else b"",
             reader=original.reader if original is not None else NOBODY,
-            time=record.time,
-            identity=record.identity,
         )
         key = key_of_lost(number)
-        self._values.put(OWED, key, pack_row(key, owed))
+        self._values.put(LOST, key, pack_row(key, lost))
 
 
 def _lead(table: str, key: bytes, member: bytes) -> int:

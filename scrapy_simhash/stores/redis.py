@@ -32,7 +32,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.rows import OWED
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import (
     ALIASES,
@@ -422,7 +422,7 @@ class RedisEngine(Engine):
         if self.readonly:
             raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
         # Reading all keys takes too long; another program's data would use one of these.
-        names = [_name_hash(self._prefix, DOCUMENTS, bytes(7)), _name_hash(self._prefix, OWED, b"")]
+        names = [_name_hash(self._prefix, DOCUMENTS, bytes(7)), _name_hash(self._prefix, LOST, b"")]
         with self._server.opening():
             there = self._server.ask(*(("EXISTS", name) for name in names))
             # Another process may have made the store just now.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -19,7 +19,6 @@ from scrapy_simhash.judging.documents import (
     Match,
     StoredDocument,
     Verdict,
-    Wall,
 )
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
@@ -30,7 +29,6 @@ from scrapy_simhash.judging.judge import (
 )
 from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
@@ -56,8 +54,8 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     cut,
 )
+from scrapy_simhash.stores.lost import LostTable, count_lost
 from scrapy_simhash.stores.mending import Mender, find_problems
-from scrapy_simhash.stores.owed import OwedTable, count_owed
 from scrapy_simhash.tables.designs import choose_design, parse_design
 from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober
@@ -106,7 +104,7 @@ class Store(AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self.owed = OwedTable(self)
+        self.lost = LostTable(self)
         self._sites = Sites()
         try:
             check_confirm(confirm)
@@ -193,10 +191,6 @@ class Store(AbstractContextManager["Store"]):
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
 
-    @cached_property
-    def _siblings(self) -> Siblings:
-        return Siblings(Rule(self.distance, self.confirm))
-
     @property
     def url(self) -> str:
         """Where the store is, for display, without password."""
@@ -251,7 +245,7 @@ class Store(AbstractContextManager["Store"]):
         crawl: str = "",
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
-        works: Sequence[Callable[[Documents], object]] = (),
+        after: Callable[[Documents], object] | None = None,
         seconds: float = math.inf,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
@@ -267,7 +261,7 @@ class Store(AbstractContextManager["Store"]):
             crawl: the crawl of `done` and `withdrawn`.
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
-            works: what else to do in the same transaction, after that.
+            after: what else to do in the same transaction, after that.
             seconds: judge no further document after this time, as others wait to write.
 
         Returns:
@@ -296,15 +290,15 @@ class Store(AbstractContextManager["Store"]):
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, self._sites, writing, self._siblings)
+            judge = Judge(stored, rule, alive, self._sites, writing)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:
                 verdicts.append(judge.judge(document))
                 if time.monotonic() > end:
                     break
-            for do in works:
-                do(stored)
+            if after is not None:
+                after(stored)
             return verdicts
 
         return self.read(work) if self.readonly else self.write(work)
@@ -469,8 +463,7 @@ class Store(AbstractContextManager["Store"]):
                 **self._describe_tables(stored),
                 "crawls": stored.count_rows(CRAWLS),
                 **counted,
-                **upkeep.describe_walls(upkeep.list_walls(stored)),
-                "owed": count_owed(stored),
+                "lost": count_lost(stored),
                 name: octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
@@ -567,8 +560,7 @@ class Store(AbstractContextManager["Store"]):
 
         Returns:
             The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
-            fingerprints stay as they are, and of damaged rows of walls and owed requests
-            (`rows_dropped`).
+            fingerprints stay as they are, and of damaged rows of lost pages (`rows_dropped`).
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.
@@ -594,13 +586,6 @@ class Store(AbstractContextManager["Store"]):
         return self.read(
             lambda stored: upkeep.select_documents(stored, wanted, self.engine.leases.alive)
         )
-
-    def list_walls(self) -> list[Wall]:
-        """List the walls that crawls met, those with most near-duplicates first.
-
-        Reads the addresses that lead to near-duplicates, as far as they have nothing in common.
-        """
-        return self.read(upkeep.list_walls)
 
     def spare(self, documents: Sequence[int]) -> None:
         """Exempt near-duplicates from being dropped when they are fetched again."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Record, State, StoredDocument, Wall
+from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.judge import get_sound
-from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,40 +62,6 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         "groups": [
             _describe_group(number, get_sound(stored, number), size)
             for number, size in groups.most_common(_ROWS_SHOWN)
-        ],
-    }
-
-
-def list_walls(stored: Documents) -> list[Wall]:
-    """List the walls, those with most near-duplicates first; leaves out damaged ones."""
-    walls = [
-        Wall(
-            number,
-            record.url,
-            record.title,
-            len(stored.list_duplicates(number)),
-            tuple(witness.url for witness in sink.witnesses),
-            sink.since or 0.0,
-        )
-        for number, sink in list_sinks(stored)
-        if (record := get_sound(stored, number)) is not None
-    ]
-    return sorted(walls, key=lambda wall: (-wall.near_duplicates, wall.document))
-
-
-def describe_walls(walls: Sequence[Wall]) -> dict[str, Any]:
-    """Count walls, and describe the largest ones."""
-    return {
-        "sinks": len(walls),
-        "walls": [
-            {
-                "document": wall.document,
-                "near_duplicates": wall.near_duplicates,
-                "url": wall.url,
-                "title": wall.title,
-                "addresses": list(wall.addresses),
-            }
-            for wall in walls[:_ROWS_SHOWN]
         ],
     }
 
@@ -170,7 +135,6 @@ def delete_documents(
                 "damaged; `scrapy simhash check` says where"
             )
         stored.take_out(number, record)
-        forget_sink(stored, number)
         stored.remove(number, record)
     return len(chosen)
 

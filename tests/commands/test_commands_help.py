@@ -29,8 +29,6 @@ EXAMPLES = [
 NOT_RUN = {
     *("evaluate labelled", "log --follow", "report -o"),
     *(
-        "owed release",
-        "owed forget",
         "spark",
         "import crawl.warc.gz",
         "import monday",
@@ -54,10 +52,6 @@ TOLD = {
     **dict.fromkeys(
         ["undo --distance 7", "undo --lost"],
         "scrapy simhash undo: nothing to undo: no drop meets all criteria\n",
-    ),
-    "undo --sink http://site.example/members/7": (
-        "scrapy simhash undo: nothing to undo: http://site.example/members/7 is not in the store; "
-        "`stats` lists the walls, and --original takes any page\n"
     ),
 }
 
@@ -100,7 +94,6 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 ACTIONS = [
-    *(f"owed {action}" for action in ("list", "write", "release", "forget")),
     *(f"export {what}" for what in ("store", "fingerprints", "duplicates")),
 ]
 

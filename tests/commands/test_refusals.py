@@ -27,8 +27,8 @@ log --status near-duplicate -> ; did you mean near_duplicate?
 import a --kind wrac -> ; did you mean warc?
 evaluate --scope hots -> ; did you mean host?
 stats --store s -s SIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
-owed list --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
--s A=1 owed -s SIMHASH_CONFIRM=3 list --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
+owed --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+-s A=1 export -s SIMHASH_CONFIRM=3 store out --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
 stats --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTANCE=9 stats --store s -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 -s SIMHASH_DISTNCE=3 stats --store s -> no such setting; did you mean SIMHASH_DISTANCE?$

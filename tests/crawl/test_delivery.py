@@ -14,15 +14,14 @@ from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_simhash.crawl.refetch import Packing, read_requests, unpack_request
-from scrapy_simhash.judging.rows import Why
+from scrapy_simhash.crawl.packing import Packing, read_requests, unpack_request
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
-from tests.helpers.owing import list_owed
+from tests.helpers.losing import list_lost
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.reporting import report
@@ -43,7 +42,7 @@ def states(store: Path) -> dict[str, str]:
 
 def lost(store: Path) -> int:
     with open_store(str(store), readonly=True) as opened:
-        return int(opened.stats()["owed"]["lost"])
+        return int(opened.stats()["lost"])
 
 
 class Pipeline:
@@ -463,8 +462,8 @@ async def test_what_cannot_be_requested_again_is_listed(
     assert done.counted["owed/lost"] == lost(tmp_path) == 1
     assert "1 page dropped for originals whose items were never delivered" in caplog.text
     with open_store(str(tmp_path), readonly=True) as store:
-        (owed,) = list_owed(store, Why.LOST)
-        assert (owed.url, owed.request) == (site.url("/twin"), b"")
+        (row,) = list_lost(store)
+        assert (row.url, row.request) == (site.url("/twin"), b"")
 
 
 class OddSpider(FailingSpider):
@@ -544,7 +543,7 @@ async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_
 
 
 class AgainSpider(PagesSpider):
-    """Starts from the file that `owed write` wrote, as docs/running.md shows."""
+    """Starts from the file that `owed -o` wrote, as docs/running.md shows."""
 
     async def start(self) -> AsyncIterator[Request]:
         for request in read_requests(self.again, self):  # type: ignore[attr-defined]
@@ -567,7 +566,7 @@ async def test_what_waits_for_another_crawl_is_counted_and_written_to_a_file(
     other.kill()
     finish_crawl(other, tmp_path)
     path = tmp_path / "again.jsonl"
-    assert run("owed", "write", path, "--store", store).out == f"{path}: 1 request\n"
+    assert run("owed", "-o", path, "--store", store).out == f"{path}: 1 request\n"
     (line,) = read_lines(path)
     assert (line["url"], line["spider"]) == (twin, "pages")
     (restored,) = read_requests(path, PagesSpider())
@@ -629,7 +628,7 @@ def test_requests_come_back_as_they_were() -> None:
         body=b"\xff\x00",
         headers={"Accept": ["1", "2"]},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
-        meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_owed": 1, "_own": 1},
+        meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_lost": 1, "_own": 1},
         priority=3,
     )
     made = unpack_request(pack(request, spider), spider)

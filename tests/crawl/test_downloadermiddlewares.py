@@ -14,8 +14,8 @@ from scrapy_simhash import signals
 from scrapy_simhash._printable import show_bytes
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.links import Outlinks
-from scrapy_simhash.crawl.owed import OwedRequests
+from scrapy_simhash.crawl.links import Links
+from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import find_skip_reason
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.errors import SettingError
@@ -96,7 +96,7 @@ def fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("moment", ["judged", "arrived"])
-@pytest.mark.parametrize("broken", [Delivery, OwedRequests, Outlinks])
+@pytest.mark.parametrize("broken", [Delivery, LostPages, Links])
 async def test_a_page_that_cannot_be_followed_passes(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: type, moment: str
 ) -> None:

@@ -131,7 +131,7 @@ def other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
     start = [site.url(path) for path in ("/broken", "/copy", "/list?page=1")]
-    return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS="late", **settings)
+    return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS=True, **settings)
 
 
 def assert_all(done: Crawl, log: pytest.LogCaptureFixture, *, watched: bool) -> None:

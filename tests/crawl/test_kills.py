@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 from queuelib import FifoDiskQueue
 
-from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import FollowingSpider, crawl, path_of, read_lines
+from tests.helpers.crawling import crawl, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.dyingspider import KilledError, dying_unlink
-from tests.helpers.owing import list_owed
-from tests.helpers.pages import make_groups, page
+from tests.helpers.pages import make_groups
 from tests.helpers.processes import wait_until
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 
 ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "6"))
 GROUPS, COPIES = 40, 3
@@ -109,53 +107,6 @@ async def test_nothing_is_lost_however_a_crawl_is_stopped(
         assert {len(kept) for kept in through.values()} == {1}
 
 
-LISTS, LEAVES = 6, 5
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_worker")
-@pytest.mark.parametrize("seed", range(ROUNDS))
-async def test_no_late_link_is_lost_however_often_its_crawl_is_killed(
-    tmp_path: Path, seed: int
-) -> None:
-    """What is owed at each kill is made by the crawls that follow; nothing leads them there."""
-    random_ = random.Random(seed)  # noqa: S311 - reproducible
-    lists = [f"/list?page={number}" for number in range(LISTS)]
-    answers = {"/else": page(1_000)}
-    for number, path in enumerate(lists):
-        leaves = [f"/{number}-{leaf}" for leaf in range(LEAVES)]
-        answers[path] = page(1, links=[*lists, *leaves])
-        answers |= {path: page(2 + LEAVES * number + n) for n, path in enumerate(leaves)}
-    settings = SETTINGS | {
-        "SPIDER": "tests.helpers.crawling.FollowingSpider",
-        "SIMHASH_FOLLOW_NEW_LINKS": "late",
-    }
-    owed, names = set[str](), iter(map(str, range(100)))
-    store, kills = tmp_path / "store", 1 + seed % 3
-    with serve(answers) as site:
-        for kill in range(kills):
-            name, asked = next(names), len(site.asked)
-            start = lists[0] if not kill else "/else"
-            process = start_crawl(tmp_path, [site.url(start)], name, **settings)
-            pages = asked + random_.randint(1, LISTS * (1 + LEAVES))
-            wait_until(lambda: len(site.asked) >= pages or process.poll() is not None)  # noqa: B023
-            await asyncio.sleep(random_.random() * 0.1)
-            process.kill()
-            finish_crawl(process, tmp_path, name)
-            if store.exists():
-                with open_store(str(store)) as opened:
-                    owed |= {each.url for each in list_owed(opened, Why.LINK)}
-        last = await crawl(store, [site.url("/else")], FollowingSpider, **settings)
-        assert all(site.asked.count(path_of(url)) <= 1 + kills for url in owed)
-    assert last.stats["finish_reason"] == "finished"
-    items = [item for n in range(kills) for item in read_lines(tmp_path / f"{n}.jsonl")]
-    documents = {path_of(url) for url in owed if "list" not in url}
-    assert documents <= {item["path"] for item in [*items, *last.items]}
-    with open_store(str(store)) as opened:
-        assert opened.check() == []
-        assert list_owed(opened, Why.LINK) == []
-
-
 def check_decisions(decisions: list[dict[str, Any]], through: dict[str, set[str]]) -> None:
     """Whatever was dropped, something like it came through; nothing was dropped for itself."""
     for decision in decisions:
@@ -171,7 +122,7 @@ def check_store(folder: Path, decisions: list[dict[str, Any]]) -> None:
     """Every decision that was told is in the store; nothing waits for an original any more."""
     with open_store(str(folder)) as store:
         assert store.check() == []
-        assert store.stats()["owed"]["lost"] == 0
+        assert store.stats()["lost"] == 0
         for decision in decisions:
             stored = store.get_document(decision["document"])
             assert stored

@@ -138,7 +138,7 @@ def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter
 
 def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWriter) -> None:
     writer.close()
-    answers: list[Future[Any]] = [writer.ask(lambda _: 1), writer.commit(print), *submit(writer, 1)]
+    answers: list[Future[Any]] = [writer.ask(lambda _: 1), *submit(writer, 1)]
     for answer in answers:
         with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
             answer.result(1)

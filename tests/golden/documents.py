@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
-from msgspec import structs
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Reader, Version
-from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, pack_row
+from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.stores.owed import forget, read
+from scrapy_simhash.stores.lost import forget
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Verdict
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 # Distance, similarity and tables.
@@ -328,7 +326,7 @@ def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
         if world.dropped and world.draw(0.7):
             # They were not dropped after all.
             keys = [key_of_lost(number) for number in world.dropped[-30:] if world.draw(0.1)]
-            arguments["works"] = [partial(forget, keys=keys)]
+            arguments["after"] = partial(forget, keys=keys)
     verdicts = store.find_and_add(group, **arguments)
     for page, verdict in zip(group, verdicts, strict=True):
         _note(world, page, verdict)
@@ -372,9 +370,9 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         store.end_crawl(ended[0])
     if world.draw(0.2):
         crawl = world.choose(world.alive)[0]
-        due = store.owed.find_due(crawl, "spider", ending=world.draw(0.2)).due
-        taken = store.write(partial(_take, crawl, due))
-        found = sorted((world.order[owed.page], owed.url) for owed in taken)
+        due = store.lost.find_due(crawl, "spider")
+        taken = store.lost.take(crawl, "spider", due[::2] if world.draw(0.2) else due)
+        found = sorted((world.order[lost.page], lost.url) for _, lost in taken)
         yield Line(f"lost {found}", f"taken by {crawl}")
     if world.draw(0.1):
         number = world.choose(list(world.numbers.values()))
@@ -388,15 +386,6 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         matches = store.query(fingerprint)
         near = sorted((match.distance, world.order[match.document]) for match in matches)
         yield Line(f"near {near[:20]} of {len(near)}", f"query of {fingerprint:016x}")
-
-
-def _take(crawl: str, keys: Sequence[bytes], stored: Documents) -> list[Owed]:
-    """Hand requests over to a crawl, whether or not it has to make them by now."""
-    taken = []
-    for key, owed in read(stored, keys):
-        taken.append(owed)
-        stored.put_row(OWED, key, pack_row(key, structs.replace(owed, taken=crawl)))
-    return taken
 
 
 def _list_kept(world: _World, store: Store) -> Iterator[Line]:

@@ -30,13 +30,11 @@ class Line(NamedTuple):
 
 
 def show_verdict(verdict: Verdict, numbers: Numbers) -> str:
-    """Write status, number, match, nearest, and whether the page shows a wall."""
+    """Write status, number, match and nearest."""
     parts = [verdict.status, verdict.reason, str(numbers[verdict.document])]
     parts.append(show_match(verdict.match, numbers))
     if verdict.nearest is not None:
         parts.append(f"unlike {show_match(verdict.nearest, numbers)}")
-    if verdict.sink:
-        parts.append("wall")
     return " ".join(filter(None, parts))
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.pages import page
 from tests.helpers.reporting import (
     START,
@@ -328,19 +327,8 @@ def test_a_wall_stands_among_what_to_look_at_first(tmp_path: Path) -> None:
     assert (group["kinds"], group["url"], group["near_duplicates"]) == (WALL_KINDS, WALL, 8)
     html = (tmp_path / "report.html").read_text("utf-8")
     assert '<span class="tag">wall</span>' in html
-    assert "undo --sink" in html
+    assert "undo --original URL --dry-run" in html
     assert "<dt>showed a wall</dt><dd>5</dd>" in html
-
-
-def test_a_store_without_log_knows_its_walls(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path / "s") as store:
-        for number in range(8):
-            (verdict,) = store.find_and_add([document(f"members/{number}", A)])
-            store.mark_done([verdict.document], CRAWL)
-    figures = report(tmp_path, tmp_path / "s")
-    # Without a log nobody knows when a page was judged: all pages of the wall count.
-    assert (figures["walls"], figures["wall_pages"]) == (1, 7)
-    assert figures["suspicious"][0]["kinds"] == WALL_KINDS
 
 
 @pytest.mark.parametrize(("kept", "told"), [(1, True), (3, False)])

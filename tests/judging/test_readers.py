@@ -15,7 +15,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, judge, judge_one, next_crawl
-from tests.helpers.owing import take_owed
+from tests.helpers.losing import take_lost
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 ITEMS, LINKS = Reader("shop", "parse_item"), Reader("shop", "follow")
@@ -108,7 +108,7 @@ def test_while_a_second_reader_gets_a_page_the_first_one_keeps_it(store: Store) 
         "near_duplicate 4 of 1",
         "other_callback 5 of 1",
     ]
-    assert [owed.url[-1] for _, owed in take_owed(store, CRAWL, "shop")] == ["c"]
+    assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["c"]
 
 
 @pytest.mark.parametrize("first_fails", [False, True])
@@ -122,7 +122,7 @@ def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
     done(store, 1, LINKS)
     assert set(get(store, 1).readers) == ({LINKS} if first_fails else {ITEMS, LINKS})
     # What was dropped for the first one waits for it alone.
-    assert [owed.url[-1] for _, owed in take_owed(store, CRAWL, "shop")] == ["b"] * first_fails
+    assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["b"] * first_fails
 
 
 def test_another_text_was_got_by_nobody(store: Store) -> None:

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, unpack_row
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, unpack_row
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
@@ -48,7 +48,7 @@ from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
-from tests.helpers.owing import write_request
+from tests.helpers.losing import write_request
 from tests.helpers.redisservers import count_trips
 
 STORE_KINDS = ALL_KINDS
@@ -210,8 +210,8 @@ MENDED: dict[str, tuple[Plant, str]] = {
         f"document 9 is in duplicates, where it does not belong, at key {1:016x}",
     ),
     "drop that waits damaged": (
-        lambda values: values.put(OWED, key_of_lost(6), b"nothing"),
-        "table owed: damaged owed at key ",
+        lambda values: values.put(LOST, key_of_lost(6), b"nothing"),
+        "damaged lost at key ",
     ),
     "not found by its URL": (
         lambda values: values.discard(ADDRESSES, *address_row(f"{URL}scoped", 5)),
@@ -236,7 +236,7 @@ MENDED: dict[str, tuple[Plant, str]] = {
         )
     },
 }
-LOST: dict[str, tuple[Plant, str]] = {
+GONE: dict[str, tuple[Plant, str]] = {
     "original gone": (
         lambda values: values.delete(DOCUMENTS, octets(1)),
         f"document 2 ('{URL}near') lacks its original, 1",
@@ -263,18 +263,18 @@ LOST: dict[str, tuple[Plant, str]] = {
 
 def plant(store: Store, name: str) -> str:
     """Damage a store; returns what its check must say."""
-    damage, told = (MENDED | LOST)[name]
+    damage, told = (MENDED | GONE)[name]
     store.write(lambda stored: damage(stored.values))
     return told
 
 
-@pytest.mark.parametrize("name", [*MENDED, *LOST])
+@pytest.mark.parametrize("name", [*MENDED, *GONE])
 def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
     before, stored = read_rows(store), store.fingerprints().tolist()
     told = plant(store, name)
     assert any(told in problem for problem in store.check()), store.check()
     done = store.rebuild()
-    if name in LOST:
+    if name in GONE:
         assert any(told in problem for problem in store.check())
         return
     assert store.check() == []
@@ -285,8 +285,8 @@ def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
     assert store.fingerprints().tolist() == stored
     assert done["fingerprints"] == len(stored)
     if name not in {"near-duplicate gone", "alias leads to no document", "alias damaged"}:
-        after = {row for row in read_rows(store) if row[0] != OWED}
-        assert after == {row for row in before if row[0] != OWED}
+        after = {row for row in read_rows(store) if row[0] != LOST}
+        assert after == {row for row in before if row[0] != LOST}
 
 
 def is_harmless(row: Row, flipped: Row) -> bool:
@@ -324,11 +324,11 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
             problems = store.check()
             assert bool(problems) != is_harmless(row, other), (row, other, problems)
             store.rebuild()
-            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, OWED}:
+            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, LOST}:
                 assert store.check() == [], (row, other)
                 assert store.fingerprints().tolist() == stored
             now = read_rows(store)
-            lost = {each for each in sound - now if each[0] not in {OWED, DOCUMENTS}}
+            lost = {each for each in sound - now if each[0] not in {LOST, DOCUMENTS}}
             # An alias, that a fingerprint of a document was loaded; and rows of other tables.
             assert lost <= {row} or table in {DOCUMENTS, ALIASES}, (row, other, lost)
             store.write(partial(write_rows, now - sound, sound - now))
@@ -339,12 +339,12 @@ def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
     """Its request is lost."""
 
     def read(stored: Documents) -> bytes:
-        return stored.values.get(OWED, key_of_lost(6)) or b""
+        return stored.values.get(LOST, key_of_lost(6)) or b""
 
-    before = unpack_row(Owed, key_of_lost(6), store.read(read))
+    before = unpack_row(Lost, key_of_lost(6), store.read(read))
     plant(store, "drop that waits damaged")
     store.rebuild()
-    after = unpack_row(Owed, key_of_lost(6), store.read(read))
+    after = unpack_row(Lost, key_of_lost(6), store.read(read))
     assert after == structs.replace(before, request=b"")
 
 
@@ -362,7 +362,7 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
     assert store.stats()["damaged"] == 1
     # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.
-    assert store.stats()["owed"]["lost"] == (number == 5)
+    assert store.stats()["lost"] == (number == 5)
     assert store.bulk_load(np.array([99], np.uint64)) == 1
     assert store.fingerprints().tolist() == sorted([*stored, 99])
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back

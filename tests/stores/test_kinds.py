@@ -18,7 +18,7 @@ from scrapy_simhash.errors import (
     StoreMismatchError,
     StoreUnavailableError,
 )
-from scrapy_simhash.judging.rows import OWED
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -47,7 +47,7 @@ from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 STORE_KINDS = ALL_KINDS
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
-VALUES = (IDENTITIES, DOCUMENTS, TEXTS, OWED)
+VALUES = (IDENTITIES, DOCUMENTS, TEXTS, LOST)
 SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 20}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
@@ -102,7 +102,7 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
         prefix = key[: draw.randint(0, 2)]
         rows = [row for row in oracle.scan(table) if row[0].startswith(prefix)]
         assert sorted(values.scan(table, prefix)) == rows
-    elif action == "count" and table == OWED:
+    elif action == "count" and table == LOST:
         assert values.count(table) == len(oracle.scan(table))
     assert values.get(table, key) == oracle.values.get((table, key))
     if draw.random() < 0.3:

@@ -267,7 +267,7 @@ def test_a_lost_lock_writes_nothing(home: str, request: pytest.FixtureRequest) -
                 lose_lock(server, store)
                 assert add(other, "b", A ^ 1) == "new"
 
-        (verdict,) = store.find_and_add([document("a", A)], works=[stand_still])
+        (verdict,) = store.find_and_add([document("a", A)], after=stand_still)
         assert verdict.status == "near_duplicate"
         assert store.stats()["documents"] == 2
         assert store.check() == []
@@ -277,7 +277,7 @@ def test_who_always_loses_the_lock_gives_up(redis_server: RedisServer) -> None:
     with begin_crawl(redis_server.url()) as store:
         lose = partial(lose_lock, redis_server, store)
         with pytest.raises(StoreUnavailableError, match="was lost, as this process stood still"):
-            store.find_and_add([document("a", A)], works=[lambda _: lose()])
+            store.find_and_add([document("a", A)], after=lambda _: lose())
         assert store.stats()["documents"] == 0
 
 

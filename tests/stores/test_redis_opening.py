@@ -224,7 +224,7 @@ def put_list(client: Redis, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("put", [put_text, put_list])
-@pytest.mark.parametrize("name", ["header", "documents:00000000000000", "owed"])
+@pytest.mark.parametrize("name", ["header", "documents:00000000000000", "lost"])
 def test_what_another_program_has_there(
     redis_server: RedisServer, name: str, put: Callable[[Redis, bytes], None]
 ) -> None:

@@ -78,8 +78,8 @@ _ADVICE = {
     LINKS: "Most of their links are not on the page that was kept; other pages may have them. The "
     "closing line of a crawl counts those that no kept page has.",
     WALL: "Addresses that have nothing in common lead here: a login, a captcha, a page that says "
-    "“not found”? What is behind it was not fetched; `scrapy simhash undo --sink` lists the "
-    "addresses. If they are different pages, `undo --original` lets them pass.",
+    "“not found”? What is behind it was not fetched; `scrapy simhash undo --original URL "
+    "--dry-run` lists the addresses. If they are different pages, leave out --dry-run.",
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
     LARGE: "Among the pages that most others repeat. One text rarely has many URLs: look for a "
     "parameter or a path that varies, or for pages that do differ.",

@@ -140,7 +140,6 @@ def _add_stored(figures: Figures, store: Store, crawl: str | None) -> int:
     """Count the last decision on each document, oldest first; returns how many are damaged."""
     documents: dict[int, StoredDocument] = {}
     damaged = store.visit(lambda document: documents.update({document.document: document}))
-    walls = {wall.document for wall in store.list_walls()}
     for document in sorted(documents.values(), key=lambda document: document.time):
         if crawl not in {None, document.crawl}:
             continue
@@ -162,7 +161,6 @@ def _add_stored(figures: Figures, store: Store, crawl: str | None) -> int:
             decision.similarity = document.similarity
             decision.tests = list(document.tests)
             decision.match_document = document.original
-            decision.sink = document.original in walls
         figures.add(decision)
     return damaged
 

@@ -1,4 +1,4 @@
-"""Requests that are owed: what is stored of them, who may make them, and when a crawl is asked."""
+"""Lost pages: how their requests are stored, who may make them, and when a crawl is asked."""
 
 import asyncio
 import sys
@@ -15,23 +15,26 @@ import pytest
 from scrapy import signals
 from scrapy.http import FormRequest, JsonRequest, Request, Response
 from scrapy.spiders import CrawlSpider
-from scrapy.utils.request import fingerprint
 
-from scrapy_simhash.crawl.refetch import Packing, unpack_request
-from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Owed, Why
+from scrapy_simhash.crawl.packing import Packing, unpack_request
+from scrapy_simhash.judging.documents import NOBODY
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.owed import put
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
 from tests.helpers.crawling import PagesSpider, crawl, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
-from tests.helpers.owing import list_owed
+from tests.helpers.losing import list_lost
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
-ANSWERS = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
+ANSWERS = {
+    "/one": page(1),
+    "/twin": page(1, menu="Other"),
+    "/two": page(2),
+    "/else": page(2, menu="Other"),
+}
 SECRET = "T0PSECRET"  # noqa: S105 - none
 
 
@@ -158,24 +161,24 @@ async def test_a_request_with_credentials_is_made_again_by_its_own_crawl_only(
 ) -> None:
     done = await crawl_twins(site, tmp_path / "a", spider=AskingSpider)
     assert done.paths == ["/one", "/twin"]
-    assert list_owed_at(tmp_path / "a") == []
+    assert list_lost_at(tmp_path / "a") == []
     busy = Answer(b"", status=503)
     forgetting = failing(partial(site.answers.__setitem__, "/twin", busy), AskingSpider)
     lost = await crawl_twins(site, tmp_path / "b", spider=forgetting)
     assert lost.counted["owed/lost"] == 1
-    (owed,) = list_owed_at(tmp_path / "b")
+    (owed,) = list_lost_at(tmp_path / "b")
     assert (owed.url, owed.request) == (site.url("/twin"), b"")
     for folder in (tmp_path / "a", tmp_path / "b"):
         assert SECRET.encode() not in (folder / "data.mdb").read_bytes()
     site.answers["/twin"] = Answer(ANSWERS["/twin"].encode())
     again = await crawl(tmp_path / "b", [site.url("/else")], AskingSpider)
     assert again.paths == ["/else"]
-    assert len(list_owed_at(tmp_path / "b")) == 1
+    assert len(list_lost_at(tmp_path / "b")) == 1
 
 
-def list_owed_at(folder: Path) -> list[Owed]:
+def list_lost_at(folder: Path) -> list[Lost]:
     with open_store(str(folder), readonly=True) as store:
-        return list_owed(store)
+        return list_lost(store)
 
 
 @pytest.mark.parametrize("status", [404, 410, 403, 503])
@@ -190,7 +193,7 @@ async def test_a_lost_page_that_is_gone_is_told_and_no_more_owed(
     assert done.counted.get("owed/gone", 0) == gone
     assert done.counted.get("owed/lost", 0) == (not gone)
     assert (f"Gone ({status}): '{site.url('/twin')}', which was dropped for" in caplog.text) == gone
-    assert len(list_owed_at(tmp_path)) == (not gone)
+    assert len(list_lost_at(tmp_path)) == (not gone)
 
 
 class CountingSpider(PagesSpider):
@@ -231,20 +234,33 @@ async def test_a_crawl_is_idle_once_more_for_each_batch(site: Site, tmp_path: Pa
 MANY = 100_000
 
 
+def lose(store: Path, *rows: Lost) -> None:
+    """Write rows of lost pages, whose originals are gone."""
+    with open_store(str(store)) as opened:
+        for start in range(0, len(rows), 10_000):
+            keys = enumerate(rows[start : start + 10_000], 1_000 + start)
+            packed = [(key_of_lost(number), row) for number, row in keys]
+            opened.write(
+                lambda stored, packed=packed: [  # type: ignore[misc]
+                    stored.put_row(LOST, key, pack_row(key, row)) for key, row in packed
+                ]
+            )
+
+
+def make_lost(url: str, spider: str, request: bytes) -> Lost:
+    """Make the row of a lost page, of a crawl that ended."""
+    return Lost(url, spider, "before", 999, b"", NOBODY, request)
+
+
 @pytest.mark.slow
-async def test_a_hundred_thousand_requests_that_are_owed_hold_no_loop(
-    site: Site, tmp_path: Path
-) -> None:
-    """They are those of another spider, or may not be made now; one that may is made."""
+async def test_a_hundred_thousand_lost_pages_hold_no_loop(site: Site, tmp_path: Path) -> None:
+    """They are those of another spider; one that is not is requested."""
     packed = Packing(PagesSpider(), cookies=True).pack(Request(site.url("/else")))
-    rows = [
-        Owed(f"http://a.example/{number}", Why.LINK, PagesSpider.name, "before", packed, time=1.0)
+    others = [
+        make_lost(f"http://a.example/{number}", f"not {PagesSpider.name}", packed)
         for number in range(MANY)
     ]
-    rows.append(Owed(site.url("/else"), Why.LINK, PagesSpider.name, "x", packed, released=True))
-    with open_store(str(tmp_path)) as store:
-        for start in range(0, len(rows), 10_000):
-            store.write(partial(put, rows=rows[start : start + 10_000]))
+    lose(tmp_path, *others, make_lost(site.url("/else"), PagesSpider.name, packed))
     longest = [0.0]
 
     class Watching(PagesSpider):
@@ -265,7 +281,6 @@ async def test_a_hundred_thousand_requests_that_are_owed_hold_no_loop(
 
     done = await crawl(tmp_path, [site.url("/one")], Watching)
     assert done.paths == ["/one", "/else"]
-    assert done.counted["owed/link"] == MANY
     assert longest[0] < 0.05
 
 
@@ -274,41 +289,46 @@ class Moment(NamedTuple):
 
     held: str
     answered: bool
-    requests: int  # for the page that is owed, of both crawls
+    requests: int  # for the lost page, of both crawls
 
 
 MOMENTS = {
-    "before it takes the request": Moment("/one", answered=False, requests=1),
+    "before it takes the page": Moment("/one", answered=False, requests=1),
     "while the request is under way": Moment("/else", answered=False, requests=2),
-    "before its items came through": Moment("/else", answered=True, requests=2),
+    "once its callback has the page": Moment("/else", answered=True, requests=1),
 }
 
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
-async def test_a_request_that_is_owed_is_made_whenever_a_crawl_is_killed(
+async def test_a_lost_page_reaches_its_callback_whenever_a_crawl_is_killed(
     site: Site, tmp_path: Path, moment: Moment
 ) -> None:
-    """At most twice; and no more once its page was delivered."""
+    """Then it is like any page whose crawl is killed."""
     store = tmp_path / "store"
     packed = Packing(PagesSpider(), cookies=True).pack(Request(site.url("/else")))
+    before = await crawl(store, [site.url("/two"), site.url("/else")])
+    assert before.counted["dropped"] == 1
     with open_store(str(store)) as opened:
-        row = Owed(site.url("/else"), Why.LINK, PagesSpider.name, "x", packed, released=True)
-        row.identity, row.time = fingerprint(Request(row.url)), time.time()
-        row.reader = Reader(PagesSpider.name, "parse")
-        opened.write(lambda stored: put(stored, [row]))
+        (original,) = opened.find_document(site.url("/two"))
+        (page_,) = opened.find_document(site.url("/else"))
+        key, number = key_of_lost(page_.document), original.document
+        row = Lost(page_.url, PagesSpider.name, "x", number, b"another text", NOBODY, packed)
+        opened.write(lambda stored: stored.put_row(LOST, key, pack_row(key, row)))
+        opened.spare([page_.document])
+    site.asked.clear()
     gate = Event()
     site.answers[moment.held] = replace(site.answers[moment.held], gate=gate)
     held = [site.url(moment.held)] if moment.answered else []
     killed = start_crawl(tmp_path, [site.url("/one")], HELD_URLS=held)
     if moment.answered:
         gate.set()
-        wait_until(lambda: len(read_lines(store / "log.jsonl")) == 2)
+        wait_until(lambda: len(read_lines(store / "log.jsonl")) == len(before.decisions) + 2)
     else:
         wait_until(lambda: moment.held in site.asked)
     killed.kill()
     gate.set()
     finish_crawl(killed, tmp_path)
     done = await crawl(store, [site.url("/one")])
-    assert done.paths == ["/one", "/else"]
+    assert done.paths == ["/one", "/else"][: 1 if moment.answered else 2]
     assert site.asked.count("/else") == moment.requests
-    assert list_owed_at(store) == []
+    assert list_lost_at(store) == []

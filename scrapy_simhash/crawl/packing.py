@@ -22,13 +22,13 @@ from scrapy_simhash.crawl.internals import PROXY_KEY, RULE_CALLBACK, RULE_ERRBAC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# Keys in the meta of requests. The key of a request that was owed, in the store.
-OWED = "_simhash_owed"
+# Keys in the meta of requests. The key of a lost page, in the store.
+LOST = "_simhash_lost"
 # The digest of the text whose items came through already, under `ignore-outlinks`.
 DELIVERED = "_simhash_delivered"
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
-    *(OWED, DELIVERED),
+    *(LOST, DELIVERED),
     *("simhash", "simhash_text", "_simhash_inherited_redirects"),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", PROXY_KEY),
@@ -169,7 +169,7 @@ def _may_be_called(name: object, spider: Spider) -> bool:
 
 
 def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
-    """Read the file that `scrapy simhash owed write FILE` wrote, for a spider to start from.
+    """Read the file that `scrapy simhash owed -o FILE` wrote, for a spider to start from.
 
     Args:
         path: JSON lines, or a text with a URL in each line.
@@ -193,5 +193,5 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
             except (ValueError, TypeError, KeyError) as error:
                 raise ValueError(
                     f"{path}, line {number}: not a page to request again ({describe_error(error)});"
-                    " write the file anew with `scrapy simhash owed write`"
+                    " write the file anew with `scrapy simhash owed -o FILE`"
                 ) from None

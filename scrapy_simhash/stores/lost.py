@@ -1,0 +1,186 @@
+"""Lost pages: those that were dropped for pages whose items may never come through.
+
+`judging.judge` writes a row of the table `lost` with each such drop, and deletes it once the items
+came through. If they never will, a crawl of the same spider requests the lost page again. It writes
+its id into the row first, so that no other crawl does so while it runs, and deletes the row once
+the page came through.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from msgspec import structs
+
+from scrapy_simhash.judging.documents import counts
+from scrapy_simhash.judging.judge import get_sound
+from scrapy_simhash.judging.rows import LOST, Lost, pack_row, read_rows
+from scrapy_simhash.stores.keyvalues import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from scrapy_simhash.stores.documents import Documents
+
+
+Result = TypeVar("Result")
+# A transaction that reads or writes so many rows takes some milliseconds.
+_ROWS_PER_CALL = 512
+
+
+class LostPage(NamedTuple):
+    """A row with its key; whether its page has to be requested again, and its original's URL."""
+
+    key: bytes
+    lost: Lost
+    due: bool
+    original: str = ""
+
+
+def forget(stored: Documents, keys: Collection[bytes]) -> None:
+    """Delete rows, because their pages came through or nobody can get them."""
+    for key in keys:
+        stored.drop_row(LOST, key)
+
+
+def repack(stored: Documents, packed: Mapping[bytes, bytes]) -> None:
+    """Change how pages are requested, by their keys, as far as they have rows."""
+    for key, lost in list(_read(stored, packed)):
+        stored.put_row(LOST, key, pack_row(key, structs.replace(lost, request=packed[key])))
+
+
+def count_lost(stored: Documents) -> int:
+    """Count the lost pages whose original's items will not come."""
+    alive = cache(stored.alive)
+    return sum(_is_due(stored, lost, alive) for _, lost in read_rows(Lost, stored.scan_rows(LOST)))
+
+
+def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost]]:
+    """Read the undamaged rows with these keys, with the records of their originals."""
+    for some in cut(keys, _ROWS_PER_CALL):
+        stored.prefetch_rows((LOST, key) for key in some)
+        rows = list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in some)))
+        stored.prefetch_rows((), records=[lost.page for _, lost in rows])
+        yield from rows
+
+
+def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
+    """List the keys of the rows of a spider, or all, and perhaps some others."""
+    name = spider.encode()
+    return [key for key, row in stored.scan_rows(LOST) if name in row]
+
+
+def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool:
+    """Return whether the original of a page will not be delivered any more, with the same text."""
+    original = get_sound(stored, lost.page)
+    return (
+        original is None
+        or original.text_digest != lost.text_digest
+        or not counts(original, alive, lost.reader)
+    )
+
+
+def _is_free(lost: Lost, alive: Callable[[str], bool], crawl: str, spider: str) -> bool:
+    """Return whether a crawl may request a page: it has not, and no other running crawl will."""
+    owner = lost.taken or lost.crawl
+    mine = lost.spider == spider and lost.taken != crawl
+    return mine and (owner == crawl or not alive(owner))
+
+
+class _Transactions(Protocol):
+    """A store."""
+
+    def read(self, work: Callable[[Documents], Result]) -> Result: ...
+
+    def write(self, work: Callable[[Documents], Result]) -> Result: ...
+
+
+class LostTable:
+    """The lost pages of a store; each method takes transactions of its own."""
+
+    def __init__(self, store: _Transactions) -> None:
+        self._store = store
+
+    def count(self) -> int:
+        """Count all rows; reads none."""
+        return self._store.read(lambda stored: stored.count_rows(LOST))
+
+    def list_pages(self, spider: str = "") -> Iterator[LostPage]:
+        """List the lost pages of a spider, or all; leaves out damaged rows.
+
+        Reads their keys at once, 60 bytes each, and 512 rows in a transaction. A page is due if the
+        spider's next crawl requests it.
+        """
+        keys = self._store.read(partial(_list_keys, spider=spider))
+        for some in cut(keys, _ROWS_PER_CALL):
+            for page in self._store.read(partial(_describe, keys=some)):
+                if spider in {"", page.lost.spider}:
+                    yield page
+
+    def find_due(self, crawl: str, spider: str) -> list[bytes]:
+        """Return the keys of the pages that a crawl of a spider has to request again.
+
+        They were lost by this crawl or by crawls that ended. Reads all rows of the spider.
+        """
+
+        def work(stored: Documents) -> list[bytes]:
+            alive = cache(stored.alive)
+            return [
+                key
+                for key, lost in _read(stored, _list_keys(stored, spider))
+                if _is_free(lost, alive, crawl, spider) and _is_due(stored, lost, alive)
+            ]
+
+        return self._store.read(work)
+
+    def take(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[tuple[bytes, Lost]]:
+        """Hand pages over to a crawl that requests them again, and return their rows as they were.
+
+        Each is handed to a crawl once, if it is still due; a later crawl gets it unless its row was
+        deleted.
+        """
+
+        def work(stored: Documents) -> list[tuple[bytes, Lost]]:
+            taken = [
+                (key, lost)
+                for key, lost in _read(stored, keys)
+                if _is_free(lost, stored.alive, crawl, spider)
+                and _is_due(stored, lost, stored.alive)
+            ]
+            for key, lost in taken:
+                stored.put_row(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
+            return taken
+
+        return self._store.write(work) if keys else []
+
+    def count_left(self, crawl: str, spider: str) -> Counter[str]:
+        """Count what a crawl leaves that is about to end: `lost` pages of its spider.
+
+        Those `waiting` for a page that another running crawl is at work on are counted apart.
+        """
+
+        def work(stored: Documents) -> Counter[str]:
+            alive = cache(lambda each: each != crawl and stored.alive(each))
+            return Counter(
+                "lost" if _is_due(stored, lost, alive) else "waiting"
+                for _, lost in _read(stored, _list_keys(stored, spider))
+                if lost.spider == spider and not alive(lost.taken or lost.crawl)
+            )
+
+        return self._store.read(work)
+
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Delete rows, so that no crawl requests their pages again."""
+        for some in cut(keys, _ROWS_PER_CALL):
+            self._store.write(partial(forget, keys=some))
+
+
+def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
+    pages = []
+    for key, lost in _read(stored, keys):
+        original = get_sound(stored, lost.page)
+        due = not stored.alive(lost.taken or lost.crawl) and _is_due(stored, lost, stored.alive)
+        pages.append(LostPage(key, lost, due, original.url if original is not None else ""))
+    return pages

@@ -1,0 +1,255 @@
+"""Links of near-duplicates that lead to new pages: counted, or followed at once."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Request, Response
+
+from scrapy_simhash.crawl import links as links_of_crawl
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.pages import page
+from tests.helpers.server import Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+ONLY = "links/only_on_dropped_pages"
+
+# Three pages of a list whose text is the same, and a print view. Only dropped pages lead to c, d
+# and to the third page, and only that one to e.
+ANSWERS = {
+    "/list?page=1": page(1, links=["/a", "/b", "/list?page=2", "/print"]),
+    "/list?page=2": page(1, links=["/a", "/b", "/c", "/d", "/list?page=3"]),
+    "/list?page=3": page(1, links=["/a", "/b", "/e"]),
+    "/print": page(1, links=["/a", "/b", "/list?page=2"]),
+    "/a": page(10, links=["/b"]),
+    "/b": page(11, links=["/a"]),
+    "/c": page(12, links=["/f"]),
+    "/d": page(13, links=["/a"]),
+    "/e": page(14),
+    "/f": page(15),
+}
+LOST = ["/c", "/d", "/list?page=3"]
+
+
+async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
+    return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
+
+
+async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "scrapy_simhash")
+    done = await crawl_list(tmp_path, site)
+    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
+    assert done.counted[ONLY] == len(LOST)
+    told = f"; 3 links of near-duplicates stayed unseen, on '{site.url('/list?page=2')}' ("
+    assert told in caplog.records[-1].getMessage()
+    assert "SIMHASH_FOLLOW_NEW_LINKS = True follows these); " in caplog.records[-1].getMessage()
+    assert caplog.records[-1].levelno == logging.WARNING
+    for link in LOST:
+        assert f"link on '{site.url('/list?page=2')}': '{site.url(link)}'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "unseen"), [((), 1), (("127.0.0.1", "elsewhere.example"), 1), (("127.0.0.1",), 0)]
+)
+async def test_links_to_other_hosts_are_lost_unless_the_spider_stays_on_its_own(
+    tmp_path: Path, allowed: tuple[str, ...], unseen: int
+) -> None:
+    answers = {
+        "/list": page(1, links=["/a", "/copy"]),
+        "/copy": page(1, links=["/a", "http://elsewhere.example/"]),
+        "/a": page(2),
+    }
+    with serve(answers) as site:
+        spider = type("Staying", (FollowingSpider,), {"allowed_domains": list(allowed)})
+        done = await crawl(tmp_path, [site.url("/list")], spider)
+    assert done.counted.get(ONLY, 0) == unseen
+
+
+async def test_flagging_says_what_dropping_would_lose(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is behind a link of a flagged page leads nobody there."""
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="flag")
+    assert set(done.paths) == set(ANSWERS)
+    said = f"dropping them would leave 3 links unseen, on '{site.url('/list?page=2')}' ("
+    assert said in caplog.records[-1].getMessage()
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(("links", "unseen"), [([], 2), (["/b#part"], 1), (["/b", "/c"], 0)])
+async def test_flagging_and_dropping_find_the_same_links(
+    tmp_path: Path, links: list[str], unseen: int
+) -> None:
+    """Those that kept pages have, however late these come, and none that is reached by others."""
+    answers = {
+        "/list": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["/b", "/c", "/list"]),
+        "/a": page(2, links=["/d"]),
+        "/b": page(3, links=["/b", "/a"]),
+        "/c": page(4, links=["/b", "/c"]),
+        "/d": page(5, links=["/a", *links]),
+    }
+    with serve(answers) as site:
+        urls = [site.url("/list")]
+        flagged = await crawl(tmp_path / "1", urls, FollowingSpider, SIMHASH_ACTION="flag")
+        dropped = await crawl(tmp_path / "2", urls, FollowingSpider)
+    assert set(flagged.paths) == set(answers)
+    assert flagged.counted.get(ONLY, 0) == dropped.counted.get(ONLY, 0) == unseen
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"SIMHASH_ACTION": "flag"}, LOST),
+        ({"SIMHASH_ACTION": "ignore-outlinks"}, LOST),
+        # Of the links of the third page of the list, only one in three is new.
+        ({"SIMHASH_FOLLOW_NEW_LINKS": True}, ["/e"]),
+        ({"SIMHASH_FOLLOW_NEW_LINKS": True, "SIMHASH_ACTION": "ignore-outlinks"}, ["/e"]),
+    ],
+)
+async def test_what_is_lost_under_other_settings(
+    site: Site, tmp_path: Path, settings: dict[str, Any], kept: list[str]
+) -> None:
+    done = await crawl_list(tmp_path, site, **settings)
+    assert done.counted.get(ONLY, 0) == len(kept)
+    told = {each["url"].rpartition("/")[2]: each["new_links"] for each in done.decisions}
+    assert (told["list?page=2"], told["print"]) == (0.6, 0.0)
+    follows = "SIMHASH_FOLLOW_NEW_LINKS" in settings
+    assert ("/c" in done.paths) == (follows or settings["SIMHASH_ACTION"] == "flag")
+    # Under `drop` the items of a page whose links are followed are dropped, and only these.
+    passes = settings.get("SIMHASH_ACTION", "drop") != "drop"
+    assert ("/list?page=2" in done.paths) == passes
+    assert done.counted.get("items_dropped", 0) == (not passes)
+
+
+async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
+    """The store does not know it, and no page that was kept links to it."""
+    answers = {
+        "/one": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["/gone", "/a"]),
+        "/a": page(2),
+    }
+    with serve(answers) as site:
+        urls = [site.url("/gone"), site.url("/one")]
+        done = await crawl(tmp_path, urls, FollowingSpider)
+    assert ONLY not in done.counted
+
+
+async def test_what_another_spider_fetched_is_unseen_by_this_one(
+    site: Site, tmp_path: Path
+) -> None:
+    other = type("Other", (PagesSpider,), {"name": "other"})
+    await crawl(tmp_path, list(map(site.url, LOST)), other)
+    done = await crawl_list(tmp_path, site)
+    assert done.counted[ONLY] == len(LOST)
+
+
+class ShopSpider(PagesSpider):
+    """Follows the links of lists; of items, which show others, only those to reviews."""
+
+    name = "shop"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a::attr(href)").getall():
+            item = link.startswith("/item")
+            yield Request(response.urljoin(link), self.parse_item if item else None)
+
+    def parse_item(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        yield Request(response.urljoin("/review"), self.parse_review)
+
+    def parse_review(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+
+async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
+    tmp_path: Path,
+) -> None:
+    related = ["/item/5", "/item/6"]
+    answers = {
+        "/list?1": page(1, links=["/item/1", "/item/2", "/list?2"]),
+        "/list?2": page(1, links=related),
+        **{f"/item/{n}": page(10 + n, links=[*related, "/review"]) for n in (1, 2, 5, 6)},
+        "/review": page(20),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/list?1")], ShopSpider)
+    assert done.counted[ONLY] == len(related)
+
+
+async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
+    tmp_path: Path,
+) -> None:
+    """Or else somebody would be warned of each list for its login."""
+    answers = {
+        "/list?1": page(1, links=["/a", "/list?2", "/c"]),
+        "/list?2": page(1, links=["/a", "/c"]),
+        "/a": page(2),
+    }
+
+    class Leaving(FollowingSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            links = response.css("a:not([href='/c'])::attr(href)").getall()
+            yield from response.follow_all(links)
+
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/list?1")], Leaving)
+    assert ONLY not in done.counted
+
+
+async def test_a_spider_that_follows_no_links_loses_none(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, list(map(site.url, ("/list?page=1", "/list?page=2"))))
+    assert done.counted["dropped"] == 1
+    assert ONLY not in done.counted
+
+
+async def test_links_beyond_those_in_memory_are_counted(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links_of_crawl, "_MOST_REMEMBERED", 1)
+    done = await crawl_list(tmp_path, site)
+    assert done.counted[ONLY] == len(LOST)
+
+
+LEAVES = [f"/leaf{number}" for number in range(12)]
+MENU = ["/menu0", "/menu1"]
+
+
+class LeavesSpider(PagesSpider):
+    """Follows all links of the home page, and of other pages those to leaves only."""
+
+    name = "leaves"
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            yield request.replace(callback=self.parse_home)
+
+    def parse_home(self, response: Response) -> Iterator[Any]:
+        for number, link in enumerate(response.css("a::attr(href)").getall()):
+            yield response.follow(link, priority=number)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        yield from response.follow_all(response.css("a[href*=leaf]::attr(href)").getall())
+
+
+@pytest.mark.parametrize("spider", [FollowingSpider, LeavesSpider])
+@pytest.mark.parametrize("copy", ["/copy/list", f"/copy/list?{'a' * 2_005}"])
+async def test_links_count_whatever_the_address_of_their_page_and_its_callback(
+    tmp_path: Path, spider: type[PagesSpider], copy: str
+) -> None:
+    """A long address; a callback that made no request yet, because no kept page has such links."""
+    answers = {
+        "/": page(90, links=[copy, "/list", *MENU]),
+        "/list": page(1, links=MENU),
+        copy: page(1, links=[*LEAVES, *MENU]),
+        **{path: page(10 + n, links=MENU) for n, path in enumerate([*LEAVES, *MENU])},
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/")], spider)
+    assert done.counted["dropped"] == 1
+    assert done.counted[ONLY] == len(LEAVES)

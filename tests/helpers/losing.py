@@ -1,0 +1,33 @@
+"""Lost pages of a store, for tests."""
+
+from collections.abc import Sequence
+
+from scrapy_simhash.judging.rows import LOST, Lost, pack_row, unpack_row
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.store import Store
+from tests.helpers.documents import CRAWL
+
+
+def take_lost(
+    store: Store, crawl: str = CRAWL, spider: str = "spider"
+) -> Sequence[tuple[bytes, Lost]]:
+    """Take all pages that a crawl has to request again, as it does when it is idle."""
+    return store.lost.take(crawl, spider, store.lost.find_due(crawl, spider))
+
+
+def list_lost(store: Store) -> list[Lost]:
+    """List the rows of lost pages, whether or not they are due."""
+    return [page.lost for page in store.lost.list_pages()]
+
+
+def write_request(store: Store, key: bytes, request: bytes) -> None:
+    """Write how to request a lost page."""
+
+    def work(stored: Documents) -> None:
+        packed = stored.get_row(LOST, key)
+        assert packed is not None
+        lost = unpack_row(Lost, key, packed)
+        lost.request = request
+        stored.put_row(LOST, key, pack_row(key, lost))
+
+    store.write(work)
