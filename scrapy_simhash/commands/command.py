@@ -43,7 +43,6 @@ COMMANDS = {
     "plan": ("batch", "Compare table designs for a number of documents, and choose one"),
 }
 _HELP_WIDTH = 78
-_NAME_WIDTH = 22
 _SET = "settings of "
 _COMMAND = "<command>"
 
@@ -133,15 +132,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         prog="scrapy simhash",
         parser_class=_Parser,
     )
-    family = []
     for name, (module, about) in COMMANDS.items():
         command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]
-        if module == "batch":
-            family.append(_wrap(f"  {name:<{_NAME_WIDTH}}{about}", _NAME_WIDTH + 2))
-            _fill(commands.add_parser(name), about, command)
-        else:
-            _fill(commands.add_parser(name, help=about), about, command)
-    parser.add_argument_group("commands for many fingerprints, without a crawl", "\n".join(family))
+        _fill(commands.add_parser(name, help=about), about, command)
 
 
 def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None:
@@ -177,9 +170,6 @@ def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None
             _fill(inner, about_action, described)
 
 
-def _wrap(text: str, indent: int = 0) -> str:
+def _wrap(text: str) -> str:
     """Break long lines for a terminal of 80 columns; existing line breaks stay."""
-    return "\n".join(
-        textwrap.fill(line, _HELP_WIDTH, subsequent_indent=" " * indent)
-        for line in text.splitlines()
-    )
+    return "\n".join(textwrap.fill(line, _HELP_WIDTH) for line in text.splitlines())

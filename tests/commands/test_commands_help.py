@@ -107,11 +107,9 @@ def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> None:
+def test_help_lists_all_commands(run: Run) -> None:
     done = run("--help")
     assert all(f"\n    {name} " in done.out for name in COMMANDS)
-    _, family = re.split("Commands For Many Fingerprints.*\n", done.out)
-    assert re.findall(r"^    (\S+) ", family, re.MULTILINE) == list(COMMANDS)[-4:]
     assert max(map(len, done.out.splitlines())) <= 80
 
 

@@ -92,6 +92,16 @@ def test_damaged_lines_are_told_of_once(
     assert "Traceback" not in done.err
 
 
+def test_a_crawl_that_the_log_lacks_is_named(run: Run, store: Path) -> None:
+    err = run.failed("log", "--crawl", "foo", "--store", store)
+    assert f"the decision log {store / 'log.jsonl'} has no crawl foo; its newest is " in err
+
+
+@pytest.mark.parametrize("command", ["undo", "explain", "query"])
+def test_an_address_that_is_unknown_is_nothing_found(run: Run, store: Path, command: str) -> None:
+    assert "in the store" in run.failed(command, "http://site.example/nowhere", "--store", store)
+
+
 def test_decisions_that_lack_keys_are_printed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"url": "http://a.example/", "status": "near_duplicate"}\n', encoding="ascii")

@@ -129,14 +129,6 @@ def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [("explain", "is neither in the store nor in the log"), ("query", "is not in the store")],
-)
-def test_a_url_that_nobody_knows(run: Run, store: Path, command: str, said: str) -> None:
-    assert f"{SITE}nowhere {said}" in run.failed(command, f"{SITE}nowhere", "--store", store)
-
-
 def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:
     done = run("explain", f"{SITE}empty/", "--store", store)
     assert f"; did you mean {SITE}empty ?" in done.err

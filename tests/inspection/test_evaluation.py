@@ -126,8 +126,7 @@ def test_options_for_other_pages_are_refused(run: Run, options: tuple[str, ...],
     assert told in run.refused("evaluate", *options)
 
 
-# By their first letters: a cluster, a labelled duplicate, two things in nearly the same words, a
-# grey pair, a pair without a label, a page like no other, and one without text.
+# A cluster, a duplicate, two things in nearly the same words, a grey pair, one without a label...
 PAGES = ("a1", "a2", "a3", "b1", "b2", "w1", "w2", "g1", "g2", "u1", "u2", "x1", "empty")
 
 
@@ -138,7 +137,6 @@ def test_a_crawl_of_labelled_pages_names_what_was_wrong(tmp_path: Path) -> None:
         words = edit_words(make_words(ord(name[0])), edits, seed=ord(name[-1]))
         html = "" if name == "empty" else make_page(words, title=f"Page {name[0]}")
         (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
-        # In a folder each: neighbours are compared more strictly.
         rows.append((name, f"{name}.html", f"https://site.example/{name}/page/", "en", "made"))
     write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
     pairs = [("b1", "b2", "dup"), ("w1", "w2", "distinct"), ("a1", "w1", "distinct")]
