@@ -146,7 +146,7 @@ def _pick(estimates: list[Estimate], distance: int, bounds: Bounds) -> Estimate:
 def fewest_tables(
     leading_bits: int, distance: int, width_bits: int = FINGERPRINT_BITS
 ) -> int | None:
-    """Return the number of tables of blocks within blocks, X(f, k, d), or None if no cut suffices."""
+    """Return how many tables blocks within blocks need, X(f, k, d), or None if no cut suffices."""
     # X(f, k, d) = 1 if d <= tau, else the least, over r > k, of
     # C(r, k) * X(f * k / r, k, d - (r - k) * f / r), where tau = d - p_min for the d asked for.
     # Each step cuts the rest of the fingerprint (f, `width_bits`) into r blocks and leads with

@@ -232,7 +232,7 @@ def read_warcs(
     # Every executor must be able to read these paths. Of longer bodies only `most_bytes` and one
     # byte more are read. A response whose status or type rules out a page has a reason; records
     # that are not responses have no row. If a file cannot be read to the end, a row has its path as
-    # `url` and the reason `warc_damaged`; `detail` has the place. The pages before that are included.
+    # `url` and the reason `warc_damaged`; `detail` has the place. Pages before that are included.
     folders = [Path(path.removeprefix("file://")) for path in paths]
     files = [str(file.absolute()) for folder in folders for file in _list_warcs(folder)]
     named = spark.createDataFrame(pa.table({"path": files})).repartition(len(files))
