@@ -75,11 +75,7 @@ BARS = (
     ("CPU added to Scrapy's process, ms a page", "long", "flag", "main_cpu_ms", "<= 1.0"),
     ("CPU of other processes, ms a page", "long", "flag", "others_cpu_ms", ""),
     ("worst delay beyond off, ms", "long", "flag", "delay_worst_ms", "<= 40"),
-    ("p99 delay beyond off, ms", "long", "flag", "delay_p99_ms", ""),
     ("largest process of the plugin, MB", "long", "flag", "largest_worker_mb", "<= 60"),
-    ("sockets, empty crawl, flag, share of off", "sockets-empty", "flag", "share", ""),
-    ("sockets, callbacks, flag, share of off", "sockets-callback", "flag", "share", ""),
-    ("sockets, near-duplicates, drop, share of off", "sockets-duplicates", "drop", "share", ""),
 )
 
 

@@ -3,8 +3,7 @@
 One crawl over pages made as they are asked for, answered from memory; every fifth is a copy of an
 earlier one. After every hundredth part of the pages it looks at
 
-* anonymous memory of the crawl and of its workers (`RssAnon`): what they allocated. Pages of the
-  store's file that are mapped into memory (`RssFile`) are shown, too; the system takes them back;
+* anonymous memory of the crawl and of its workers (`RssAnon`), without mapped pages of the store;
 * bytes of the store's data file; threads, child processes, open files.
 
 After the first tenth memory must grow by less than 5 MB (medians of the first and of the last tenth
@@ -99,9 +98,8 @@ def take_sample(store: Path, pages: int) -> dict[str, float]:
     children = list_children()
     return {
         "pages": pages,
-        "crawl_mb": read_memory("self", "RssAnon"),
-        "workers_mb": sum(read_memory(pid, "RssAnon") for pid in children),
-        "crawl_mapped_mb": read_memory("self", "RssFile"),
+        "crawl_mb": read_memory("self"),
+        "workers_mb": sum(read_memory(pid) for pid in children),
         "store_bytes": (store / "data.mdb").stat().st_size,
         "threads": len(list(Path("/proc/self/task").iterdir())),
         "processes": len(children),
@@ -115,13 +113,13 @@ def list_children() -> list[str]:
     return sorted(pid for text in found for pid in text.split())
 
 
-def read_memory(pid: str, kind: str) -> float:
-    """Return a kind of memory of a process in MB; 0 when it has just ended."""
+def read_memory(pid: str) -> float:
+    """Return the anonymous memory of a process in MB; 0 when it has just ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except FileNotFoundError:
         return 0.0
-    kilobytes = (int(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))
+    kilobytes = (int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
     return next(kilobytes, 0) * 1024 / 1e6
 
 
@@ -169,7 +167,7 @@ def judge(samples: list[dict[str, float]]) -> dict[str, Any]:
     pages = np.array([sample["pages"] for sample in kept])
     octets = np.array([sample["store_bytes"] for sample in kept])
     return {
-        **{f"{name}_growth": grown(name) for name in ("crawl_mb", "workers_mb", "crawl_mapped_mb")},
+        **{f"{name}_growth": grown(name) for name in ("crawl_mb", "workers_mb")},
         "store_bytes_a_page": round(float(np.polyfit(pages, octets, 1)[0]), 1),
         "store_r_squared": round(float(np.corrcoef(pages, octets)[0, 1] ** 2), 5),
         **{

@@ -225,11 +225,10 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
         process.crawl(crawler)
         process.start()
     assert isinstance(crawler.spider, BenchSpider)  # noqa: S101
-    assert crawler.stats is not None  # noqa: S101
-    return _describe(crawler.spider, crawler.stats.get_stats())
+    return _describe(crawler.spider)
 
 
-def _describe(spider: BenchSpider, stats: dict[str, Any]) -> dict[str, float]:
+def _describe(spider: BenchSpider) -> dict[str, float]:
     """Work out the figures of a crawl that ended."""
     warm, end, site = spider.warm, spider.end, spider.site
     pages = len(site.pages) - spider._warm_up  # noqa: SLF001 - of this module
@@ -248,6 +247,4 @@ def _describe(spider: BenchSpider, stats: dict[str, Any]) -> dict[str, float]:
         # Where it is known which pages are.
         "right": right,
         "wrong": len(spider.found) - right,
-        "callbacks": stats.get("item_scraped_count", 0),
-        "unjudged": sum(v for k, v in stats.items() if k.startswith("simhash/unjudged")),
     }

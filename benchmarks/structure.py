@@ -45,13 +45,11 @@ class Step(NamedTuple):
 
     Attributes:
         thread: process and thread.
-        seconds: of the monotonic clock.
         file: path below the package.
         function: its qualified name.
     """
 
     thread: str
-    seconds: float
     file: str
     function: str
 
@@ -105,7 +103,7 @@ def _read_steps(trace: Path, begin: float, end: float) -> Iterator[Step]:
         if function == "<module>":
             loading[thread] += 1 if event == "call" else -1
         elif not loading[thread] and begin <= float(seconds) <= end and file.endswith(".py"):
-            yield Step(thread, float(seconds), file, function)
+            yield Step(thread, file, function)
 
 
 def count_trip(steps: Collection[Step]) -> dict[str, Any]:

@@ -35,8 +35,6 @@ CONFIRM = 0.8
 # Marks of the pages before share a commit within a second; the page that is traced comes later.
 DELAY_SECONDS = 2.5
 WORDS = 600
-
-
 # What is known of each trip.
 _times: dict[str, dict[str, Any]] = {}
 
@@ -101,10 +99,10 @@ def find_trip(request: Request) -> str | None:
 
 
 class BeginMiddleware:
-    """Right before the plugin's: notes when a near-duplicate gets there."""
+    """Right before the plugin's."""
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Note the time."""
+        """Note when a near-duplicate gets there."""
         if trip := find_trip(request):
             _times[trip] = {"begin": time.monotonic()}
         return response
