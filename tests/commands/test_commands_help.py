@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import io
-import re
 import shlex
 from importlib import import_module
 from pathlib import Path
