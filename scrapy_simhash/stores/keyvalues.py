@@ -134,8 +134,8 @@ class KeyValues(ABC):
         """Remove a member from a set, if it is there."""
 
     @abstractmethod
-    def take_number(self, above: int = 0) -> int:
-        """Take a document number: larger than `above`, and than all that were taken before.
+    def take_number(self) -> int:
+        """Take a document number, larger than all that were taken before.
 
         A transaction that is given up may leave a gap.
         """

@@ -90,8 +90,8 @@ class MemoryValues(KeyValues):
         rows = (row for table in self._rows.values() for row in table.items())
         return sum(len(key) + sum(map(len, found)) for key, found in rows)
 
-    def take_number(self, above: int = 0) -> int:
-        self._last = max(self._last, above) + 1
+    def take_number(self) -> int:
+        self._last += 1
         return self._last
 
 

@@ -255,8 +255,8 @@ class RedisValues(KeyValues):
         self._changed[table, key][member] = False
         self._written[table].add(key)
 
-    def take_number(self, above: int = 0) -> int:
-        number = max(int(self.get(HEADER, _LAST) or 0), above) + 1
+    def take_number(self) -> int:
+        number = int(self.get(HEADER, _LAST) or 0) + 1
         self.put(HEADER, _LAST, b"%d" % number)
         self._rows[DOCUMENTS].setdefault(octets(number), None)
         return number

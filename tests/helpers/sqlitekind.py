@@ -54,8 +54,8 @@ class SqliteValues(KeyValues):
         gone = "DELETE FROM rows WHERE name = ? AND key = ? AND value = ?"
         self._ask(gone, (table, key, member))
 
-    def take_number(self, above: int = 0) -> int:
-        number = max(int.from_bytes(self.get("last", b"number") or b"", "big"), above) + 1
+    def take_number(self) -> int:
+        number = int.from_bytes(self.get("last", b"number") or b"", "big") + 1
         self.put("last", b"number", number.to_bytes(8, "big"))
         return number
 

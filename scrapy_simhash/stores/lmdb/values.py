@@ -266,9 +266,9 @@ class LmdbValues(KeyValues):
 
     # Others
 
-    def take_number(self, above: int = 0) -> int:
+    def take_number(self) -> int:
         packed = self.get(HEADER, _NEXT)
-        number = max(1 if packed is None else number_of(packed), above + 1)
+        number = 1 if packed is None else number_of(packed)
         self.put(HEADER, _NEXT, octets(number + 1))
         return number
 
