@@ -96,6 +96,7 @@ class GroupWriter:
         self._crawl = crawl
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._group = _Group([], [])
+        self._most = _PAGES_PER_GROUP  # pages of a group, fewer where judging takes long
         self._kept_marks = 0  # of a group that failed
         self._questions: list[_Question] = []
         self._lock = threading.Lock()
@@ -231,7 +232,7 @@ class GroupWriter:
 
     def _write(self, group: _Group) -> None:
         verdicts = self._store.find_and_add(
-            [wish.document for wish in group.wishes],
+            [wish.document for wish in group.wishes[: self._most]],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
@@ -240,6 +241,9 @@ class GroupWriter:
         )
         for wish, verdict in zip(group.wishes, verdicts, strict=False):
             wish.answer.set_result(verdict)
+        # All that are given are read ahead, which is in vain for those that are not judged.
+        cut = len(verdicts) < min(len(group.wishes), self._most)
+        self._most = 2 * len(verdicts) if cut else min(_PAGES_PER_GROUP, 2 * self._most)
         # The others come first in the next group.
         self._group.wishes.extend(group.wishes[len(verdicts) :])
 

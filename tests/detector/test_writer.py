@@ -83,7 +83,7 @@ def test_a_group_of_slow_pages_is_cut(
     if closing:
         writer.close()
     assert numbers_of([held, *slow]) == [1, 2, 3, 4, 5]
-    assert sizes(store) == [1, 4, 3, 2, 1]
+    assert sizes(store) == [1, 4, 2, 2, 1]
 
 
 def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
