@@ -73,24 +73,19 @@ _LEAD_BYTES = {
     **dict.fromkeys((IDENTITIES, FINGERPRINTS, NAMES), 2),
     TABLES: 1,
 }
-# To write one member of a set writes its whole field, up to so many.
 _MOST_IN_FIELD = 512
 _FIELDS_PER_CALL, _HASHES_PER_CALL = 4_096, 256
-# Behind a prefix, it is greater than all members that begin so.
 _BEYOND = b"\xff" * 64
-# Further fields of the header's hash: the last number of a document, how many documents there are,
-# and which commit was the last.
+# Further fields of the header's hash: the last document, how many there are, the last commit.
 _LAST, _COUNT, _COMMIT = b"last", b"documents", b"commit"
 
 # A server does not notice when a process on another machine dies, so a lease expires. After a
 # `kill -9` the crawl's pending records count for this number of seconds; a page that is dropped for
 # one of them is requested again, or listed as lost. A process that was stopped gets its lease back.
 LEASE_SECONDS = 30.0
-# Others wait so long for the lock of a process that was killed, less than `WAIT_SECONDS`.
 LOCK_SECONDS = 8.0
 # So often leases and the lock are renewed, and a server that does not answer is tried again.
 BEAT_SECONDS = 2.5
-# The longest that a process waits for its turn before it looks whether the lock has expired.
 _TURN_SECONDS = 1.0
 # A transaction is tried again if the lock, or an answer of the server, was lost.
 _TRIES = 3
