@@ -434,11 +434,6 @@ class Documents:
         """Write the record of a crawl."""
         self.values.put(CRAWLS, crawl.encode(), pack_row(crawl.encode(), record))
 
-    def list_crawls(self) -> dict[str, CrawlRecord]:
-        """Read all crawls, by their ids."""
-        rows = sorted(self.values.scan(CRAWLS))
-        return {key.decode(): unpack_row(CrawlRecord, key, packed) for key, packed in rows}
-
     # Reading ahead, which is worthwhile where each read is a round trip
 
     def prefetch(self, documents: Sequence[Document], marked: Sequence[int], distance: int) -> None:

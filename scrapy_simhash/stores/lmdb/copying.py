@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 _BYTES_PER_COMMIT = 16 * 2**20
 _BYTES_PER_NODE = 8
 _LEAST_MAP_BYTES = 16 * 2**20
-_PROBLEMS_SHOWN = 3
 
 
 def copy_rows(
@@ -207,15 +206,13 @@ def _require_free(folder: Path, target: Path) -> None:
 
 
 def _require_sound(problems: list[str]) -> None:
-    if not problems:
-        return
-    more = len(problems) - _PROBLEMS_SHOWN
-    raise StoreDamagedError(
-        f"no backup was made, because the store has {len(problems):,} problems: "
-        f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
-        "`scrapy simhash check --rebuild` mends its tables; other damage needs an earlier backup",
-        problems,
-    )
+    if problems:
+        raise StoreDamagedError(
+            f"no backup was made, because the store has {len(problems):,} problems: {problems[0]}. "
+            "`scrapy simhash check --rebuild` mends its tables; other damage needs an earlier "
+            "backup",
+            problems,
+        )
 
 
 @contextmanager
