@@ -36,6 +36,7 @@ from machine import write_result
 from scrapy import Request, signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response, TextResponse
+from tldextract import tldextract
 from urlsite import ARTICLES, ExampleSite, UrlSite
 
 if TYPE_CHECKING:
@@ -303,6 +304,8 @@ def _crawl_here(job: str) -> None:
     handler = {"DOWNLOAD_HANDLERS": {"http": SiteHandler, "https": SiteHandler}}
     most = {"CLOSESPIDER_PAGECOUNT": _MOST_ENDLESS} if name == "endless" else {}
     site = make_site(name, seed, number, folder)
+    # duplicate-url-discarder would download the list of public suffixes.
+    vars(tldextract)["extract"] = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
     given = {**urlcrawl.SETTINGS, **handler, **most, "BENCH_SITE": site, **settings}
     process = AsyncCrawlerProcess(given)
     warnings = _Warnings()
@@ -310,7 +313,7 @@ def _crawl_here(job: str) -> None:
     crawler = process.create_crawler(SitesSpider)
     items: list[str] = []
     crawler.signals.connect(_take(items), signals.item_scraped, weak=False)
-    process.crawl(crawler, "", "")
+    process.crawl(crawler)
     process.start()
     spider, stats = crawler.spider, crawler.stats
     assert isinstance(spider, SitesSpider)  # noqa: S101

@@ -7,8 +7,6 @@ other one is that of the example project.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import itertools
 import random
 import re
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 HOST = "www.example.com"
 MIRROR = "mirror.example.com"
@@ -293,44 +291,3 @@ class ExampleSite:
         """Answer a request for an absolute URL."""
         answer = self._site.answer(url)
         return Page(answer.document if answer.status == 200 else "", answer.text)
-
-
-async def serve(answer: Callable[[str], Page]) -> None:
-    """Be a proxy whose every answer is the site's, on a local port; until killed."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                request = await reader.readuntil(b"\r\n\r\n")
-                page = answer(request.split(b" ", 2)[1].decode())
-                body = page.html.encode()
-                head = (
-                    f"HTTP/1.1 {'200 OK' if page.document else '404 Not Found'}\r\n"
-                    f"Content-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-                    f"X-Document: {page.document}\r\nX-Behind: {page.behind}\r\n\r\n"
-                )
-                writer.write(head.encode() + body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-def main() -> None:
-    """Serve a site."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--articles", type=int, default=ARTICLES, help="0: the example's site")
-    parser.add_argument("--hidden", action="store_true", help="documents only duplicates link to")
-    options = parser.parse_args()
-    site: UrlSite | ExampleSite = ExampleSite(options.seed)
-    if options.articles:
-        site = UrlSite(options.seed, options.articles, hidden=options.hidden)
-    asyncio.run(serve(site.answer))
-
-
-if __name__ == "__main__":
-    main()

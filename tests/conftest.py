@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
+from tldextract import tldextract
 
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
@@ -47,6 +48,13 @@ def example_crawl(tmp_path_factory: pytest.TempPathFactory) -> ExampleCrawl:
         shared = shared.parent
     with FileLock(shared / "example.lock"):
         return read_crawl(shared / "example") or crawl_example(shared / "example")
+
+
+@pytest.fixture
+def public_suffixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep duplicate-url-discarder from downloading the list of public suffixes."""
+    offline = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+    monkeypatch.setattr(tldextract, "extract", offline)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
-from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Place, Relation
 from scrapy_simhash.judging.names import (
     Relations,
@@ -41,7 +40,7 @@ from scrapy_simhash.simhash import hamming_distance
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import PageFacts, Record
+    from scrapy_simhash.judging.documents import PageFacts
 
 # What must agree of all content, by what the names say; SIMHASH_CONFIRM says what must agree within
 # its common part.
@@ -529,11 +528,6 @@ class Outcome(StrEnum):
 def can_vote(page: PageFacts) -> bool:
     """Whether a page says anything: one with little text, such as an empty shell, does not."""
     return not page.stub and not page.shell and bool(page.sketch)
-
-
-def group_of(number: int, record: Record) -> int:
-    """Get the number of the document that a document shows: its own, or that of its original."""
-    return record.original if record.state == State.DUPLICATE else number
 
 
 def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:

@@ -1,1 +1,1 @@
-"""Rules on addresses: from stored pages to proven rules, and where an address leads. Pure."""
+"""Rules on addresses: which parts of them make no difference, as stored pages show. Pure."""

@@ -1,187 +1,176 @@
 """Learn the rules of a site from its stored pages: which parts of addresses make no difference.
 
-A rule is proposed by two pairs of pages: near-duplicates, or a page and the one that it calls
-canonical. Then all pages of its host vote: each is mapped to its normal form, and where another
-page has that form, too, the two are compared. A form votes `same` once, and so does a document: a
-hundred session ids of one page say no more than two.
+Two pairs of pages propose a rule: near-duplicates, or a page and the one that it calls canonical.
+Then all pages of its host vote: where a rule maps two to one form, they are compared. A form votes
+`same` once, and so does a document: a hundred session ids of one page say no more than two.
+
+A rule is proven in those directories whose own pages voted `same`, three times at least, and of
+whose last hundred votes none was `different`. A single conflict in a directory shows that something
+else than the directory matters, so the rule is proven nowhere; two, that it does not hold there.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
-from scrapy_simhash.pages.addresses import Address, format_address, parse_address
+from scrapy_simhash.pages.addresses import Address, format_address, parse_address, split_pair
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.applying import apply_rule, find_directory, is_loose
 from scrapy_simhash.urls.candidates import find_candidates
-from scrapy_simhash.urls.proof import Votes, choose_directories, list_values
-from scrapy_simhash.urls.rules import (
-    MOST_CONFLICTS,
-    MOST_EXAMPLES,
-    RuleKind,
-    UrlRule,
-    UrlRuleRecord,
-)
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, find_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.judging.rule import Rule
 
-# Of what the last votes of a form were; it votes again if it has more to say.
-_WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2}
+# What the lower bound of the share of `same`, in all directories without a conflict, has to reach:
+# 11 votes without a `different`, which is all that a small flat site has.
+CONFIDENCE = 0.8
+_Z = 1.6449  # the 95 % quantile of the normal distribution, for a one-sided interval
+_LEAST_VOTES = 3  # one or two pages may be alike by chance
+# One value of a parameter, such as `format=print`, shows nothing of the others.
+_LEAST_VALUES = 3
+_RECENT = 100
+# Of a site, those that most pairs propose: what a site makes up takes no more time; not measured.
+MOST_RULES = 64
+# Of what the last votes of a form were; it votes again only with a stronger outcome.
+_WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2, Outcome.DIFFERENT: 3}
 
 
-class _Page(NamedTuple):
-    """A page with its address, in parts and as text."""
+class Page(NamedTuple):
+    """A page that votes, with its address in parts and as text."""
 
     facts: StoredDocument
     address: Address
     text: str
 
-    @property
-    def group(self) -> int:
-        """Number of the document that the page shows: its own, or that of its original."""
-        return self.facts.original or self.facts.document
 
-
-class _Vote(NamedTuple):
-    """A vote on a rule: the addresses of two pages, and the directory of their normal form."""
+class Vote(NamedTuple):
+    """A comparison of two pages that have one form."""
 
     outcome: Outcome
-    pair: tuple[str, str]
-    directory: str
+    page: Page
+    kept: Page
+    form: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The URLs of both."""
+        return self.page.facts.url, self.kept.facts.url
 
 
-def learn(pages: Iterable[StoredDocument], rule: Rule) -> list[UrlRuleRecord]:
-    """Learn the rules of a site: those that two pairs of pages propose, with the votes on them.
+class FoundRule(NamedTuple):
+    """A rule with the votes on it, and the directories where they prove it, most votes first."""
 
-    Args:
-        pages: of all hosts of the site, in the order in which they arrived.
-        rule: by which two pages are compared.
-
-    Returns:
-        The rules; one that is proven has directories. Some .3 ms a page, and twice the memory of
-        the pages.
-    """
-    by_host: defaultdict[str, list[_Page]] = defaultdict(list)
-    by_number: dict[int, StoredDocument] = {}
-    for facts in pages:
-        address = parse_address(facts.url)
-        if address is not None and can_vote(facts):
-            by_host[address.host].append(_Page(facts, address, format_address(address)))
-            by_number[facts.document] = facts
-    records: dict[UrlRule, UrlRuleRecord] = {}
-    for candidate in _propose(by_number):
-        if not _undoes(candidate, records):
-            records[candidate] = _count_votes(candidate, by_host, rule)
-    return [*records.values()]
+    rule: UrlRule
+    votes: Sequence[Vote]
+    directories: Sequence[str]
 
 
-def _undoes(rule: UrlRule, others: Iterable[UrlRule]) -> bool:
-    """Whether one of some rules leads back from where a rule leads."""
-    return rule.kind is RuleKind.HOST_ALIAS and any(
-        other.kind is RuleKind.HOST_ALIAS and rule.hosts == other.hosts[::-1] for other in others
-    )
+def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
+    """List the pages that vote: those that can be compared, at an address that rules may judge."""
+    addresses = ((facts, parse_address(facts.url)) for facts in stored if can_vote(facts))
+    return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
 
 
-def _propose(by_number: Mapping[int, StoredDocument]) -> Iterator[UrlRule]:
+def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
+    """Find the rules of a site, at most 64; `stored` are its pages in the order of arrival."""
+    pages = list_voters(stored)
+    found = []
+    for candidate in _propose(pages):
+        of_host = [page for page in pages if page.address.host == candidate.host]
+        forms = [format_address(candidate.apply(page.address)) for page in of_host]
+        votes = list(list_votes(zip(of_host, forms, strict=True), rule))
+        found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
+    return found
+
+
+def _propose(pages: Sequence[Page]) -> list[UrlRule]:
     """List the rules that two pairs of pages propose."""
+    by_number = {page.facts.document: page for page in pages}
+    by_url = {page.facts.url: page for page in pages}
+    forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
+    for page in pages:
+        for other in (by_number.get(page.facts.original), by_url.get(page.facts.canonical)):
+            for rule in find_candidates(page.address, other.address) if other else ():
+                forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
-    urls = {page.url for page in by_number.values()}
-    forms: defaultdict[UrlRule, set[str]] = defaultdict(set)
-    for page in by_number.values():
-        original = by_number.get(page.original)
-        canonical = page.canonical if page.canonical in urls else ""
-        for other in {original.url if original else "", canonical} - {"", page.url}:
-            for rule in find_candidates(page.url, other, page.canonical):
-                for address in map(parse_address, (page.url, other)):
-                    if address is not None and address.host == rule.host:
-                        forms[rule].add(format_address(apply_rule(rule, address)))
-                        break
-    return (rule for rule, found in forms.items() if len(found) > 1)
+    proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})
+    return [rule for rule, _ in proposed.most_common(MOST_RULES)]
 
 
-def _count_votes(
-    candidate: UrlRule, by_host: Mapping[str, Sequence[_Page]], rule: Rule
-) -> UrlRuleRecord:
-    """Count the votes on a rule, and choose the directories where they prove it."""
-    votes = list(_list_votes(candidate, by_host, rule))
-    by_directory: defaultdict[str, Votes] = defaultdict(Votes)
-    for vote in votes:
-        of_directory = by_directory[vote.directory]
-        of_directory.letters += vote.outcome
-        if vote.outcome is Outcome.SAME:
-            of_directory.values |= list_values(candidate, vote.pair)
-    counts = Counter(vote.outcome for vote in votes)
-    conflicts, examples = (
-        tuple(vote.pair for vote in votes if vote.outcome is outcome)
-        for outcome in (Outcome.DIFFERENT, Outcome.SAME)
-    )
-    return UrlRuleRecord(
-        candidate,
-        same=counts[Outcome.SAME],
-        different=counts[Outcome.DIFFERENT],
-        grey=counts[Outcome.GREY],
-        directories=choose_directories(candidate, by_directory),
-        conflicts=conflicts[-MOST_CONFLICTS:],
-        examples=examples[:MOST_EXAMPLES],
-    )
-
-
-def _list_votes(
-    candidate: UrlRule, by_host: Mapping[str, Sequence[_Page]], rule: Rule
-) -> Iterator[_Vote]:
-    """Compare the pages that a rule makes one, in the order of their arrival."""
-    first: dict[str, _Page] = {}
-    changing: set[str] = set()
+def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
+    """Compare the pages that have one form: of each, and its form, in the order of arrival."""
+    first: dict[str, Page] = {}
+    changing, groups = set[str](), set[int]()
     votes: Counter[str] = Counter()
-    groups: set[int] = set()
-    met = [page for host in candidate.hosts for page in by_host.get(host, ())]
-    for page in sorted(met, key=lambda page: page.facts.document):
-        if is_loose(candidate, page.address):  # parameters that do not only occur together
-            pair = page.facts.url, page.facts.url
-            yield _Vote(Outcome.DIFFERENT, pair, find_directory(page.address))
-        form = page.address
-        if page.address.host == candidate.host:
-            form = apply_rule(candidate, page.address)
-        text = page.text if form is page.address else format_address(form)
-        if form is not page.address:
-            changing.add(text)
-        kept = first.setdefault(text, page)
-        if kept is page or kept.text == page.text or text not in changing:
+    for page, form in pages:
+        if form != page.text:
+            changing.add(form)
+        kept = first.setdefault(form, page)
+        if kept.text == page.text or form not in changing:
             continue
-        outcome = _compare(page, kept, rule)
+        outcome = _compare(page.facts, kept.facts, rule)
         if outcome is not None and page.facts.time - kept.facts.time > STALE_SECONDS:
-            first[text] = page  # otherwise no later page could ever speak against the rule
+            first[form] = page  # otherwise no later page could ever speak against the rule
         weight = _WEIGHTS.get(outcome, 0)
-        if outcome is None or (outcome is not Outcome.DIFFERENT and votes[text] >= weight):
+        if outcome is None or (outcome is not Outcome.DIFFERENT and votes[form] >= weight):
             continue
-        if outcome is Outcome.SAME:
-            # One document has one vote: a wall that nobody knows as such yet has many forms.
-            if not groups.isdisjoint({page.group, kept.group}):
-                continue
-            groups |= {page.group, kept.group}
-        votes[text] = max(votes[text], weight)
-        yield _Vote(outcome, (page.facts.url, kept.facts.url), find_directory(form))
+        # One document has one vote: a wall has many forms.
+        shown = {each.facts.original or each.facts.document for each in (page, kept)}
+        if outcome is Outcome.SAME and not groups.isdisjoint(shown):
+            continue
+        groups |= shown if outcome is Outcome.SAME else set()
+        votes[form] = max(votes[form], weight)
+        yield Vote(outcome, page, kept, form)
 
 
-def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
-    """Compare two pages; None where they have no vote."""
-    outcome = compare_pages(page.facts, kept.facts, rule)
+def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome | None:
+    """Compare two pages; None where they have no vote, because most links are others."""
+    outcome = compare_pages(page, kept, rule)
     if outcome is Outcome.SAME:
-        share = measure_new_links(
-            page.facts.link_sketch,
-            NO_LINKS,
-            page.facts.url,
-            kept.facts.link_sketch,
-            kept.facts.url,
-        )
+        share = measure_new_links(page.link_sketch, NO_LINKS, page.url, kept.link_sketch, kept.url)
         # The judge had all links of the page, and carried them over to the place of its original.
-        known = page.facts.new_links
-        if share is not None and min(share, share if known is None else known) >= MOSTLY_NEW:
+        known = share if page.new_links is None else page.new_links
+        if share is not None and min(share, known or 0.0) >= MOSTLY_NEW:
             return None
     return outcome
+
+
+def lower_bound(same: int, different: int) -> float:
+    """Return the lower bound, 0 to 1, of Wilson's one-sided 95 % interval of same / all votes."""
+    votes, square = same + different, _Z * _Z
+    share = same / max(1, votes)
+    spread = _Z * math.sqrt(share * (1 - share) * votes + square / 4)
+    return max(0.0, (same + square / 2 - spread) / (votes + square))
+
+
+def _choose_directories(rule: UrlRule, votes: Iterable[Vote]) -> list[str]:
+    """Choose the directories in which a rule is proven, those with most votes first."""
+    by_directory: defaultdict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        if address := parse_address(vote.form):
+            by_directory[find_directory(address)].append(vote)
+    same, different, values = Counter[str](), 0, set[tuple[str, ...]]()
+    for name, some in by_directory.items():
+        recent = Counter(vote.outcome for vote in some[-_RECENT:])
+        if recent[Outcome.DIFFERENT] == 1:
+            return []
+        if recent[Outcome.DIFFERENT] or recent[Outcome.GREY] > recent[Outcome.SAME]:
+            continue
+        for vote in some:
+            same[name] += vote.outcome is Outcome.SAME
+            different += vote.outcome is Outcome.DIFFERENT
+            if vote.outcome is Outcome.SAME:
+                values |= {vote.page.address.query, vote.kept.address.query}
+    # What a rule drops whatever its value must have had several.
+    any_value = rule.kind in {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
+    dropped = {tuple(p for p in query if split_pair(p)[0] in rule.args) for query in values}
+    few = any_value and len(dropped - {()}) < _LEAST_VALUES
+    if few or lower_bound(same.total(), different) < CONFIDENCE:
+        return []
+    return [name for name, number in same.most_common() if number >= _LEAST_VOTES]

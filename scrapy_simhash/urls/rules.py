@@ -1,29 +1,16 @@
-"""What a store keeps of URL rules: the rules, their evidence, and the requests they saved.
+"""Rules by which several addresses of a host lead to one page.
 
-A rule is a function on the addresses of one host. It is right as far as pages whose addresses it
-maps to one *normal form* are the same page. As text, which people see and type, a rule is
-
-::
-
-    HOST KIND [ARGUMENT...]
-
-such as `example.com drop-parameter sid`. Spaces and `%` within an argument are escaped as `%20` and
-`%25`. A rule acts in the directories where it was proven, see `urls.applying.find_directory`; one
-that a person pinned acts everywhere on its host.
+A rule is right as far as pages whose addresses it maps to one *form* are the same page. As text it
+is `HOST KIND [ARGUMENT...]`, such as `example.com drop-parameter sid`. It holds in *directories*.
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from functools import cached_property
+from typing import NamedTuple
 
-import msgspec
-
-# So that a row stays small, and people read all of it; chosen, not measured.
-MOST_CONFLICTS = 8
-MOST_EXAMPLES = 3
-MOST_HISTORY = 16
-MOST_DIRECTORIES = 128
+from scrapy_simhash.pages.addresses import SESSION, Address, split_pair
 
 
 class RuleKind(StrEnum):
@@ -37,19 +24,16 @@ class RuleKind(StrEnum):
     STRIP_SLASH = "strip-slash"  #: Strips the slash at the end of a path.
     STRIP_INDEX = "strip-index"  #: Strips a last segment of this name, `index.html`.
     FOLD_CASE = "fold-case"  #: Makes a path lower-case.
-    DROP_REPEATED = "drop-repeated"  #: Drops parameters that are there twice with one value.
-    HOST_ALIAS = "host-alias"  #: Puts another host in place of this one.
-    USE_HTTPS = "use-https"  #: Puts https in place of http.
     DROP_LEADING = "drop-leading"  #: Drops these segments from the beginning of a path.
     DROP_SEGMENTS = "drop-segments"  #: Drops these where they first follow each other in a path.
 
 
-class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """A rule; equal ones have one id.
+class UrlRule(NamedTuple):
+    """A rule on the addresses of a host.
 
     Attributes:
         kind: what it does.
-        host: of the addresses that it changes, lower case, with a port that is not the default.
+        host: lower case, with a port that is not the default.
         args: parameters, segments and the like, as they stand in addresses.
     """
 
@@ -57,45 +41,50 @@ class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     host: str
     args: tuple[str, ...] = ()
 
-    @cached_property
-    def text(self) -> str:
-        """The rule as people see and type it."""
-        return " ".join([self.host, self.kind.value, *map(_escape, self.args)])
+    def __str__(self) -> str:
+        return " ".join([self.host, self.kind.value, *self.args])
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts whose pages vote on the rule: its own, and the one that an alias leads to."""
-        if self.kind is RuleKind.HOST_ALIAS:
-            return self.host, self.args[0].rpartition("://")[2]
-        return (self.host,)
+    def apply(self, address: Address) -> Address:
+        """Return the form of an address of the host, equal to it where nothing is to be changed."""
+        path, query, args = address.path, address.query, self.args
+        match self.kind:
+            case RuleKind.DROP_VALUE:
+                query = tuple(pair for pair in query if pair != args[0])
+            case RuleKind.DROP_PARAMETER | RuleKind.DROP_PARAMETERS:
+                if {split_pair(pair)[0] for pair in query}.issuperset(args):
+                    query = tuple(pair for pair in query if split_pair(pair)[0] not in args)
+            case RuleKind.DROP_MATRIX:
+                named = f";{re.escape(args[0])}(=[^;]*)?(?=;|$)"
+                path = tuple(re.sub(named, "", segment) for segment in path)
+            case RuleKind.DROP_SESSION:
+                path = tuple(segment for segment in path if not SESSION.fullmatch(segment))
+            case RuleKind.STRIP_SLASH:
+                path = path if path[-1] else path[:-1]  # the root keeps its slash
+            case RuleKind.STRIP_INDEX:
+                path = (*path[:-1], "") if path[-1] == args[0] else path
+            case RuleKind.FOLD_CASE:
+                path = tuple(map(str.lower, path))
+            case RuleKind.DROP_LEADING | RuleKind.DROP_SEGMENTS:
+                last = 1 if self.kind is RuleKind.DROP_LEADING else len(path)
+                places = (n for n in range(last) if path[n : n + len(args)] == args)
+                place = next(places, len(path))
+                path = path[:place] + path[place + len(args) :]
+        return Address(address.scheme, address.host, path or ("",), query)
 
 
-def _escape(word: str) -> str:
-    """Escape a word of a rule's text."""
-    return "".join(
-        "".join(f"%{octet:02X}" for octet in letter.encode())
-        if letter == "%" or letter.isspace() or not letter.isprintable()
-        else letter
-        for letter in word
-    )
+# A longer one is the end of a name, not a kind of page.
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
-class UrlRuleRecord(msgspec.Struct):
-    """A rule with its evidence.
+def find_directory(address: Address) -> str:
+    """Return the directory of an address: its first folder, its depth, the ending of its name.
 
-    Attributes:
-        rule: what it does.
-        same, different, grey: votes: two pages that the rule makes one were one page, were two,
-            or are undecided.
-        directories: where it is proven, those with most votes first; at most 128.
-        conflicts: pairs of addresses that voted `different`; the last 8.
-        examples: pairs of addresses that voted `same`; the first 3.
+    >>> paths = [("",), ("x",), ("x.html",), ("tag", "love", ""), ("2.4", "en", "mod", "core.html")]
+    >>> [find_directory(Address("http", "a.example", path, ())) for path in paths]
+    ['/', '/*', '/*.html', '/tag/*/', '/2.4/*/*/*.html']
     """
-
-    rule: UrlRule
-    same: int = 0
-    different: int = 0
-    grey: int = 0
-    directories: tuple[str, ...] = ()
-    conflicts: tuple[tuple[str, str], ...] = ()
-    examples: tuple[tuple[str, str], ...] = ()
+    *folders, name = address.path
+    pattern = "/" + "".join(f"{folder}/" for folder in folders[:1]) + "*/" * (len(folders) - 1)
+    ending = re.search(r"\.[^.]*$", name.partition(";")[0])
+    known = ending is not None and _ENDING.fullmatch(ending[0])
+    return pattern + ("*" + (known[0] if known else "") if name else "")

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import numpy as np
 import xxhash
-from hypothesis import strategies as st
 
+from scrapy_simhash.inspection.urlrules import describe
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, Reader, StoredDocument, facts_of
 from scrapy_simhash.judging.rule import Rule
@@ -20,7 +20,7 @@ from scrapy_simhash.stores.memory import MemoryValues
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.urls.learning import learn
-from scrapy_simhash.urls.rules import RuleKind, UrlRule, UrlRuleRecord
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,13 +100,15 @@ class Crawl:
             )
             self.pages.append(stored)
 
-    def learn(self) -> dict[str, UrlRuleRecord]:
-        """Learn from all that was fetched; returns the rules by their texts."""
-        return {record.rule.text: record for record in learn(self.pages, RULE)}
+    def learn(self) -> dict[str, dict[str, Any]]:
+        """Learn from all that was fetched; returns the rules by their texts, as people see them."""
+        found = learn(self.pages, RULE)
+        return {str(each.rule): describe("", each.votes, each.directories) for each in found}
 
-    def prove(self) -> dict[str, tuple[str, ...]]:
+    def prove(self) -> dict[str, list[str]]:
         """Learn; returns the directories of the rules that are proven."""
-        return {text: each.directories for text, each in self.learn().items() if each.directories}
+        found = self.learn().items()
+        return {text: each["directories"] for text, each in found if each["directories"]}
 
 
 def parse_rule(text: str) -> UrlRule:
@@ -120,43 +122,3 @@ def must_parse(url: str) -> Address:
     address = parse_address(url)
     assert address is not None
     return address
-
-
-HOST = "a.example"
-_WORDS = st.sampled_from(["a", "b", "A", "x", "index.html", "(S(q))", "15", "c;v=1", "*", ""])
-_NAMES = st.sampled_from(["a", "b", "sid", "A"])
-_PAIRS = st.builds("{}={}".format, _NAMES, st.sampled_from(["", "1", "2"]))
-_SEGMENT_ARGS = st.lists(_WORDS.filter(bool), min_size=1, max_size=2)
-
-
-def draw_addresses() -> st.SearchStrategy[Address]:
-    """Draw addresses of one host, with few words, so that rules concern them."""
-    return st.builds(
-        Address,
-        st.sampled_from(["http", "https"]),
-        st.just(HOST),
-        st.lists(_WORDS, min_size=1, max_size=5).map(tuple),
-        st.lists(_PAIRS, max_size=4).map(sorted).map(tuple),
-    )
-
-
-def draw_rules() -> st.SearchStrategy[UrlRule]:
-    """Draw rules of that host, of every kind."""
-    none: st.SearchStrategy[list[str]] = st.just([])
-    segments = {RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS}
-    names = st.lists(_NAMES, min_size=2, max_size=3, unique=True).map(sorted)
-    args = {
-        **dict.fromkeys(RuleKind, none),
-        **dict.fromkeys(segments, _SEGMENT_ARGS),
-        RuleKind.DROP_VALUE: st.lists(_PAIRS, min_size=1, max_size=1),
-        RuleKind.DROP_PARAMETER: st.lists(_NAMES, min_size=1, max_size=1),
-        RuleKind.DROP_PARAMETERS: names,
-        RuleKind.DROP_MATRIX: st.just(["v"]),
-        RuleKind.STRIP_INDEX: st.just(["index.html"]),
-        RuleKind.HOST_ALIAS: st.sampled_from([["b.example"], ["https://b.example"]]),
-    }
-
-    def build(kind: RuleKind) -> st.SearchStrategy[UrlRule]:
-        return st.builds(UrlRule, st.just(kind), st.just(HOST), args[kind].map(tuple))
-
-    return st.sampled_from(RuleKind).flatmap(build)

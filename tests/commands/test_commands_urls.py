@@ -1,0 +1,99 @@
+"""`urls`: rules on addresses are found in stored pages, written, and audited."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commanding import Run, assert_printable
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.pages import page
+
+pytestmark = pytest.mark.usefixtures("public_suffixes")
+PAGES = 12
+SITE = "http://site.example"
+RULE = {"order": 1, "processor": "queryRemoval", "urlPattern": {"include": ["site.example"]}}
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> Path:
+    """A store of pages with a session each; `page=` leads to other pages of a list."""
+    async with running(tmp_path / "store") as detector:
+        for number in range(PAGES):
+            await judge(detector, fetched(f"d/p{number}", page(number)))
+            await judge(detector, fetched(f"d/p{number}?sid={number}", page(number)))
+        for number in (1, 2, 3):
+            await judge(detector, fetched(f"list?page={number}", page(100 + number)))
+    return tmp_path / "store"
+
+
+def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> None:
+    out = run.text("urls", "--store", store)
+    assert_printable(out)
+    assert out.startswith(
+        "site.example drop-parameter sid\n"
+        "    12 same, 0 different, 0 grey: at least 0.82 same\n"
+        "    proven in /d/*\n"
+        f"    same: {SITE}/d/p0?sid=0 {SITE}/d/p0\n"
+    )
+    (answer,) = run.answers("urls", "--store", store)
+    assert answer["directories"] == ["/d/*"]
+    assert (answer["same"], answer["pairs_different"]) == (12, [])
+    assert run("urls", "--store", store.parent / "none").exit_code == 2
+
+
+def test_a_list_is_written_and_agrees_with_the_pages(run: Run, store: Path) -> None:
+    path = store.parent / "rules.json"
+    *_, last = run.answers("urls", "--store", store, "--output", path)
+    assert last == {"file": str(path), "written": 1}
+    (rule,) = json.loads(path.read_text())
+    assert rule == {
+        "order": 1,
+        "processor": "queryRemoval",
+        "args": ["sid"],
+        "urlPattern": {
+            "include": ["site.example/d/*|?sid=*"],
+            "exclude": ["site.example/*/*/*", "site.example/d/*.*|"],
+        },
+    }
+    assert "exists already" in run("urls", "--store", store, "--output", path).err
+    (answer,) = run.answers("urls", "--store", store, "--audit", path)
+    assert answer["rule"] == "QueryRemovalProcessor sid site.example/d/*|?sid=*"
+    assert (answer["same"], answer["different"]) == (12, 0)
+
+
+def test_pages_speak_against_a_list(run: Run, store: Path) -> None:
+    path = store.parent / "rules.json"
+    path.write_text(json.dumps([{**RULE, "args": [name]} for name in ("sid", "page")]))
+    done = run("urls", "--store", store, "--audit", path, "--json")
+    assert done.exit_code == 1
+    assert "of 2 rules make one of different pages" in done.err
+    assert done.answers[0]["pairs_different"][0] == [f"{SITE}/list?page=2", f"{SITE}/list?page=1"]
+    assert f"different: {SITE}/list?page=3" in run("urls", "--store", store, "--audit", path).out
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1]", '{"order": 1}', json.dumps([{**RULE, "processor": "shuffle"}]), '["x"]'],
+)
+def test_what_is_no_list_is_refused(run: Run, store: Path, text: str) -> None:
+    path = store.parent / "rules.json"
+    path.write_text(text)
+    done = run("urls", "--store", store, "--audit", path)
+    assert done.exit_code == 2
+    assert f"{path}: no list of duplicate-url-discarder" in done.err
+    assert "nowhere" in run("urls", "--store", store, "--audit", "nowhere").err
+
+
+def test_without_duplicate_url_discarder_rules_are_found_all_the_same(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("duplicate_url_discarder")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "duplicate_url_discarder", None)
+    path = store.parent / "rules.json"
+    assert run("urls", "--store", store, "--output", path).exit_code == 0
+    done = run("urls", "--store", store, "--audit", path)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "pip install duplicate-url-discarder" in done.err

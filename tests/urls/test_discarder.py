@@ -1,0 +1,81 @@
+"""What duplicate-url-discarder does with the list, beside what the rules do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
+
+from scrapy_simhash.urls.discarder import list_discarder_rules
+from scrapy_simhash.urls.learning import FoundRule
+from tests.helpers.urlrules import parse_rule
+
+pytestmark = pytest.mark.usefixtures("public_suffixes")
+
+
+def write_rules(path: Path, *rules: FoundRule) -> list[dict[str, Any]]:
+    """Write a list as the command does."""
+    written = list_discarder_rules(rules)
+    path.write_text(json.dumps(written))
+    return written
+
+
+@pytest.mark.parametrize(
+    ("rule", "directory", "changed", "left"),
+    [
+        ("drop-parameter sid", "/d/*.html", {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"}, "/d/x?sid=1"),
+        ("drop-parameter sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
+        ("drop-parameter sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
+        ("drop-parameters p q", "/*", {"/x?p=1&q=2": "/x"}, "/x?p=1"),
+        ("drop-value print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),
+        ("strip-slash", "/d/*", {"/d/x/": "/d/x"}, "/d/x/y/"),
+        ("drop-leading mirror", "/d/*", {"/mirror/d/x": "/d/x"}, "/d/mirror/x"),
+        (
+            "drop-segments page 1",
+            "/tag/*/",
+            {"/tag/a/page/1/": "/tag/a/", "/tag/page/1/a/": "/tag/a/"},
+            "/tag/a/b/page/1/",
+        ),
+        ("drop-segments amp", "/d/*", {"/d/x/amp": "/d/x"}, "/d/x/amp/y"),
+    ],
+)
+def test_it_does_what_a_rule_does_where_that_is_proven(
+    tmp_path: Path, rule: str, directory: str, changed: dict[str, str], left: str
+) -> None:
+    path = tmp_path / "rules.json"
+    assert write_rules(path, FoundRule(parse_rule(f"a.example {rule}"), (), [directory]))
+    canonicalizer = UrlCanonicalizer([path])
+    for url, form in {**changed, left: left}.items():
+        assert canonicalizer.process_url(f"http://a.example{url}") == f"http://a.example{form}"
+    for url in changed:
+        assert canonicalizer.process_url(f"http://b.example{url}") == f"http://b.example{url}"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "a.example fold-case",
+        "a.example strip-index index.html",
+        "a.example drop-matrix v",
+        "a.example drop-session",
+        # It would strip "www.", too.
+        "www.a.example strip-slash",
+        # What means something in a pattern.
+        "a.example drop-parameter a*",
+    ],
+)
+def test_what_it_cannot_express_is_left_out(rule: str) -> None:
+    assert list_discarder_rules([FoundRule(parse_rule(rule), (), ["/*"])]) == []
+
+
+def test_no_two_rules_remove_parts_of_one_path(tmp_path: Path) -> None:
+    """Parts are counted from the beginning: the second rule would take another one."""
+    path = tmp_path / "rules.json"
+    leading, inner = (
+        parse_rule(f"a.example {rule}") for rule in ("drop-leading m", "drop-segments p")
+    )
+    write_rules(path, FoundRule(leading, (), ["/d/*/*"]), FoundRule(inner, (), ["/m/*/*"]))
+    process = UrlCanonicalizer([path]).process_url
+    assert process("http://a.example/m/d/p/x") == "http://a.example/d/p/x"
+    assert process("http://a.example/m/e/p/x") == "http://a.example/m/e/x"
