@@ -12,7 +12,7 @@ MOST_ERROR_CHARACTERS = 1_500
 # Persian, Hindi and emoji need them; they do not change the layout of a display.
 _JOINERS = "\u200c\u200d"
 # Of a URL, up to the last @ before the path: a user may be a token, or have an escaped colon.
-_USER = re.compile(r"//[^/?#\s\"]*@")
+_USER = re.compile(r"([A-Za-z][\w+.-]*://)[^/?#\s\"]*@")
 
 
 def mask_passwords(text: str) -> str:
@@ -21,7 +21,7 @@ def mask_passwords(text: str) -> str:
     >>> mask_passwords("http://me:secret@site.example/a@b")
     'http://***@site.example/a@b'
     """
-    return _USER.sub("//***@", text) if "@" in text else text
+    return _USER.sub(r"\1***@", text) if "@" in text else text
 
 
 def printable(text: object) -> str:

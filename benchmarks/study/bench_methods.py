@@ -20,7 +20,7 @@ from seeds import judge_by_seed
 from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps, track
-from scrapy_simhash.inspection.evaluation.quality import wilson
+from scrapy_simhash.inspection.evaluation import wilson
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from labelled import Pages
     from scoring import Answer
 
-    from scrapy_simhash.inspection.evaluation.labels import Corpus, LabelledPair
+    from scrapy_simhash.inspection.labels import Corpus, LabelledPair
 
 _OURS, _PLAIN = "ours", "ours, plain simhash, k=3"
 _SEEDS = 5

@@ -19,14 +19,14 @@ from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.labels import read_corpus
 
 # `machine` is one folder up, beside the benchmarks.
 sys.path.append(str(Path(__file__).parent.parent))
 from machine import write_result
 
 if TYPE_CHECKING:
-    from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.inspection.labels import Corpus
 
 READERS = "turbohtml,trafilatura-fast"
 

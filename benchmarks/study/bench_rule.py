@@ -26,8 +26,7 @@ from scoring import print_table, share
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.inspection.contexts import FolderContexts
-from scrapy_simhash.inspection.evaluation.labels import LabelledPage, locate, read_corpus
+from scrapy_simhash.inspection.labels import FolderContexts, LabelledPage, locate, read_corpus
 from scrapy_simhash.judging import comparison
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, find_nearest
 from scrapy_simhash.judging.content import Content, compare_contents

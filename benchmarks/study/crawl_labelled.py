@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation import evaluation
-from scrapy_simhash.inspection.evaluation.labels import (
+from scrapy_simhash.inspection import evaluation
+from scrapy_simhash.inspection.evaluation import rounded
+from scrapy_simhash.inspection.labels import (
     LABELS,
     LabelledDocuments,
     locate,
     read_corpus,
 )
-from scrapy_simhash.inspection.evaluation.quality import rounded
 from scrapy_simhash.pages.fingerprint import make_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.inspection.labels import Corpus
     from scrapy_simhash.judging.documents import Match
 
 _MEANS = ("dropped", "right", "wrong", "cannot_tell", "wrong_share", "found_share", "lost")

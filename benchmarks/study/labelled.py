@@ -13,7 +13,7 @@ from msgspec import structs
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText
 
@@ -24,7 +24,7 @@ from machine import describe_machine, describe_versions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.inspection.labels import Corpus
 
 Pages = dict[str, PageText]
 

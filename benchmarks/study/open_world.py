@@ -30,7 +30,7 @@ from scrapy.linkextractors import LinkExtractor
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.inspection.evaluation.evaluation import judge_in_order
+from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from summary import summarise_for_study
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.quality import Judged
+from scrapy_simhash.inspection.evaluation import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.inspection.evaluation.labels import LabelledPair
+    from scrapy_simhash.inspection.labels import LabelledPair
 
     Answer = Callable[[str, str], bool]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate
-from scrapy_simhash.inspection.evaluation.quality import rounded, tally
+from scrapy_simhash.inspection.evaluation import evaluate, rounded, tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.inspection.evaluation.labels import Corpus
-    from scrapy_simhash.inspection.evaluation.quality import Judged
+    from scrapy_simhash.inspection.evaluation import Judged
+    from scrapy_simhash.inspection.labels import Corpus
 
 
 def judge_by_seed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection.evaluation.quality import (
+from scrapy_simhash.inspection.evaluation import (
     group_by_source,
     rounded,
     summarise,
@@ -15,8 +15,8 @@ from scrapy_simhash.inspection.evaluation.quality import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_simhash.inspection.evaluation.labels import LabelledPair
-    from scrapy_simhash.inspection.evaluation.quality import Judged
+    from scrapy_simhash.inspection.evaluation import Judged
+    from scrapy_simhash.inspection.labels import LabelledPair
 
 # Pairs that the corpus calls hard but about which people differ, too.
 _NEAR_IDENTICAL = "near-identical-wording-other-page"

@@ -16,7 +16,7 @@ from scrapy_simhash.commands.frame import (
     read_count,
 )
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled
+from scrapy_simhash.inspection.evaluation import evaluate_labelled
 from scrapy_simhash.inspection.whatif import what_if
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Commands that show pages and drops: stats, log, query, explain, report."""
+"""Commands that show pages, drops and addresses: stats, log, query, explain, report, urls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
@@ -23,14 +24,17 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
 from scrapy_simhash.inspection.log import STATUSES, show_log
-from scrapy_simhash.inspection.report.report import write_report
+from scrapy_simhash.inspection.report import write_report
+from scrapy_simhash.inspection.urlrules import audit, describe, find_rules
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.urls.learning import list_discarder_rules
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.config import Config
 
 
 # Lines of at most 80 columns, for `--help` and `stats`.
@@ -288,6 +292,47 @@ def _add_report(parser: ArgumentParser) -> None:
     add("--labels", type=Path, metavar="FOLDER", help=about)
 
 
+def _find_rules(
+    config: Config, output: Path | None, audited: Path | None, *, overwrite: bool
+) -> Iterator[Answer]:
+    """Find rules, and write them; or audit a list."""
+    if audited is not None:
+        yield from audit(config, audited)
+        return
+    found = find_rules(config)
+    for each in found:
+        written = len(list_discarder_rules([each]))
+        yield {**describe(str(each.rule), each.votes, each.directories), "expressible": written}
+    if output is not None:
+        rules = list_discarder_rules(found)
+        write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
+        yield {"file": str(output), "written": len(rules)}
+
+
+def _print_rule(answer: Answer) -> Iterable[Part]:
+    if "file" in answer:
+        yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
+        return
+    proven = ", ".join(map(printable, answer["directories"]))
+    yield style(printable(answer["rule"]), "green" if proven else "")
+    votes = ", ".join(f"{answer[name]:,} {name}" for name in ("same", "different", "grey"))
+    yield f"    {votes}: at least {answer['lower_bound']:.2f} same"
+    if proven:
+        lacks = "; duplicate-url-discarder cannot express it" * (not answer["expressible"])
+        yield f"    proven in {proven}{lacks}"
+    for outcome in ("different", "same"):
+        for pair in answer[f"pairs_{outcome}"]:
+            yield f"    {outcome}: {' '.join(map(printable, pair))}"
+
+
+def _add_urls(parser: ArgumentParser) -> None:
+    about = "write the proven rules that duplicate-url-discarder can express, as its list"
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
+    add_overwrite(parser)
+    about = "let pages speak against a list of duplicate-url-discarder; exit code 1 if some do"
+    parser.add_argument("--audit", type=Path, metavar="FILE", dest="audited", help=about)
+
+
 COMMANDS = {
     "stats": Command(
         _count_store,
@@ -346,5 +391,11 @@ COMMANDS = {
         _add_report,
         _print_report,
         examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
+    ),
+    "urls": Command(
+        _find_rules,
+        _add_urls,
+        _print_rule,
+        examples=("urls", "urls --output rules.json", "urls --audit rules.json"),
     ),
 }

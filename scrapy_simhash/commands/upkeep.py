@@ -1,7 +1,9 @@
-"""Commands that maintain a store, delete documents or undo drops: check, prune, undo."""
+"""Commands that maintain a store, or list what crawls owe: check, prune, undo, owed."""
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 import time
 from math import inf
@@ -11,7 +13,13 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
+from scrapy_simhash.commands.frame import (
+    JSON_SUFFIXES,
+    Command,
+    add_crawl,
+    add_overwrite,
+    print_fields,
+)
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
@@ -25,7 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.stores.store import Store
 
 
@@ -302,6 +312,57 @@ def _add_undo(parser: ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
+def _list_lost(config: Config, output: Path | None, *, overwrite: bool) -> Iterator[Answer]:
+    """List lost pages, or write them as `crawl.packing.read_requests` reads them."""
+    with open_as_it_is(config.store) as store:
+        if output is None:
+            yield from map(_describe_lost, store.lost.list_pages())
+            return
+        as_json = output.suffix.lower() in JSON_SUFFIXES
+        lines = (
+            _make_line(page) if as_json else f"{printable(page.lost.url)}\n"
+            for page in store.lost.list_pages()
+        )
+        number = write_whole(output, lines, overwrite=overwrite)
+    yield {"file": str(output), "written": number}
+
+
+def _describe_lost(page: LostPage) -> Answer:
+    lost = page.lost
+    return {
+        "url": lost.url,
+        "original": page.original,
+        "due": page.due,
+        "stored": bool(lost.request),
+        "spider": lost.spider,
+        "crawl": lost.crawl,
+    }
+
+
+def _make_line(page: LostPage) -> str:
+    request = base64.b64encode(page.lost.request).decode()
+    return json.dumps({**_describe_lost(page), "request": request}) + "\n"
+
+
+def _print_lost(answer: Answer) -> Iterable[str]:
+    if "file" in answer:
+        yield f"{printable(answer['file'])}: {plural(answer['written'], 'request')}"
+        return
+    text = f"dropped for {printable(answer['original'] or 'a page that is gone')}"
+    text += "" if answer["due"] else "; waits for its items"
+    text += "" if answer["stored"] else "; how to request it is not stored"
+    yield printable(answer["url"])
+    yield f"        {text}"
+
+
+def _add_owed(parser: ArgumentParser) -> None:
+    about = (
+        "write requests for them: JSON lines if its name ends in .jsonl, .jl or .json, else URLs"
+    )
+    parser.add_argument("-o", "--output", type=Path, help=about)
+    add_overwrite(parser)
+
+
 COMMANDS = {
     "check": Command(
         _check,
@@ -335,5 +396,15 @@ COMMANDS = {
         details="Drops that meet all given criteria are undone: the pages pass until their items "
         "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
         "yours that reads the file of -o.",
+    ),
+    "owed": Command(
+        _list_lost,
+        _add_owed,
+        _print_lost,
+        examples=("owed", "owed -o again.jsonl"),
+        details="Lost pages were dropped for pages whose items never came through. The next crawl "
+        "of their spider requests them again, or a spider that reads the file by "
+        "`scrapy_simhash.crawl.packing.read_requests`: JSON lines have callbacks and arguments, "
+        "but no credentials, as the store. `prune URL` forgets a page.",
     ),
 }

@@ -15,7 +15,6 @@ from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
-from scrapy_simhash.inspection.contexts import StoredContexts
 from scrapy_simhash.inspection.difference import (
     compare_features,
     compare_fingerprints,
@@ -23,16 +22,20 @@ from scrapy_simhash.inspection.difference import (
     list_template,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
+from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.judging.comparison import (
     LEAST_AGREED,
     NO_CONTEXT,
     compare,
     decide,
     find_nearest,
+    make_context,
 )
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
 from scrapy_simhash.judging.evidence import Deciding, Relation
+from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
     fingerprint_file,
@@ -49,7 +52,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judging.comparison import Context
     from scrapy_simhash.judging.evidence import Evidence
+    from scrapy_simhash.judging.interface import Reading
     from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
@@ -244,8 +249,6 @@ def explain(
     """
     answers = _explain(config, what, log_path, store)
     if html_path is not None:
-        from scrapy_simhash.inspection.report.page import write_differences  # noqa: PLC0415
-
         answers = iter(write_differences(list(answers), html_path, overwrite=overwrite))
     yield from answers
 
@@ -332,6 +335,30 @@ def compare_pages(
         **compare_features(features, first.text, second.text),
         "side_by_side": compare_side_by_side(first.text, second.text, template),
     }
+
+
+class StoredContexts:
+    """Finds the context of two documents of a store, as when it judged them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._sites = Sites()
+
+    def find(self, first: StoredDocument, second: StoredDocument) -> Context:
+        """Find the context of two documents."""
+        # No page finds a near-duplicate by its name, so that one is the page that was judged.
+        page, other = (first, second) if first.original else (second, first)
+        return self._store.read(lambda stored: self._find(stored, page, other))
+
+    def _find(self, stored: Reading, page: StoredDocument, other: StoredDocument) -> Context:
+        names = (
+            name
+            for name, numbers in stored.list_called(page)
+            if other.document in numbers and len(numbers) <= MOST_CALLED
+        )
+        two = {page.document, other.document}
+        sites = self._sites.find(stored, (page.url, other.url), two)
+        return make_context(*sites, next(names, ""))
 
 
 def weigh(evidence: Evidence) -> dict[str, Any]:

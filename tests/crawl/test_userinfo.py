@@ -8,6 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from scrapy_simhash._printable import printable
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
@@ -46,3 +47,10 @@ async def test_a_user_in_an_address_is_shown_nowhere(
     shown.append((tmp_path / "report.html").read_text())
     assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
     assert sum("http://***@site.example/1" in text for text in shown) >= 6
+
+
+@pytest.mark.parametrize(
+    "text", ["//*[@role='main']", "a // b@c.example", "//b@c.example", "://b@c"]
+)
+def test_what_is_no_address_is_shown_as_it_is(text: str) -> None:
+    assert printable(text) == text

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from scrapy_simhash.inspection.evaluation.labels import Label, LabelledPair
-from scrapy_simhash.inspection.evaluation.quality import Judged
+from scrapy_simhash.inspection.evaluation import Judged
+from scrapy_simhash.inspection.labels import Label, LabelledPair
 from tests.helpers.pages import edit_words, make_page, make_words
 from tests.helpers.processes import ROOT
 

@@ -12,7 +12,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection import log
-from scrapy_simhash.inspection.report.report import write_report
+from scrapy_simhash.inspection.report import write_report
 from tests.helpers.detecting import fetched, new_line, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from scrapy_simhash.inspection.report.page import (
+from scrapy_simhash.inspection.report import (
     Chart,
     make_charts,
     make_environment,

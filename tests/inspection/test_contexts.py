@@ -11,10 +11,11 @@ from msgspec import structs
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.writer import Note
-from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate
-from scrapy_simhash.inspection.evaluation.labels import (
+from scrapy_simhash.inspection.evaluation import evaluate
+from scrapy_simhash.inspection.explanation import StoredContexts
+from scrapy_simhash.inspection.labels import (
     Corpus,
+    FolderContexts,
     LabelledPage,
     read_corpus,
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.inspection.difference import compare_side_by_side, list_template
-from scrapy_simhash.inspection.report.figures import MOST_PAIRS, compare_pairs
+from scrapy_simhash.inspection.figures import MOST_PAIRS, compare_pairs
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, open_in_crawl
 from tests.helpers.reporting import make_decision, make_drop, report
@@ -128,7 +128,7 @@ STORE_KINDS = ("lmdb", "redis")
 def test_texts_that_were_kept_late_are_compared(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_simhash.inspection.report.figures._PATIENCE", 3)
+    monkeypatch.setattr("scrapy_simhash.inspection.figures._PATIENCE", 3)
     draw = Random(1)  # noqa: S311 - reproducible, no secret
     decisions = []
     for number in range(10):
@@ -192,11 +192,9 @@ def test_long_chinese_texts_leave_it_small(
     most_bytes: int,
     differences: range,
 ) -> None:
-    monkeypatch.setattr(
-        "scrapy_simhash.inspection.report.report.compare_pairs", lambda *_: chinese_pairs
-    )
+    monkeypatch.setattr("scrapy_simhash.inspection.report.compare_pairs", lambda *_: chinese_pairs)
     if most_bytes < 5_000_000:
-        monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most_bytes)
+        monkeypatch.setattr("scrapy_simhash.inspection.report._MOST_BYTES", most_bytes)
     with open_in_crawl(tmp_path / "s"):
         pass
     lines = [make_decision(0), *(make_drop(n) for n in range(1, 500))]

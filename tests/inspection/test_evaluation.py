@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.evaluation import evaluate
+from scrapy_simhash.inspection.labels import read_corpus
 from tests.helpers.commanding import Run
 from tests.helpers.labelling import (
     LABELLED,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.labels import read_corpus
 from tests.helpers.labelling import PAGE_COLUMNS, PAIR_COLUMNS, make_corpus, write_table
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash.inspection.evaluation.quality import summarise, wilson
+from scrapy_simhash.inspection.evaluation import summarise, wilson
 from tests.helpers.labelling import judged
 
 

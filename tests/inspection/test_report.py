@@ -201,7 +201,7 @@ def test_rows_that_have_no_room_are_left_out_least_alike_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = report(tmp_path, lines=make_large_log(600))["file_bytes"] - 4_000
-    monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most)
+    monkeypatch.setattr("scrapy_simhash.inspection.report._MOST_BYTES", most)
     figures = report(tmp_path, lines=make_large_log(600), overwrite=True)
     assert figures["file_bytes"] <= most
     html = (tmp_path / "report.html").read_text("utf-8")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.inspection.contexts import FolderContexts
-from scrapy_simhash.inspection.evaluation.labels import Corpus
+from scrapy_simhash.inspection.labels import Corpus, FolderContexts
 from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.evidence import Deciding

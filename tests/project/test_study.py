@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.labels import read_corpus
 from tests.helpers.labelling import judged, make_corpus
 from tests.helpers.processes import ROOT
 

@@ -1,1 +1,0 @@
-"""An HTML file that shows what was dropped, and why."""
