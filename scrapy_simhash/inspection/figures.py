@@ -11,7 +11,7 @@ import numpy as np
 from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.pages.addresses import find_places, list_places, split_url
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 # Only the newest near-duplicates are kept in memory one by one; all are counted.
 MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50
-_MIRRORS_SHOWN = 30
-# Fewer near-duplicates may have the same places by chance.
-_LEAST_OF_A_MIRROR = 3
 # A crawl that dropped such a share of its pages may have met but one page.
 _LEAST_PAGES, _NEARLY_ALL = 10, 0.9
 # Steps between the times of the first and the last page.
@@ -54,9 +51,6 @@ class Figures(Counts):
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._judged_of: Counter[str] = Counter()  # pages by crawl
         self._dropped_of: Counter[str] = Counter()
-        # Pages by the places that they are in, near-duplicates by the pair of places they show.
-        self._places: Counter[str] = Counter()
-        self._mirrors: Counter[tuple[str, str]] = Counter()
         self._fingerprints: set[int] = set()
         self._times, self._dropped, self._bytes = array("d"), array("b"), array("q")
         self._links = 0
@@ -82,7 +76,6 @@ class Figures(Counts):
         host["dropped_bytes"] += decision.unparsed_bytes
         self._judged_of[decision.crawl] += 1
         self._dropped_of[decision.crawl] += decision.is_dropped
-        self._places.update(list_places(decision.url))
         if decision.sink:
             self.walls[decision.match_url or decision.url] += 1
         if decision.time > 0:
@@ -97,8 +90,6 @@ class Figures(Counts):
         self._links += decision.links_not_followed
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
-        if decision.match_url and (pair := find_places(decision.url, decision.match_url)):
-            self._mirrors[pair] += 1
 
     @property
     def would_drop(self) -> int:
@@ -145,16 +136,6 @@ class Figures(Counts):
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)
             },
-            "mirrors": [
-                {
-                    "place": place,
-                    "original": original,
-                    "near_duplicates": count,
-                    "pages": max(count, self._places[place]),
-                }
-                for (place, original), count in self._mirrors.most_common(_MIRRORS_SHOWN)
-                if count >= _LEAST_OF_A_MIRROR
-            ],
             "over_time": self._describe_times(),
         }
 

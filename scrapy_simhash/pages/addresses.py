@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
@@ -31,7 +31,6 @@ _URL = re.compile(
 )
 # Of a URL with a place to find; limits the cost of hostile ones.
 _MOST_PLACED_CHARACTERS = 2_000
-_DEEPEST = 8
 _MOST_PARAMETERS = 8
 
 
@@ -134,23 +133,6 @@ def split_pair(pair: str) -> tuple[str, str]:
     return name, value
 
 
-def find_places(url: str, original: str) -> tuple[str, str] | None:
-    """Find the places whose URLs name the same pages, from two URLs; None if nothing agrees.
-
-    >>> find_places("http://a.example/mirror/docs/x.html", "http://a.example/docs/x.html")
-    ('http://a.example/mirror/*', 'http://a.example/*')
-    >>> find_places("http://a.example/x?sid=1&page=2", "http://a.example/x?page=2")
-    ('http://a.example/*?sid=*', 'http://a.example/*')
-    """
-    ends = _cut(url, original)
-    if ends is None:
-        return None
-    first, second = ends
-    if first.folders is not None and second.folders is not None:
-        return _name(first.parts, first.folders), _name(second.parts, second.folders)
-    return _find_parameters(first.parts, second.parts)
-
-
 def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     """Make a function that carries links of a page over to the place of its original.
 
@@ -175,7 +157,7 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     if first.folders is not None and second.folders is not None:
         place, target = (_name(end.parts, end.folders or [])[:-1] for end in (first, second))
         return lambda link: target + link[len(place) :] if link.startswith(place) else link
-    if _find_parameters(first.parts, second.parts) is None:
+    if set(_parse(first.parts)) == set(_parse(second.parts)):
         return None
     return _carry_parameters(first.parts, second.parts)
 
@@ -230,29 +212,6 @@ def _cut(url: str, original: str) -> tuple[_End, _End] | None:
     if not any(ours[len(ours) - same :]) and ours != theirs:
         return None
     return _End(first, ours[: len(ours) - same]), _End(second, theirs[: len(theirs) - same])
-
-
-def _find_parameters(first: SplitResult, second: SplitResult) -> tuple[str, str] | None:
-    ours, theirs = set(_parse(first)), set(_parse(second))
-    sides = [
-        "".join(sorted(f"?{name}=*" for name in {name for name, _ in one - other}))
-        for one, other in ((ours, theirs), (theirs, ours))
-    ]
-    if not any(sides):
-        return None
-    return _name(first, []) + sides[0], _name(second, []) + sides[1]
-
-
-def list_places(url: str) -> Iterator[str]:
-    """List the places that a page is in: its host, its folders, those of its parameters."""
-    parts = _split(url)
-    if parts is None:
-        return
-    folders = parts.path.split("/")[1:-1]
-    for depth in range(min(len(folders), _DEEPEST) + 1):
-        yield _name(parts, folders[:depth])
-    for name in {name for name, _ in _parse(parts)}:
-        yield f"{_name(parts, [])}?{name}=*"
 
 
 def _split(url: str) -> SplitResult | None:

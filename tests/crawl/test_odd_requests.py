@@ -1,6 +1,6 @@
 """Requests, and projects, that are not what one expects: pages pass, and take none from others."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from scrapy.loader import ItemLoader
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
@@ -147,15 +146,6 @@ async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
     assert done.decisions[1]["action"] == ("flag" if kept else asked)
 
 
-class BridgedSpider(PagesSpider):
-    """Has `start_requests`, and the `start` that the documentation advises."""
-
-    start = run_block("beside.md", "def start_requests")["OldSpider"].start
-
-    def start_requests(self) -> Iterable[Request]:
-        yield from self.requests
-
-
 class OldMiddleware:
     """In both chains, with the argument `spider`, which Scrapy still passes."""
 
@@ -173,11 +163,10 @@ class OldMiddleware:
 
 
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
-async def test_start_requests_and_old_middlewares_work(site: Site, tmp_path: Path) -> None:
-    """Of projects that were written for older versions of Scrapy."""
+async def test_old_middlewares_work(site: Site, tmp_path: Path) -> None:
     old = {f"{__name__}.OldMiddleware": 543}
     middlewares: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": old, "SPIDER_MIDDLEWARES": old}
-    done = await crawl(tmp_path, site.urls(), BridgedSpider, **middlewares)
+    done = await crawl(tmp_path, site.urls(), **middlewares)
     assert done.paths == ["/one", "/two"]
     assert done.counted["dropped"] == 1
     assert [(item["flags"], item["spider"]) for item in done.items] == [

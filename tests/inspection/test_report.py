@@ -184,7 +184,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     (answer,) = run("report", "--store", store, "--overwrite", "--json").answers
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
-    assert {"hosts", "groups", "mirrors", "suspicious", "over_time", "fingerprints"} <= set(answer)
+    assert {"hosts", "groups", "suspicious", "over_time", "fingerprints"} <= set(answer)
 
 
 @pytest.mark.slow
