@@ -37,13 +37,7 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import (
-    Bounds,
-    choose,
-    fewest_tables,
-    list_extremes,
-    widest_prefix,
-)
+from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
 from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page, print_fields
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
@@ -353,10 +347,7 @@ COMMANDS = {
         _run_spark,
         _add_spark,
         stored=False,
-        examples=(
-            "spark fingerprint crawl.warc.gz -o documents",
-            "spark pairs documents -o pairs",
-        ),
+        examples=("spark fingerprint crawl.warc.gz -o documents", "spark pairs documents -o pairs"),
     ),
     "plan": Command(
         _plan,

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash.commands.frame import (
-    Command,
-    call,
-    name_page,
-    print_fields,
-    read_count,
-)
+from scrapy_simhash.commands.frame import Command, call, name_page, print_fields, read_count
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.evaluation import evaluate_labelled
 from scrapy_simhash.inspection.whatif import what_if
@@ -27,13 +21,11 @@ if TYPE_CHECKING:
 
 
 _WHAT_IF_LIMITS = (
-    "This fetches and changes nothing. It judges the stored pages one after the other, in the "
-    "order in which they arrived, starting with only the imported fingerprints. A page that was "
-    "fetched several times is judged in its last version. Pages that are not in the store cannot "
-    "be judged: unjudged pages, and pages that only dropped pages link to. Pages whose items were "
-    "not delivered are left out, with all pages that were dropped for them, and with --confirm "
-    "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
-    "no fingerprint of their whole text, so they are found by their main text only."
+    "This fetches and changes nothing. It judges the stored pages in the order in which they "
+    "arrived, those that were fetched several times in their last version. Unjudged pages, and "
+    "those that only dropped pages link to, are not in the store. Pages whose items were not "
+    "delivered are left out, with those that were dropped for them, and with --confirm none also "
+    "pages whose main text is too short."
 )
 
 
@@ -130,5 +122,5 @@ COMMANDS = {
         ),
         details=f"Labelled pages: precision and recall of the settings in force.\n"
         f"Stored pages: what other settings would have decided. {_WHAT_IF_LIMITS}",
-    ),
+    )
 }

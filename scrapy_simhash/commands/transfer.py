@@ -52,15 +52,12 @@ def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str,
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     from scrapy_simhash.batch.parquet import ParquetSource  # noqa: PLC0415 - only for this
-    from scrapy_simhash.transfer.importing import (  # noqa: PLC0415 - loads trafilatura
-        find_kind,
-        import_sources,
-    )
+    from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads trafilatura
 
-    sources = [(name, find_kind(name, options.kind)) for name in options.sources]
+    sources = [(name, importing.find_kind(name, options.kind)) for name in options.sources]
     html = (options.html_field,) if options.html_field else HTML_FIELDS
     fields = Fields(options.url_field, html)
-    yield from import_sources(
+    yield from importing.import_sources(
         config, options.settings, sources, fields, import_archive, ParquetSource
     )
 
@@ -220,10 +217,7 @@ def _add_import(parser: ArgumentParser) -> None:
 _WRITTEN = {
     "store": (
         "Copy the whole store while crawls write, and check the copy",
-        Command(
-            _back_up,
-            _add_backup,
-        ),
+        Command(_back_up, _add_backup),
     ),
     "fingerprints": (
         "Write the fingerprints of the store to an archive",

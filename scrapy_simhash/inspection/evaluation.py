@@ -20,10 +20,7 @@ from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
-from scrapy_simhash.judging.comparison import (
-    Context,
-    compare,
-)
+from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS
@@ -36,11 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.inspection.labels import (
-        Corpus,
-        LabelledPage,
-        LabelledPair,
-    )
+    from scrapy_simhash.inspection.labels import Corpus, LabelledPage, LabelledPair
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Verdict
 
@@ -152,8 +145,7 @@ def rounded(share: float | None) -> float | None:
 
 
 def tally(
-    judged: Iterable[Judged],
-    answer: Callable[[Judged], bool] = lambda judged: judged.duplicate,
+    judged: Iterable[Judged], answer: Callable[[Judged], bool] = lambda judged: judged.duplicate
 ) -> Tally:
     """Count the answers to labelled pairs."""
     counted = Tally()
@@ -170,10 +162,7 @@ def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
     return {
         "unknown": len(judged) - len(known),
         **tally(known).describe(),
-        "site_known": {
-            "known": sum(pair.known for pair in known),
-            **tally(known).describe(),
-        },
+        "site_known": {"known": sum(pair.known for pair in known), **tally(known).describe()},
         "site_unknown": tally(known, lambda pair: pair.duplicate_if_unknown).describe(),
         "plain": tally(known, lambda pair: pair.plain_distance <= PLAIN_DISTANCE_BITS).describe(),
         "by_distance": [_at_distance(known, bits) for bits in rows],
@@ -264,11 +253,7 @@ def make_documents(
 
 
 def fingerprint_all(
-    corpus: Corpus,
-    config: Config,
-    advance: Callable[[], object],
-    problems: list[str],
-    seed: int,
+    corpus: Corpus, config: Config, advance: Callable[[], object], problems: list[str], seed: int
 ) -> dict[str, PageFingerprint | str]:
     """Fingerprint the pages; a `str` is the reason why a page is unjudged."""
     made: dict[str, PageFingerprint | str] = {}

@@ -302,7 +302,7 @@ def compare_pages(
     if store is None or isinstance(first, Document) or isinstance(second, Document):
         second = structs.replace(second, scope=first.scope)
     else:
-        context = StoredContexts(store).find(first, second)
+        context = find_context(store, first, second)
     answer = compare(first, second, rule, context=context)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
     compared: dict[str, Any] = {
@@ -337,28 +337,21 @@ def compare_pages(
     }
 
 
-class StoredContexts:
-    """Finds the context of two documents of a store, as when it judged them."""
+def find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:
+    """Find the context of two documents of a store, as when it judged them."""
+    # No page finds a near-duplicate by its name, so that one is the page that was judged.
+    page, other = (first, second) if first.original else (second, first)
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._sites = Sites()
-
-    def find(self, first: StoredDocument, second: StoredDocument) -> Context:
-        """Find the context of two documents."""
-        # No page finds a near-duplicate by its name, so that one is the page that was judged.
-        page, other = (first, second) if first.original else (second, first)
-        return self._store.read(lambda stored: self._find(stored, page, other))
-
-    def _find(self, stored: Reading, page: StoredDocument, other: StoredDocument) -> Context:
+    def find(stored: Reading) -> Context:
         names = (
             name
             for name, numbers in stored.list_called(page)
             if other.document in numbers and len(numbers) <= MOST_CALLED
         )
         two = {page.document, other.document}
-        sites = self._sites.find(stored, (page.url, other.url), two)
-        return make_context(*sites, next(names, ""))
+        return make_context(*Sites().find(stored, (page.url, other.url), two), next(names, ""))
+
+    return store.read(find)
 
 
 def weigh(evidence: Evidence) -> dict[str, Any]:

@@ -260,24 +260,16 @@ class Group(NamedTuple):
             yield LARGE
 
 
-def describe_lost_links(figures: Figures) -> dict[str, Any]:
-    """Describe dropped pages with mostly links that their originals lack, most of them first."""
-    found: list[dict[str, Any]] = [
-        {
-            "url": drop.url,
-            "original": drop.match_url or "",
-            "links": round((drop.new_links or 0) * drop.links),
-            "distance": drop.distance,
-            "similarity": drop.similarity,
-        }
+def _list_lost_links(figures: Figures) -> list[Decision]:
+    """List dropped pages with mostly links that their originals lack, most of them first."""
+    found = [
+        drop
         for drop in figures.near_duplicates
         if (drop.links_not_followed or (figures.would_drop and drop.action == "flag"))
         and (drop.new_links or 0) >= MOSTLY_NEW
         and not drop.sink
     ]
-    found.sort(key=lambda page: (-page["links"], page["url"]))
-    links = sum(page["links"] for page in found)
-    return {"pages": len(found), "links": links, "first": found[:_PAGES_SHOWN]}
+    return sorted(found, key=lambda drop: (-(drop.new_links or 0) * drop.links, drop.url))
 
 
 def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[str, Any]:
@@ -285,10 +277,9 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
     groups = _collect_groups(figures, store)
     total = sum(group.near_duplicates for group in groups)
     suspicious: list[dict[str, Any]] = []
-    lost = describe_lost_links(figures)
-    if lost["pages"]:
-        entry = Group("", lost["pages"], ()).describe(0)
-        suspicious.append({"kinds": [LINKS], **entry, "pages": lost["first"][:_EXAMPLES_SHOWN]})
+    if lost := _list_lost_links(figures):
+        entry = Group("", len(lost), lost).describe(_PAGES_SHOWN)
+        suspicious.append({"kinds": [LINKS], **entry})
     for group in groups:
         kinds = list(group.find_kinds(total, largest=group is groups[0]))
         if kinds and len(suspicious) < _SUSPICIOUS_SHOWN:
@@ -298,7 +289,6 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
         edge.sort(key=by_similarity)  # one entry at the end, for all
         suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(_PAGES_SHOWN)})
     return {
-        "lost_links": lost,
         "without_items": _count_without_items(figures, store),
         "suspicious": suspicious,
         "groups": [group.describe(_PAGES_SHOWN) for group in groups[:_GROUPS_SHOWN]],

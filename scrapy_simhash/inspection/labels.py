@@ -26,11 +26,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.judging.comparison import (
-    NO_CONTEXT,
-    Context,
-    make_context,
-)
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, make_context
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site
@@ -205,10 +201,7 @@ class FolderContexts:
     """
 
     def __init__(
-        self,
-        corpus: Corpus,
-        documents: Mapping[str, Document | None],
-        seed: int = 0,
+        self, corpus: Corpus, documents: Mapping[str, Document | None], seed: int = 0
     ) -> None:
         self._document_of = LabelledDocuments(corpus).find
         # A person finds a page by its row; the first one is 1.

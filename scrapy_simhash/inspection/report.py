@@ -112,11 +112,7 @@ def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store 
 
 
 def _count(
-    config: Config,
-    store: Store | None,
-    log_path: str | None,
-    crawl: str | None,
-    missing: list[str],
+    config: Config, store: Store | None, log_path: str | None, crawl: str | None, missing: list[str]
 ) -> Figures:
     """Count the decisions of the log or, if there is none, of the store."""
     figures = Figures()

@@ -34,13 +34,7 @@ from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailab
 from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
 from scrapy_simhash.pages.scopes import find_scope_of_url
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
-from scrapy_simhash.transfer.sources import (
-    SUFFIXES,
-    Skipped,
-    SourcePage,
-    StoreSource,
-    open_source,
-)
+from scrapy_simhash.transfer.sources import SUFFIXES, Skipped, SourcePage, StoreSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

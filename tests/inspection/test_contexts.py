@@ -12,7 +12,7 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection.evaluation import evaluate
-from scrapy_simhash.inspection.explanation import StoredContexts
+from scrapy_simhash.inspection.explanation import find_context
 from scrapy_simhash.inspection.labels import (
     Corpus,
     FolderContexts,
@@ -208,7 +208,7 @@ def test_pages_of_a_store_are_compared_by_what_it_knows(store: Path) -> None:
         documents = {document.url: document for document in opened.list_documents()}
         one, other = (documents[f"http://{HOST}/{name}/page/"] for name in ("one", "copy"))
         rule = Rule(7, 0.9)
-        context = StoredContexts(opened).find(one, other)
+        context = find_context(opened, one, other)
         assert context.known
         assert not {one.document, other.document} & set(context.sites[0].numbers)
         assert compare(one, other, rule, context=context).tests == other.tests[1:]
