@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
-from scrapy_simhash.batch.archive.format import ArchiveHeader, pack_header
 from scrapy_simhash.errors import ArchiveError, StoreError
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.oracle import distance_between
@@ -141,35 +140,6 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
         assert opened.read_all().tolist() == sorted(numbers)
 
 
-@given(st.data())
-@same_folder
-def test_a_flipped_bit_never_changes_an_answer(tmp_path: Path, data: st.DataObject) -> None:
-    numbers = draw(2_000).tolist()
-    path = write(tmp_path, array(numbers), "4", 64)
-    octets = path.read_bytes()
-    path.write_bytes(flip(octets, data.draw(st.integers(0, 8 * len(octets) - 1))))
-    query = data.draw(st.sampled_from(numbers)) ^ data.draw(masks(2))
-    try:
-        with Archive(path) as opened:
-            assert opened.verify() != []
-            assert opened.probe(query, 3) == near(numbers, query, 3)
-    except ArchiveError:
-        return
-
-
-@pytest.mark.usefixtures("small_groups")
-def test_a_probe_that_meets_damage_says_where(tmp_path: Path) -> None:
-    path, numbers = tiny(tmp_path)
-    octets = path.read_bytes()
-    start = len(octets) - 2 * (64 + 1 + 8)
-    path.write_bytes(flip(octets, 8 * start))
-    with Archive(path) as opened:
-        with pytest.raises(ArchiveError, match=f"damaged at octets {start} to {start + 63}"):
-            opened.probe(min(numbers), 0)
-        (problem,) = opened.verify()
-        assert f"octets {start} to {start + 63} (blocks 0 to 0 of table 0)" in problem
-
-
 def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
     path, _ = tiny(tmp_path)
     octets = path.read_bytes()
@@ -194,44 +164,6 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
         Archive(path)
     assert isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == octets
-
-
-def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_format, "FORMAT", 2)
-    path = write(tmp_path, draw(3))
-    monkeypatch.undo()
-    with pytest.raises(ArchiveError, match="it has format 2, but this version reads 1: upgrade"):
-        Archive(path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"design": "5"}, "'5' is not a table design.* export it again"),
-        ({"design": "4"}, "design 4 with 1 tables"),
-        ({"block_bytes": 100}, "a multiple of 8; got 100"),
-        ({"file_bytes": 7}, "7 octets, not"),
-        ({"count": "many"}, "Expected `int`"),
-        ({"key_bytes": 9}, "keys of 9"),
-        ({"blocks": -1}, "-1 blocks"),
-        ({"code": "00" * 66}, "no complete code"),
-        ({"code": "xyz"}, "non-hexadecimal"),
-    ],
-)
-def test_a_header_that_makes_no_sense(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], message: str
-) -> None:
-    """Its checksum is right, so another program wrote it, or a faulty version of ours."""
-
-    def pack(header: ArchiveHeader, header_bytes: int) -> bytes:
-        for name, value in changes.items():
-            setattr(header if hasattr(header, name) else header.tables[0], name, value)
-        return pack_header(header, header_bytes)
-
-    monkeypatch.setattr(archive_format, "pack_header", pack)
-    path = write(tmp_path, draw(3))
-    with pytest.raises(ArchiveError, match=message):
-        Archive(path)
 
 
 # Writing.

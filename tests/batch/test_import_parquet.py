@@ -172,21 +172,6 @@ def test_folders_that_are_not_whole(run: Run, tmp_path: Path, rows: list[dict[st
     assert not (tmp_path / "s").exists()
 
 
-def test_a_document_keeps_the_time_of_its_page(
-    run: Run, tmp_path: Path, rows: list[dict[str, Any]]
-) -> None:
-    """Where there is none, or no such column, it came now."""
-    write(tmp_path / "a.parquet", [{**rows[0], "time": 5.0}, {**rows[2], "time": None}])
-    write(tmp_path / "b.parquet", rows[4:5])
-    table = parquet.read_table(tmp_path / "b.parquet").drop_columns(["time"])
-    parquet.write_table(table, tmp_path / "b.parquet")
-    import_into(run, "a.parquet", "b.parquet")
-    with open_store(str(tmp_path / "s")) as store:
-        times = [each.time for each in store.list_documents()]
-    assert times[0] == 5.0
-    assert min(times[1:]) > 1e9
-
-
 @pytest.mark.parametrize("error", [OSError, StoreUnavailableError])
 def test_a_store_that_cannot_be_written_is_gone_on_with(
     run: Run,

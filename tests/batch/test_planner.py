@@ -61,20 +61,3 @@ def test_the_choice_keeps_to_the_bounds(count: int, distance: int, data: st.Data
     assert bounds.candidates is None or choice.candidates <= bounds.candidates
     assert bounds.tables is None or choice.tables <= bounds.tables
     assert choice.microseconds <= model.microseconds
-
-
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        (Bounds(tables=0), "at most 0 tables; 1:0\\+3 has the fewest, 1$"),
-        (Bounds(bytes=10), "at most 10 bytes; 1:0\\+3 has the fewest, 1.7"),
-        (Bounds(candidates=1), "at most 1 candidates a query; 10 has the fewest, 5.96"),
-        (
-            Bounds(candidates=10, tables=4),
-            "and within the other bounds has at most 4 tables; 10",
-        ),
-    ],
-)
-def test_bounds_that_nothing_keeps_to(bounds: Bounds, message: str) -> None:
-    with pytest.raises(ValueError, match=f"complete within 3 bits.*{message}"):
-        choose(10_000_000, 3, bounds)

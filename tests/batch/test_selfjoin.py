@@ -1,12 +1,9 @@
 """All pairs within a distance: complete, once, in order, not undone by a crowd; clusters."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import (
     connected_clusters,
@@ -46,48 +43,6 @@ def test_crowds_are_joined_by_tables_of_their_own(
         patched.setattr(selfjoin, "_LONGEST_RUN", longest)
         patched.setattr(selfjoin, "choose_join_blocks", lambda _, k, bits: (bits > k) * (k + 1))
         assert find(values, distance, blocks) == all_pairs(values, distance)
-
-
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pairs are compared at once, in one thread, which sees the patch."""
-    sizes = []
-    count = np.bitwise_count
-
-    def counting(differing: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        sizes.append(differing.size)
-        return count(differing)
-
-    monkeypatch.setattr(np, "bitwise_count", counting)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    return sizes
-
-
-@pytest.mark.parametrize("shared", [0xFFFF << 48, (1 << 32) - 1])
-def test_a_hot_bucket_stays_cheap(shared: int, compared: list[int]) -> None:
-    """30,000 in one bucket of 16 bits and more, that each with each were 450 million."""
-    random = np.random.default_rng(4)
-    values = random.integers(0, 2**64, 30_000, np.uint64) | np.uint64(shared)
-    values = np.concatenate([values, values[:50] ^ np.uint64(1 << 41 | 1 << 45)])
-    tracemalloc.start()
-    try:
-        found = find_all(values, 3, 4)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    crafted = zip(values[:50].tolist(), values[30_000:].tolist(), strict=True)
-    assert {(min(pair), max(pair)) for pair in crafted} <= set(map(tuple, found.tolist()))
-    assert sum(compared) < 10_000_000
-    assert peak < 10_000_000
-
-
-def test_a_crowd_is_not_compared_where_another_table_reports_it(compared: list[int]) -> None:
-    """20,000 with 28 bits in common: in each table with one of their blocks, 10 share a prefix."""
-    random = np.random.default_rng(4)
-    values = random.integers(0, 2**36, 20_000, np.uint64)
-    found = find_all(values, 3, 5)
-    assert sum(compared) < 200_000
-    assert found.tolist() == find_all(values, 3, 7).tolist()
 
 
 @pytest.mark.parametrize(

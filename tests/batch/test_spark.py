@@ -17,7 +17,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 import scrapy_simhash
-from scrapy_simhash.batch.joins import batch_query, find_all
+from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import make_document
@@ -82,22 +82,6 @@ def test_pairs_are_those_of_one_machine(
     expected = find_all(fingerprints, distance)
     bits = np.bitwise_count(expected[:, :1] ^ expected[:, 1:])
     assert rows_of(pairs, "first", "second", "distance") == np.hstack([expected, bits]).tolist()
-
-
-@given(crowds(), crowds(), st.integers(0, 5))
-@settings(max_examples=8)
-def test_batches_are_those_of_one_machine(
-    spark: Session, queries: list[int], values: list[int], distance: int
-) -> None:
-    from scrapy_simhash.batch.spark import pairs as spark_batch  # noqa: PLC0415
-
-    asked = np.array(queries + values[:2], np.uint64)
-    stored = np.array(values + queries[:3] + values[:3], np.uint64)
-    found = spark_batch.batch_query(
-        frame_of(spark, asked), frame_of(spark, stored).repartition(3), distance
-    )
-    expected = batch_query(asked, [stored], distance)
-    assert rows_of(found, "query", "fingerprint", "distance") == expected.tolist()
 
 
 def clusters(spark: Session, pairs: NDArray[np.uint64], progress: Any = None) -> list[list[int]]:

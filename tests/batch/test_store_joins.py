@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch import batch_query, find_all, find_clusters, list_recorded_pairs
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
@@ -64,21 +63,3 @@ def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:
         store.mark_done([1], CRAWL)
         store.delete([1])
         assert list_recorded_pairs(store).tolist() == []
-
-
-def test_bulk_loaded_originals(store: Store) -> None:
-    """Not the nearer fingerprint of a document in another scope, which it was not compared with."""
-    store.bulk_load(np.array([A], np.uint64))
-    pages = [document("b", A ^ 3), document("c", A ^ 3 ^ 1 << 60, scope="other")]
-    assert [verdict.status for verdict in store.find_and_add(pages)] == ["near_duplicate"] * 2
-    store.find_and_add([document("d", A ^ 0xF << 8, scope="other")])
-    assert list_recorded_pairs(store).tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
-
-
-def test_a_store_opened_for_reading(home: str) -> None:
-    with begin_crawl(home) as store:
-        store.find_and_add([document("a", A), document("b", A ^ 1), document("c", A ^ 0x7F)])
-    with open_store(home, readonly=True, distance=7) as store:
-        assert find_all(store).tolist() == [sorted([A, A ^ 0x7F])]
-        assert find_clusters(store) == [sorted([A, A ^ 1, A ^ 0x7F])]
-        assert batch_query(store, np.array([A], np.uint64), 0).tolist() == [[A, A, 0]]

@@ -1,7 +1,6 @@
 """`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -101,19 +100,6 @@ def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
     assert json.loads(out)["fingerprint"] == answer["fingerprint"]
 
 
-@pytest.mark.parametrize("bad_first", [True, False])
-def test_file_without_fingerprint_spoils_no_other(
-    run: Run, files: tuple[Path, Path], bad_first: bool
-) -> None:
-    bad = files[1]
-    bad.write_bytes(b"")
-    done = run("query", "--fingerprint", *((bad, files[0]) if bad_first else (files[0], bad)))
-    assert [answer["file"] for answer in done.answers] == [str(files[0])]
-    assert done.exit_code == 1  # part of it failed
-    assert str(bad) in done.err
-    assert "empty" in done.err
-
-
 def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
     done = run("-s", "SIMHASH_DIR=x", "stats", "--store", store)
     assert done.exit_code == 0
@@ -141,19 +127,6 @@ def test_interrupted(
         monkeypatch.setitem(look.COMMANDS, name, look.COMMANDS[name]._replace(runner=interrupt))
     done = run(*arguments, *json_)
     assert (done.exit_code, done.out, done.err) == (exit_code, "", "")
-
-
-def test_a_broken_pipe_of_another_kind_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of a server or of a worker; only that of standard output is a silent end."""
-
-    def fail(config: Config) -> Iterator[dict[str, Any]]:
-        reading, writing = os.pipe()
-        os.close(reading)
-        with os.fdopen(writing, "wb", buffering=0) as pipe:
-            yield {"distance": config.distance, "written": pipe.write(b"-")}
-
-    monkeypatch.setitem(look.COMMANDS, "stats", look.COMMANDS["stats"]._replace(runner=fail))
-    assert "Broken pipe" in run.refused("stats")
 
 
 def test_looking_changes_nothing(run: Run, store: Path) -> None:

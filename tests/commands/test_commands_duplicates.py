@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.commands.transfer import list_kept
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
-from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl, open_lmdb
+from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 C = A ^ B
@@ -87,17 +86,6 @@ def test_one_file(run: Run, store: Path, options: tuple[str, ...], *, as_json: b
     assert run("export", "duplicates", *options, "--overwrite", "--store", store).exit_code == 0
 
 
-def test_nothing_to_list(run: Run, tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path / "s") as store:
-        store.find_and_add([document("a", A)])
-    done = run("export", "duplicates", "--store", "s")
-    assert (done.exit_code, done.out) == (1, "nothing found\n")
-    assert "d.jsonl is empty: the store has no such page" in run.failed(
-        "export", "duplicates", "--store", "s", "-o", "d.jsonl"
-    )
-    assert (tmp_path / "d.jsonl").read_bytes() == b""
-
-
 def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
         store.find_and_add([document("a", A, url=HOSTILE), document("b", A ^ 1, url=HOSTILE)])
@@ -106,20 +94,6 @@ def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
     assert len(done.out.splitlines()) == 2
     answer = run.answer("export", "duplicates", "--store", "s")
     assert answer["url"] == answer["duplicates"][0]["url"] == HOSTILE
-
-
-def test_imported_fingerprints_come_last(tmp_path: Path, run: Run) -> None:
-    with open_lmdb(tmp_path / "s") as store:
-        store.bulk_load(np.array([A], np.uint64))
-        store.start_crawl(CRAWL, "spider")
-        store.find_and_add([document("a1", A ^ 1), document("b", B), document("b1", B ^ 1)])
-    done = run("export", "duplicates", "--store", "s")
-    assert done.out.splitlines() == [
-        SITE + "b",
-        f"    {SITE}b1  (1 bit)",
-        "(an imported fingerprint)",
-        f"    {SITE}a1  (1 bit)",
-    ]
 
 
 def test_the_kept_page_of_a_chain_is_its_end(home: str) -> None:

@@ -1,7 +1,6 @@
 """`scrapy simhash explain`, hostile texts, and all commands as a user of a project has them."""
 
 import asyncio
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from tests.helpers.commanding import (
 )
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
-from tests.helpers.processes import run_scrapy
 
 
 @pytest.fixture(scope="module")
@@ -166,17 +164,6 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert len(done.out.splitlines()) <= 24
 
 
-def test_two_files_too_far_apart(run: Run, tmp_path: Path) -> None:
-    for number in (1, 2):
-        (tmp_path / f"{number}.html").write_text(make_page(make_words(number)), encoding="utf-8")
-    files = [tmp_path / f"{number}.html" for number in (1, 2)]
-    answer = run.answer("explain", *files)
-    assert answer["distance"] > 7
-    apart = f"fingerprints ({answer['distance']} bits apart, at most 7)"
-    assert answer["differed"][0] == apart
-    assert apart in run("explain", *files).out
-
-
 @pytest.mark.parametrize("command", ["stats", "log", "query", "explain"])
 def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
     with open_store(str(store), readonly=True) as opened:
@@ -194,33 +181,6 @@ def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: s
     assert as_json.answers
 
 
-SETTINGS = """
-BOT_NAME = "bot"
-SPIDER_MODULES = []
-SIMHASH_STORE = "kept"
-SIMHASH_DISTANCE = 2
-"""
-
-
-@pytest.mark.slow
-def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = bot.settings\n", encoding="ascii")
-    (tmp_path / "bot").mkdir()
-    (tmp_path / "bot" / "settings.py").write_text(SETTINGS, encoding="ascii")
-    kept = tmp_path / ".scrapy" / "kept"
-    kept.parent.mkdir()
-    store.rename(kept)
-    try:
-        inside = tmp_path / "bot"
-        done = run_scrapy("simhash", "stats", "--json", cwd=inside)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert json.loads(done.stdout)["documents"] == 4
-        done = run_scrapy("simhash", "explain", AGAIN, "--json", cwd=inside)
-        assert json.loads(done.stdout)["decision"]["url"] == AGAIN
-    finally:
-        kept.rename(store)
-
-
 def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "difference.html"
     assert f"side by side    {path}" in run.text(
@@ -236,14 +196,3 @@ def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     # The same main text.
     assert [row.keys() for row in answer["side_by_side"]] == [{"skipped"}]
     assert path.read_text("utf-8") != written
-
-
-@pytest.mark.parametrize(
-    ("url", "why"), [(TWO, "kept"), (AGAIN, "SIMHASH_KEEP_TEXT"), (EMPTY, "not in the store")]
-)
-def test_no_page_without_two_texts(
-    run: Run, textless: Path, tmp_path: Path, url: str, why: str
-) -> None:
-    path = tmp_path / "difference.html"
-    assert why in run.refused("explain", url, "--store", textless, "--html", path)
-    assert not path.exists()

@@ -14,7 +14,6 @@ from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
-from scrapy_simhash.commands.frame import _make_renderer, make_table, style
 from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -110,22 +109,3 @@ def test_help_lists_all_commands(run: Run) -> None:
     done = run("--help")
     assert all(f"\n    {name} " in done.out for name in COMMANDS)
     assert max(map(len, done.out.splitlines())) <= 80
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("no_color", [True, False])
-def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, *, no_color: bool) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-    line, table = style("A line", "red"), make_table({"title": "left"}, [["cell"]])
-    assert [_make_renderer()(part) for part in (line, table)] == ["A line", "title\ncell"]
-    if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("sys.stdout", Terminal())
-    render = _make_renderer()
-    assert ("\x1b[31m" in render(line), "\x1b[1m" in render(table)) == (not no_color, not no_color)

@@ -70,28 +70,6 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     assert f":\n  {groups[11]}: 12\n\n" in done.out
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["log"],
-        ["log", "--summary"],
-        ["log", "--crawl", "last"],
-        ["explain", AGAIN],
-        ["explain", f"{AGAIN}/"],
-    ],
-)
-def test_damaged_lines_are_told_of_once(
-    run: Run, store: Path, tmp_path: Path, command: list[str]
-) -> None:
-    path = tmp_path / "log.jsonl"
-    sound = (store / "log.jsonl").read_bytes()
-    path.write_bytes(sound + b'{"url": "http://si\n{"url": 1}\n' + sound)
-    done = run(*command, "--log", path, "--store", store)
-    assert done.exit_code == (1 if command[-1].endswith("/") else 0)
-    assert done.err.count(f"2 damaged lines were skipped in {path}\n") == 1
-    assert "Traceback" not in done.err
-
-
 def test_a_crawl_that_the_log_lacks_is_named(run: Run, store: Path) -> None:
     err = run.failed("log", "--crawl", "foo", "--store", store)
     assert f"the decision log {store / 'log.jsonl'} has no crawl foo; its newest is " in err
@@ -100,31 +78,6 @@ def test_a_crawl_that_the_log_lacks_is_named(run: Run, store: Path) -> None:
 @pytest.mark.parametrize("command", ["undo", "explain", "query"])
 def test_an_address_that_is_unknown_is_nothing_found(run: Run, store: Path, command: str) -> None:
     assert "in the store" in run.failed(command, "http://site.example/nowhere", "--store", store)
-
-
-def test_decisions_that_lack_keys_are_printed(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"url": "http://a.example/", "status": "near_duplicate"}\n', encoding="ascii")
-    assert "    ? bits, of (an imported fingerprint)\n" in run("log", "--log", path).out
-
-
-def test_a_relative_log_is_found_from_every_folder_of_the_project(
-    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "scrapy.cfg").touch()
-    (tmp_path / "own.jsonl").write_bytes((store / "log.jsonl").read_bytes())
-    (tmp_path / "inside").mkdir()
-    monkeypatch.chdir(tmp_path / "inside")
-    assert len(run.answers("-s", "SIMHASH_LOG=own.jsonl", "log")) == 5
-    done = run("log", "--log", "own.jsonl")
-    assert "there is no decision log own.jsonl" in done.err
-
-
-@pytest.mark.parametrize("setting", ["SIMHASH_LOG=None", "SIMHASH_READONLY=True"])
-def test_a_store_on_a_server_without_a_log(run: Run, setting: str) -> None:
-    assert "there is no decision log .scrapy/simhash/log.jsonl" in run.refused(
-        "-s", setting, "log", "--store", "redis://localhost:1"
-    )
 
 
 async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:

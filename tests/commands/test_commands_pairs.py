@@ -9,7 +9,6 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import ONE, TWO, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -101,37 +100,11 @@ def test_why_pages_with_one_fingerprint_are_different(
     assert re.search(rf"\ndecided +{re.escape(why)}\n", done.out)
 
 
-def test_files_are_compared_by_seed_0_unless_a_store_is_named(
-    run: Run, store: Path, file: Path
-) -> None:
-    without = run.answer("explain", file, file)
-    within = run.answer("explain", file, file, "--store", store)
-    assert (without["seed"], within["seed"]) == ("0", "of the store")
-    assert (without["distance"], within["distance"]) == (0, 0)
-    assert without["compared"] != within["compared"]
-    assert re.search(r"\nseed +0\n", run("explain", file, file).out)
-
-
-def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -> None:
-    (without,) = run("query", "--fingerprint", file).answers
-    (within,) = run("query", "--fingerprint", file, "--store", store).answers
-    assert (without["seed"], within["seed"]) == ("0", "of the store")
-    assert int(without["fingerprint"], 16) == fingerprint_page(file.read_bytes()).fingerprint
-    with open_store(str(store), readonly=True) as opened:
-        made = fingerprint_page(file.read_bytes(), seed=opened.seed)
-    assert int(within["fingerprint"], 16) == made.fingerprint
-
-
 @pytest.mark.parametrize("command", ["explain", "query"])
 def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) -> None:
     assert f"; did you mean {ONE} ?" in run.failed(
         command, ONE.replace("http://", "https://www.") + "/", "--store", store
     )
-
-
-def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:
-    done = run("explain", f"{SITE}empty/", "--store", store)
-    assert f"; did you mean {SITE}empty ?" in done.err
 
 
 @pytest.mark.parametrize(

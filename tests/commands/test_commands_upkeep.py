@@ -115,16 +115,6 @@ def test_why_nothing_goes(run: Run, folder: Path) -> None:
         assert said in run.failed("prune", *criteria, "--store", folder)
 
 
-def test_what_goes_as_json(run: Run, folder: Path) -> None:
-    old, copy, total = run.answers("prune", "--days", "7", "--dry-run", "--store", folder)
-    assert (old["document"], old["state"], old["scope"], old["crawl"]) == (1, "done", "", "crawl-1")
-    assert (copy["url"], copy["original"]) == ("http://site.example/copy", 1)
-    assert total == {"documents": 1, "near_duplicates": 1, "deleted": 0}
-    done = run("prune", "--days", "7", "--json", "--store", folder)
-    assert done.answers == [{"documents": 1, "near_duplicates": 1, "deleted": 2}]
-    run.failed("prune", "--days", "7", "--json", "--store", folder)
-
-
 def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:
     done = run("prune", "http://site.example/old", "http://nowhere/", "--store", folder)
     assert (done.exit_code, done.out) == (1, "deleted 1 document and 1 near-duplicate of them\n")
@@ -170,15 +160,6 @@ def test_compact(run: Run, tmp_path: Path) -> None:
     assert re.search(r"^file bytes before: [\d,]+\nfile bytes after: ", done.out, re.MULTILINE)
 
 
-def test_compact_beside_others(run: Run, folder: Path) -> None:
-    with open_lmdb(folder) as store:
-        assert "wait until its crawl or command has ended" in run.refused(
-            "check", "--compact", "--store", folder
-        )
-        assert store.check() == []
-    assert names(folder) == ["old", "copy", "young", "other"]
-
-
 def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert run.text("check", "--store", folder) == (
         "no problems: the tables agree with each other and with the documents\n"
@@ -222,22 +203,6 @@ def test_a_damaged_bucket_is_found_and_mended(
     assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0
     assert run("check", "--store", folder).exit_code == 0
     assert names(folder) == ["old", "copy", "young", "other"]
-
-
-def test_a_damaged_record(run: Run, folder: Path) -> None:
-    """It keeps nobody from the tables; what has to be read whole says what to do."""
-    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        documents = env.open_db(b"documents")
-        with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
-            assert cursor.first()
-            cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
-    assert run.answers("check", "--compact", "--store", folder)[0]["fingerprints"] == 3
-    assert "damaged: 1\n" in run("stats", "--store", folder).out
-    assert "damaged: 1\n" in run("check", "--rebuild", "--store", folder).out
-    for arguments in (("prune", "http://site.example/old"), ("prune", "--days", "1")):
-        assert "restore the store from a backup (`scrapy simhash check` lists all" in run.refused(
-            *arguments, "--store", folder
-        )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.judging.rule import CONFIRM
-from tests.helpers.commanding import Done, Run, assert_printable
+from tests.helpers.commanding import Done, Run
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 
@@ -70,18 +70,6 @@ def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> Non
         "other original: 0\n"
         f"kept -> dropped  {SITE}a5\n    5 bits, of {SITE}a\n"
     )
-
-
-def test_what_is_listed_and_what_is_imported(run: Run, store: Path) -> None:
-    asked = ["evaluate", "--distance", "0", "--confirm", "none", "--store", store]
-    done = run(*asked)
-    assert "of (an imported fingerprint)" in done.out
-    assert_printable(done.out)
-    done = run(*asked, "--top", "1")
-    assert done.out.count("dropped -> kept ") == 1
-    assert "and 1 more; --top N lists more" in done.out
-    answer = run.answer(*asked, "--top", "1")
-    assert (len(answer["changes"]), answer["dropped_to_kept"]) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scrapy_simhash._printable import plural
-from scrapy_simhash.batch import inputs as join
 from tests.helpers.commanding import Done, Run
-from tests.helpers.strategies import fingerprints
 
-LARGEST = 2**64 - 1
 CHAIN = "7\n1\n3\n18446744073709551615\n1\n"
 
 
@@ -51,30 +45,6 @@ def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("find-all", "-d", "1") == Done(0, "[1, 3]\n[3, 7]\n", "")
 
 
-class Terminal(io.BytesIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_on_a_terminal_it_says_what_it_waits_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Terminal(CHAIN.encode())))
-    done = run("find-all", "--clusters", "-d", "1")
-    assert (done.exit_code, done.out) == (0, "[1, 3, 7]\n")
-    assert done.err.startswith("waiting for numbers, one a line, until Ctrl-D")
-
-
-@pytest.mark.parametrize("command", ["find-all", "find-all --clusters"])
-@pytest.mark.parametrize("text", ["", "1\n", "1\n1\n", "0\n18446744073709551615\n"])
-def test_nothing_found(run: Run, tmp_path: Path, command: str, text: str) -> None:
-    (tmp_path / "in").write_text(text)
-    said = f"no two of {plural(len(text.split()), 'fingerprint')} are" if text else "the input is"
-    for output in ("-", "out"):
-        assert f"scrapy simhash find-all: {said}" in run.failed(
-            *command.split(), "-i", "in", "-o", output, "--overwrite"
-        )
-    assert (tmp_path / "out").read_text() == ""
-
-
 BAD = {
     "18446744073709551616": "'18446744073709551616' has more than 64 bits",
     "9" * 5_000: f"'{'9' * 40}' has more than 64 bits",
@@ -102,15 +72,3 @@ def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
     assert len(err) < 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
     assert (tmp_path / "out").read_text() == "as it was"
-
-
-@given(st.lists(fingerprints | st.integers(LARGEST - 3, LARGEST), min_size=1), st.integers(1, 9))
-def test_numbers_however_they_are_read(values: list[int], size: int) -> None:
-    """And the line that has none is named."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(join, "_BYTES_PER_READ", size)
-        for text in ("\n".join(map(str, values)), "".join(f"0{value}\r\n" for value in values)):
-            assert join.read_numbers(io.BytesIO(text.encode()), "x").tolist() == values
-            bad = f"{text.rstrip()}\n?\n{text}"
-            with pytest.raises(ValueError, match=rf"x, line {len(values) + 1}: '\?'"):
-                join.read_numbers(io.BytesIO(bad.encode()), "x")

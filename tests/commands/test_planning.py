@@ -1,9 +1,5 @@
 """`scrapy simhash plan`: the table of Example 3.1 for the user's numbers, bounds, refusals."""
 
-import pytest
-
-from scrapy_simhash.config import read_config
-from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.commanding import Run
 
 
@@ -21,28 +17,6 @@ def test_the_example_of_the_paper(run: Run) -> None:
     for extreme in ("scan all", "probe every neighbour", "store every neighbour"):
         assert f"\n{extreme} " in out
     assert ["setting:", "SIMHASH_TABLES", "=", '"10"'] in lines
-
-
-def test_json(run: Run) -> None:
-    answer = run.answer("plan", "--documents", "10M", "--distance", 3)
-    assert (answer["documents"], answer["distance"]) == (10_000_000, 3)
-    assert answer["log2_documents"] == 23.25
-    by_name = {design["design"]: design for design in answer["designs"]}
-    assert by_name["4"]["candidates"] == pytest.approx(4 * 10**7 / 2**16)
-    assert answer["choice"] == min(answer["designs"], key=lambda one: one["microseconds"])
-    assert answer["optimum"][0] == {
-        "tables": 4,
-        "narrowest_bits": 16,
-        "prefix_candidates": pytest.approx(152.6, abs=0.1),
-    }
-    assert [extreme["keys"] for extreme in answer["extremes"]] == [0, 43_745, 1]
-
-
-def test_the_setting_can_be_written(run: Run) -> None:
-    answer = run.answer("plan", "--documents", "1M", "--distance", "11")
-    name, _, value = answer["setting"].partition(" = ")
-    config = read_config({name: value.strip('"'), "SIMHASH_DISTANCE": 11})
-    assert parse_design(config.tables).reach_bits >= config.distance == 11
 
 
 def test_the_distance_is_that_of_the_settings(run: Run) -> None:

@@ -11,10 +11,9 @@ from scrapy.http import FormRequest, Request, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.helpers.pages import page
-from tests.helpers.server import Answer, serve
+from tests.helpers.server import serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -78,11 +77,6 @@ async def test_the_first_copy_for_another_callback_passes_and_later_ones_do_not(
     assert done.items[0]["verdict"]["action"] == "pass"
 
 
-async def test_a_page_whose_kept_copy_was_only_looked_at_gives_its_links(tmp_path: Path) -> None:
-    done = await crawl_copies(tmp_path, "look", "follow")
-    assert sorted(done.paths) == LEAVES
-
-
 @pytest.mark.parametrize("across", [False, True])
 async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
     tmp_path: Path, across: bool
@@ -127,31 +121,6 @@ async def test_what_another_one_got_is_not_unchanged(tmp_path: Path, other: dict
     assert (again.paths, again.verdicts) == ([], {"/a": "revisit unchanged"})
 
 
-async def test_a_change_that_a_callback_failed_on_is_not_unchanged(tmp_path: Path) -> None:
-    class News(NewsSpider):
-        callbacks = ("parse_item",)
-
-    with serve({"/a": page(1)}) as site:
-        await crawl(tmp_path, [site.url("/a")], News)
-        site.answers["/a"] = Answer(page(2).encode())
-        failed = await crawl(tmp_path, [site.url("/a")], type("Failing", (News,), {"fails": True}))
-        done = await crawl(tmp_path, [site.url("/a")], News)
-    assert (failed.paths, failed.verdicts) == ([], {"/a": "revisit changed"})
-    assert (done.paths, done.verdicts) == (["/a"], {"/a": "revisit undelivered"})
-
-
-async def test_a_revisit_notes_who_gets_the_page(tmp_path: Path) -> None:
-    with serve(SITE) as site:
-        a, b, c = (site.url(path) for path in COPIES[:3])
-        await crawl(tmp_path, [a], spider_with("look"))
-        done = await crawl(tmp_path, [a, b, c], spider_with("parse_item", "parse_item", "look"))
-    assert done.paths == ["/a"]
-    assert actions(done)[1:] == ["drop", "follow"]  # that of /a for `look` is of another crawl
-    with open_store(str(tmp_path), readonly=True) as store:
-        (document,) = store.find_document(a)
-    assert [tuple(each) for each in document.readers] == [("shop", "look"), ("shop", "parse_item")]
-
-
 async def test_what_a_callback_failed_on_was_not_got_by_it(tmp_path: Path) -> None:
     class Failing(ShopSpider):
         callbacks = ("look", "parse_item", "parse_item")
@@ -188,22 +157,8 @@ async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: P
         assert again.verdicts["/search"] == "unjudged skipped: method"
 
 
-def raises(spider: ShopSpider) -> Any:
-    """Make a callback that cannot be looked at."""
-
-    class Odd:
-        def __call__(self, response: Response) -> Iterator[Any]:
-            return spider.parse_item(response)
-
-        @property
-        def __self__(self) -> ShopSpider:
-            raise ValueError("as a property may")
-
-    return Odd()
-
-
 @pytest.mark.parametrize(
-    "make", [lambda spider: partial(spider.parse_item), lambda spider: spider.parse_part, raises]
+    "make", [lambda spider: partial(spider.parse_item), lambda spider: spider.parse_part]
 )
 async def test_pages_of_callbacks_without_a_name_are_only_flagged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[ShopSpider], Any]
@@ -225,22 +180,6 @@ async def test_pages_of_callbacks_without_a_name_are_only_flagged(
         # And nothing is dropped for them.
         done = await crawl(tmp_path, [d], spider_with("parse_item"))
     assert done.paths == ["/d"]
-
-
-async def test_what_was_downloaded_inline_was_got_by_no_callback(tmp_path: Path) -> None:
-    class Downloading(ShopSpider):
-        async def parse_both(self, response: Response) -> AsyncIterator[Any]:
-            assert self.crawler.engine is not None
-            beside = await self.crawler.engine.download_async(Request(response.urljoin("/b")))
-            assert beside.status == 200
-            yield response.follow("/c", callback=self.parse_item)
-
-        callbacks = ("parse_both",)
-
-    with serve(SITE) as site:
-        done = await crawl(tmp_path, [site.url("/leaf0")], Downloading)
-    assert done.paths == ["/c"]
-    assert done.verdicts["/c"] == "near_duplicate other_callback"
 
 
 class RulesSpider(CrawlSpider):

@@ -2,17 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.errors import SettingError, StoreUnavailableError
+from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
@@ -209,15 +207,6 @@ def test_bad_setting_is_told_once(tmp_path: Path, setting: str, told: str) -> No
     assert "Spider opened" not in done.stderr
     names = {path.name for path in tmp_path.iterdir()}
     assert names <= {"spider.py", "settings.py", "__pycache__"}
-
-
-def test_where_a_bad_setting_was_found_can_be_caught() -> None:
-    with pytest.raises(SettingError) as raised:
-        Config(distance=9)
-    assert raised.traceback[-1].name == "_check_distance"
-    assert raised.value.__traceback__ is None
-    with suppress(SettingError):
-        raise raised.value.with_traceback(None)
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from scrapy import Spider, signals
 from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.http import HtmlResponse, Request, Response
-from scrapy.linkextractors import LinkExtractor
+from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl.packing import Packing, read_requests, unpack_request
 from scrapy_simhash.signals import near_duplicate_found
@@ -578,24 +577,6 @@ async def test_what_waits_for_another_crawl_is_counted_and_written_to_a_file(
     assert (again.counted, lost(store)) == ({"pages": 1, "new": 1}, 0)
 
 
-def test_a_file_of_pages_to_fetch_again(tmp_path: Path) -> None:
-    spider = PagesSpider()
-    path = tmp_path / "again"
-    path.write_text("http://a.example/\n\n  http://b.example/  \n")
-    found = list(read_requests(path, spider))
-    assert [(each.url, each.dont_filter) for each in found] == [
-        ("http://a.example/", True),
-        ("http://b.example/", True),
-    ]
-    # A callback that is gone, or a request that was not kept: `parse` gets the page.
-    path.write_text('{"url": "http://a.example/", "request": ""}\n{"url": "http://b.example/"}\n')
-    assert [each.callback for each in read_requests(path, spider)] == [None, None]
-    for bad in ("not a url", '{"address": 1}', "{", '{"url": "http://a.example/", "request": 7}'):
-        path.write_text(f"http://a.example/\n{bad}\n")
-        with pytest.raises(ValueError, match=r"again, line 2: not a page to request again"):
-            list(read_requests(path, spider))
-
-
 class SwallowingMiddleware:
     """Nearer to the engine than ours: no signal tells what became of the item."""
 
@@ -639,19 +620,6 @@ def test_requests_come_back_as_they_were() -> None:
     }
 
 
-def test_requests_of_crawl_spiders_are_packed() -> None:
-    """Their meta has the text of the link, of a kind of lxml's."""
-    page = HtmlResponse("http://site.example/", body=b'<a href="a">An article</a>')
-    (link,) = LinkExtractor().extract_links(page)
-    assert type(link.text) is not str
-    spider = PagesSpider()
-    meta = {"rule": 0, "link_text": link.text}
-    made = unpack_request(pack(Request(link.url, spider.parse, meta=meta), spider), spider)
-    assert made is not None
-    assert made.meta == {"rule": 0, "link_text": "An article"}
-    assert type(made.meta["link_text"]) is str
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -669,8 +637,3 @@ def test_requests_that_would_come_back_changed_are_not_kept(changes: dict[str, A
     spider = PagesSpider()
     request = Request("http://site.example/a", callback=spider.parse).replace(**changes)
     assert pack(request, spider) == b""
-
-
-@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x01", b"\x80"])
-def test_what_is_no_request_is_none(packed: bytes) -> None:
-    assert unpack_request(packed, PagesSpider()) is None

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,18 @@ from scrapy.http import HtmlResponse, Request, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash import signals
-from scrapy_simhash._printable import show_bytes
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.links import Links
 from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import find_skip_reason
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe, read_files
+from tests.helpers.crawling import PagesSpider, crawl, read_files
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 MOST_BYTES = Config.max_bytes
-LOGGER = "scrapy_simhash.downloadermiddlewares"
 LINKS = ["/x", "/y", "/x"]
 
 
@@ -107,19 +102,6 @@ async def test_a_page_that_cannot_be_followed_passes(
     assert "spider_exceptions/count" not in done.stats
 
 
-async def test_a_follower_that_fails_at_the_end_keeps_no_other_from_it(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    monkeypatch.setattr(Delivery, "close", fail)
-    site.answers["/one-again"] = Answer(page(1, links=["/only/here"]).encode())
-    urls = [site.url("/one"), site.url("/one-again")]
-    done = await crawl(tmp_path, urls, FollowingSpider)
-    assert done.counted["links/only_on_dropped_pages"] == 1
-    assert "Not settled at the end of the crawl: Delivery: " in caplog.text
-    assert any("decisions in" in message for message in caplog.messages)
-
-
 async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
     store = tmp_path / "store"
     done = await crawl(store, [site.url("/one"), site.url("/one-again")], SIMHASH_ENABLED=False)
@@ -127,30 +109,6 @@ async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
     assert done.items[0]["verdict"] is None
     assert done.counted == {}
     assert not store.exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("SIMHASH_DISTANCE", 9),
-        ("SIMHASH_EXTRACTOR", "no.such.extractor"),
-        ("SIMHASH_STORE", "ftp://host/0"),
-    ],
-)
-async def test_bad_setting_stops_the_crawl_before_it_starts(
-    site: Site, tmp_path: Path, name: str, value: object
-) -> None:
-    # Scrapy leaves handlers of a crawl open that does not start.
-    settings: dict[str, Any] = {
-        name: value,
-        "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https", "ftp")),
-    }
-    with pytest.raises(SettingError) as raised:
-        await crawl(tmp_path / "store", site.urls(), **settings)
-    assert str(raised.value).startswith(name)
-    assert str(value) in str(raised.value)
-    assert site.asked == []
-    assert not (tmp_path / "store").exists()
 
 
 async def test_verdict_is_in_meta_flags_stats_and_log(
@@ -195,31 +153,6 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert done.counted == {"pages": 3, "new": 2, "near_duplicate": 1, "distance/0": 1}
     (shown,) = [each for each in caplog.messages if "Crawled" in each and "near_duplicate" in each]
     assert "/one-again" in shown
-
-
-class LinkingSpider(PagesSpider):
-    """Yields an item and a request that Scrapy's filter drops."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield describe(response)
-        yield response.follow("/one")
-
-
-async def test_last_line_names_every_action(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", LOGGER)
-    actions = ("flag", "ignore-outlinks", "drop")
-    site.answers |= {f"/{action}": site.answers["/one-again"] for action in actions}
-    again = [Request(site.url(f"/{name}"), meta={"simhash_action": name}) for name in actions]
-    await crawl(tmp_path, [site.url("/one"), *again], LinkingSpider)
-    size = show_bytes(len(site.answers["/one-again"].body))
-    lines = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-    assert lines[-1] == (
-        f"Dropped 1 near-duplicate of 4 pages ({size}, 2 links), "
-        "ignored the outlinks of 1 (1 request), flagged 1; "
-        f"decisions in {tmp_path / 'log.jsonl'}"
-    )
 
 
 async def test_revisits_are_counted_by_what_changed(site: Site, tmp_path: Path) -> None:
@@ -276,33 +209,3 @@ async def test_bad_action_flags_only_and_says_so(
     assert record.levelname == "WARNING"
     assert f"meta['simhash_action'] = {action!r}" in record.getMessage()
     assert "'drop' or 'ignore-outlinks' or 'flag'" in record.getMessage()
-
-
-class InlineSpider(PagesSpider):
-    """Downloads further pages from within its callback."""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        yield describe(response)
-        for url in response.meta.get("inline", ()):
-            assert self.crawler.engine is not None
-            inline = await self.crawler.engine.download_async(Request(url))
-            assert inline.request is not None
-            yield {
-                "path": "inline",
-                "flags": inline.flags,
-                "status": inline.meta["simhash"]["status"],
-            }
-
-
-async def test_inline_downloads_are_flagged_and_done_at_once(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/two"), site.url("/one-again")]
-    requests = [Request(site.url("/one"), meta={"inline": urls})]
-    done = await crawl(tmp_path, requests, InlineSpider)
-    assert done.items[1:] == [
-        {"path": "inline", "flags": [], "status": "new"},
-        {"path": "inline", "flags": ["near_duplicate"], "status": "near_duplicate"},
-    ]
-    assert "dropped" not in done.counted
-    with open_store(str(tmp_path), readonly=True) as store:
-        states = {store.get_document(number).state for number in (1, 2)}  # type: ignore[union-attr]
-    assert states == {"done"}

@@ -129,14 +129,6 @@ async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path)
     ]
 
 
-async def test_scopes_and_sites(site: Site, tmp_path: Path) -> None:
-    other = site.url("/a-again.pdf").replace("127.0.0.1", "localhost")
-    urls = [site.url("/a.pdf"), other]
-    for scope, status in (("host", "new"), ("language", "near_duplicate")):
-        done = await crawl_files(tmp_path / scope, urls, SIMHASH_SCOPE=scope)
-        assert done.decisions[1]["status"] == status
-
-
 async def test_commands_know_files(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
@@ -162,39 +154,3 @@ async def test_commands_know_files(
     assert run("check", "--store", "s").exit_code == 0
     assert run("check", "--rebuild", "--store", "s").exit_code == 0
     assert run("report", "--store", "s", "-o", "report.html").exit_code == 0
-
-
-def test_local_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, body in (("a", pdf(1)), ("b", pdf(1)), ("c", pdf(2))):
-        Path(f"{name}.pdf").write_bytes(body.body)
-    Path("page.html").write_text(page(1), "utf-8")
-    files = ("-s", "SIMHASH_FILES=True")
-    assert run("explain", "a.pdf", "b.pdf").exit_code == 2  # as it was
-    judged = [
-        run(*files, "explain", *pair, "--json").answers[0]["judged"]
-        for pair in (("a.pdf", "b.pdf"), ("a.pdf", "c.pdf"), ("a.pdf", "page.html"))
-    ]
-    assert judged == [True, False, False]
-    prints = run(*files, "query", "--fingerprint", "a.pdf", "b.pdf", "c.pdf").answers
-    first, second, third = (line["fingerprint"] for line in prints)
-    assert first == second != third
-    assert {line["extractor"] for line in prints} == {"file"}
-
-
-def test_evaluate_judges_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("corpus").mkdir()
-    bodies = {"a": pdf(1).body, "b": pdf(1).body, "c": pdf(2).body, "d": page(1).encode()}
-    for name, body in bodies.items():
-        Path(f"corpus/{name}").write_bytes(body)
-    rows = "".join(f"{name},{name}\n" for name in bodies)
-    Path("corpus/pages.csv").write_text("id,path\n" + rows)
-    Path("corpus/pairs.csv").write_text(
-        "id_a,id_b,label\na,b,dup\na,c,distinct\na,d,distinct\nd,a,distinct\n"
-    )
-    (answer,) = run("-s", "SIMHASH_FILES=True", "evaluate", "corpus", "--json").answers
-    assert (answer["precision"], answer["recall"], answer["unjudged"]) == (1.0, 1.0, {})
-    assert (answer["false_positives"], answer["false_negatives"]) == (0, 0)
-    (answer,) = run("evaluate", "corpus", "--json").answers
-    assert answer["unjudged"] == {"binary": 3}

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.core.engine import ExecutionEngine
-from scrapy.crawler import Crawler
 from scrapy.http import Request, Response, TextResponse
 
 from scrapy_simhash.signals import near_duplicate_found
@@ -110,25 +108,6 @@ class SlottedScheduler(OwnScheduler):
         super().__setattr__(name, value)
 
 
-class OtherEngine:
-    """Scrapy's own behind a door that shows neither its scheduler nor what is private."""
-
-    def __init__(self, engine: ExecutionEngine) -> None:
-        self.own = engine
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "scheduler" or name.startswith("_"):
-            raise AttributeError(f"this engine has no {name}")
-        return getattr(self.own, name)
-
-
-@pytest.fixture
-def other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Crawler._create_engine
-    monkeypatch.setattr(Crawler, "_create_engine", lambda crawler: OtherEngine(make(crawler)))
-    monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 0.1)
-
-
 async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
     start = [site.url(path) for path in ("/broken", "/copy", "/list?page=1")]
     return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS=True, **settings)
@@ -145,17 +124,6 @@ def assert_all(done: Crawl, log: pytest.LogCaptureFixture, *, watched: bool) -> 
     assert {each.name for each in errors} == {"scrapy.core.scraper"}  # the callback that fails
 
 
-async def test_scrapys_own(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert_all(await crawl_all(tmp_path, site), caplog, watched=True)
-
-
-async def test_another_duplicate_filter(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = await crawl_all(tmp_path, site, DUPEFILTER_CLASS=OwnFilter)
-    assert_all(done, caplog, watched=True)
-
-
 @pytest.mark.parametrize(
     ("scheduler", "watched"), [(OwnScheduler, True), (SlottedScheduler, False)]
 )
@@ -168,10 +136,3 @@ async def test_another_scheduler(
 ) -> None:
     done = await crawl_all(tmp_path, site, SCHEDULER=scheduler)
     assert_all(done, caplog, watched=watched)
-
-
-@pytest.mark.usefixtures("other_engine")
-async def test_another_engine(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    done = await crawl_all(tmp_path, site)
-    assert isinstance(done.crawler.engine, OtherEngine)
-    assert_all(done, caplog, watched=False)

@@ -84,22 +84,6 @@ async def test_nothing_is_handed_over_unless_asked_for(site: Site, tmp_path: Pat
     assert done.spider.signalled == [None]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-async def test_texts_are_kept_and_handed_over(site: Site, tmp_path: Path, workers: int) -> None:
-    done = await crawl(
-        tmp_path,
-        [site.url("/one")],
-        TextSpider,
-        SIMHASH_HAND_OVER_TEXT=True,
-        SIMHASH_KEEP_TEXT=True,
-        SIMHASH_WORKERS=workers,
-    )
-    with open_store(str(tmp_path), readonly=True) as store:
-        (document,) = store.find_document(site.url("/one"))
-        assert document.text == read_page(page(1).encode(), "utf-8", "turbohtml").main
-        assert done.spider.texts["one"] == read_main_text(page(1))
-
-
 class CopyingSpider(TextSpider):
     """Copies the meta of a response to new requests, as careless spiders do."""
 
@@ -194,12 +178,6 @@ SHORT, LONG = "A short text", "A text that is longer"
 )
 def test_what_the_main_text_is(html: str, expected: str) -> None:
     assert " ".join(read_text(html.encode(), "utf-8", "turbohtml").split()) == expected
-
-
-def test_only_the_first_thousand_parts_of_a_page_are_measured() -> None:
-    """Each may have the whole page in it, one in the other."""
-    html = f"<p>{LONG}" + "<div class=menu>entry</div>" * 1_300
-    assert read_main_text(html).count("entry") == 300
 
 
 async def test_a_reader_of_one_s_own(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from scrapy.http import Request, Response
 
-from scrapy_simhash.crawl import links as links_of_crawl
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import Site, serve
@@ -80,27 +79,6 @@ async def test_flagging_says_what_dropping_would_lose(
     assert caplog.records[-1].levelno == logging.WARNING
 
 
-@pytest.mark.parametrize(("links", "unseen"), [([], 2), (["/b#part"], 1), (["/b", "/c"], 0)])
-async def test_flagging_and_dropping_find_the_same_links(
-    tmp_path: Path, links: list[str], unseen: int
-) -> None:
-    """Those that kept pages have, however late these come, and none that is reached by others."""
-    answers = {
-        "/list": page(1, links=["/copy", "/a"]),
-        "/copy": page(1, links=["/b", "/c", "/list"]),
-        "/a": page(2, links=["/d"]),
-        "/b": page(3, links=["/b", "/a"]),
-        "/c": page(4, links=["/b", "/c"]),
-        "/d": page(5, links=["/a", *links]),
-    }
-    with serve(answers) as site:
-        urls = [site.url("/list")]
-        flagged = await crawl(tmp_path / "1", urls, FollowingSpider, SIMHASH_ACTION="flag")
-        dropped = await crawl(tmp_path / "2", urls, FollowingSpider)
-    assert set(flagged.paths) == set(answers)
-    assert flagged.counted.get(ONLY, 0) == dropped.counted.get(ONLY, 0) == unseen
-
-
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
@@ -124,28 +102,6 @@ async def test_what_is_lost_under_other_settings(
     passes = settings.get("SIMHASH_ACTION", "drop") != "drop"
     assert ("/list?page=2" in done.paths) == passes
     assert done.counted.get("items_dropped", 0) == (not passes)
-
-
-async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
-    """The store does not know it, and no page that was kept links to it."""
-    answers = {
-        "/one": page(1, links=["/copy", "/a"]),
-        "/copy": page(1, links=["/gone", "/a"]),
-        "/a": page(2),
-    }
-    with serve(answers) as site:
-        urls = [site.url("/gone"), site.url("/one")]
-        done = await crawl(tmp_path, urls, FollowingSpider)
-    assert ONLY not in done.counted
-
-
-async def test_what_another_spider_fetched_is_unseen_by_this_one(
-    site: Site, tmp_path: Path
-) -> None:
-    other = type("Other", (PagesSpider,), {"name": "other"})
-    await crawl(tmp_path, list(map(site.url, LOST)), other)
-    done = await crawl_list(tmp_path, site)
-    assert done.counted[ONLY] == len(LOST)
 
 
 class ShopSpider(PagesSpider):
@@ -199,20 +155,6 @@ async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/list?1")], Leaving)
     assert ONLY not in done.counted
-
-
-async def test_a_spider_that_follows_no_links_loses_none(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, list(map(site.url, ("/list?page=1", "/list?page=2"))))
-    assert done.counted["dropped"] == 1
-    assert ONLY not in done.counted
-
-
-async def test_links_beyond_those_in_memory_are_counted(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(links_of_crawl, "_MOST_REMEMBERED", 1)
-    done = await crawl_list(tmp_path, site)
-    assert done.counted[ONLY] == len(LOST)
 
 
 LEAVES = [f"/leaf{number}" for number in range(12)]

@@ -5,21 +5,19 @@ import json
 import sqlite3
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Self
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
-from scrapy_simhash.signals import near_duplicate_found
 from tests.helpers.beside import run_block, settings_of
-from tests.helpers.crawling import PagesSpider, crawl, describe, path_of
+from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
@@ -139,38 +137,3 @@ async def test_signal_of_the_guide(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), spider)
     assert done.paths == ["/one", "/two"]
     assert done.spider.dropped == {site.url("/one"): [site.url("/copy")]}
-
-
-class StoringSpider(PagesSpider):
-    """Stores near-duplicates somewhere far away; that fails for the first one."""
-
-    stored: list[str]
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.stored = []
-        crawler.signals.connect(spider.near_duplicate_found, near_duplicate_found)
-        return spider
-
-    async def near_duplicate_found(self, response: Response) -> None:
-        await asyncio.to_thread(len, response.body)
-        if not self.stored:
-            self.stored.append("failed")
-            raise OSError("far away")
-        self.stored.append(path_of(response.url))
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {**describe(response), "stored": list(self.stored)}
-
-
-async def test_signal_waits_for_handlers(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    site.answers["/again"] = site.answers["/copy"]
-    done = await crawl(tmp_path, site.urls(), StoringSpider, SIMHASH_ACTION="flag")
-    stored = {item["path"]: item["stored"] for item in done.items}
-    assert stored["/one"] == []
-    assert stored["/copy"] == ["failed"]
-    assert stored["/again"] == ["failed", "/again"]
-    assert "far away" in caplog.text

@@ -48,11 +48,6 @@ def test_choice_of_the_user_stays(extensions: dict[Any, Any], expected: dict[Any
     assert enabled(extensions) == expected
 
 
-def test_defaults_of_scrapy_are_not_changed_for_others() -> None:
-    enabled({})
-    assert SCRAPYS in Settings()["EXTENSIONS_BASE"]
-
-
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, LOGGER.name)
@@ -84,14 +79,6 @@ def test_line_is_that_of_scrapy_and_more(log: pytest.LogCaptureFixture) -> None:
     # One message for all lines, so that collectors of structured logs can group them.
     assert isinstance(ours.args, dict)
     assert ours.args["near_duplicates"] == 2
-
-
-@pytest.mark.parametrize("stats", [{}, {"pages": 0}])
-def test_line_is_that_of_scrapy_before_any_page_was_judged(
-    log: pytest.LogCaptureFixture, stats: dict[str, int]
-) -> None:
-    plain, ours = log_both(log, **stats)
-    assert ours.getMessage() == plain.getMessage()
 
 
 @pytest.mark.parametrize(

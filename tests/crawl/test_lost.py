@@ -1,7 +1,6 @@
 """Lost pages: how their requests are stored, who may make them, and when a crawl is asked."""
 
 import asyncio
-import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,13 +9,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
-from scrapy import signals
-from scrapy.http import FormRequest, JsonRequest, Request, Response
-from scrapy.spiders import CrawlSpider
+from scrapy.http import Request, Response
 
-from scrapy_simhash.crawl.packing import Packing, unpack_request
+from scrapy_simhash.crawl.packing import Packing
 from scrapy_simhash.judging.documents import NOBODY
 from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.stores.opening import open_store
@@ -52,10 +48,6 @@ class OwnSpider(PagesSpider):
         raise AssertionError("a property ran")
 
 
-class OwnRequest(Request):
-    """A class of the project's, which is imported."""
-
-
 def pack(request: Request, *, cookies: bool = True) -> bytes:
     return Packing(OwnSpider(), cookies=cookies).pack(request)
 
@@ -78,74 +70,6 @@ CREDENTIALS: dict[str, dict[str, Any]] = {
 def test_credentials_are_not_packed(given: dict[str, Any]) -> None:
     request = Request(**{"url": "http://a.example/", **given})
     assert pack(request) == b""
-
-
-def test_harmless_headers_are_packed() -> None:
-    headers = {"accept-language": "de", "Referer": "http://a.example/", "sec-fetch-mode": "cors"}
-    request = Request("http://a.example/", headers={**headers, "X-Requested-With": "fetch"})
-    made = unpack_request(pack(request), OwnSpider())
-    assert made is not None
-    assert made.headers == request.headers
-
-
-def test_a_header_that_scrapy_sets_anew_is_left_out() -> None:
-    request = Request("http://a.example/", headers={"Cookie": SECRET, "Accept": "*/*"})
-    packed = pack(request)
-    assert SECRET.encode() not in packed
-    made = unpack_request(packed, OwnSpider())
-    assert made is not None
-    assert made.headers.to_unicode_dict() == {"Accept": "*/*"}
-    assert pack(request, cookies=False) == b""
-
-
-FIELDS: dict[str, Any] = {"url": "http://a.example/", "method": "GET"}
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [Request(**FIELDS), FormRequest(**FIELDS), JsonRequest(**FIELDS), OwnRequest(**FIELDS)],
-)
-def test_classes_that_are_imported_are_made_again(request_: Request) -> None:
-    made = unpack_request(pack(request_), OwnSpider())
-    assert type(made) is type(request_)
-
-
-REFUSED: dict[str, dict[str, Any]] = {
-    "a module that nobody imported": {"_class": "cleanup_job.Job"},
-    "no class of requests": {"_class": "subprocess.Popen"},
-    "a function": {"_class": "os.system"},
-    "no text": {"_class": 7},
-    "a file": {"url": "file:///etc/passwd"},
-    "data": {"url": "data:,text"},
-    "a private method": {"callback": "_own"},
-    "a special method": {"callback": "__init__"},
-    "a method of Scrapy's": {"callback": "closed_at"},
-    "Scrapy's own": {"errback": "close"},
-    "what makes spiders": {"callback": "from_crawler"},
-    "a path": {"callback": "crawler.engine.stop"},
-    "no method": {"callback": "name"},
-    "a property": {"callback": "boom"},
-    "a callback of CrawlSpider": {"callback": "_callback"},
-}
-
-
-@pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED)
-def test_what_no_spider_would_store_is_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
-) -> None:
-    """Nor is anything imported or run for it."""
-    (tmp_path / "cleanup_job.py").write_text("raise SystemExit('it ran')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert unpack_request(msgspec.msgpack.encode({**FIELDS, **fields}), OwnSpider()) is None
-    assert "cleanup_job" not in sys.modules
-
-
-def test_callbacks_that_may_be_stored() -> None:
-    encode = msgspec.msgpack.encode
-    for name in ("parse", "parse_item"):
-        assert unpack_request(encode({**FIELDS, "callback": name}), OwnSpider())
-    own = {**FIELDS, "callback": "_callback", "errback": "_errback"}
-    assert unpack_request(encode(own), CrawlSpider("rules"))
 
 
 class AskingSpider(FailingSpider):
@@ -194,41 +118,6 @@ async def test_a_lost_page_that_is_gone_is_told_and_no_more_owed(
     assert done.counted.get("owed/lost", 0) == (not gone)
     assert (f"Gone ({status}): '{site.url('/twin')}', which was dropped for" in caplog.text) == gone
     assert len(list_lost_at(tmp_path)) == (not gone)
-
-
-class CountingSpider(PagesSpider):
-    """Counts how often it is idle."""
-
-    idle = 0
-
-    async def start(self) -> AsyncIterator[Request]:
-        self.crawler.signals.connect(self.count, signals.spider_idle)
-        async for request in super().start():
-            yield request
-
-    def count(self) -> None:
-        self.idle += 1
-
-
-class CountingFailingSpider(CountingSpider, FailingSpider):
-    """Also fails for "/one"."""
-
-
-async def test_a_crawl_that_owes_nothing_is_idle_as_often_as_without_the_plugin(
-    site: Site, tmp_path: Path
-) -> None:
-    urls = [site.url("/one"), site.url("/else")]
-    without = await crawl(tmp_path, urls, CountingSpider, SIMHASH_ENABLED=False)
-    assert (await crawl(tmp_path, urls, CountingSpider)).spider.idle == without.spider.idle == 1
-    # A near-duplicate of a page whose items came through: nothing is owed for it.
-    twins = await crawl(tmp_path, [site.url("/twin")], CountingSpider)
-    assert (twins.paths, twins.spider.idle) == ([], 1)
-
-
-async def test_a_crawl_is_idle_once_more_for_each_batch(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, spider=CountingFailingSpider)
-    assert done.counted["requested_again"] == 1
-    assert done.spider.idle == 2
 
 
 MANY = 100_000

@@ -1,17 +1,16 @@
 """Requests, and projects, that are not what one expects: pages pass, and take none from others."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Field, Item, Request, Spider
+from scrapy import Field, Item, Request
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
@@ -146,22 +145,6 @@ async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
     assert done.decisions[1]["action"] == ("flag" if kept else asked)
 
 
-class OldMiddleware:
-    """In both chains, with the argument `spider`, which Scrapy still passes."""
-
-    def process_response(self, request: Request, response: Response, spider: Spider) -> Response:
-        del request
-        response.flags.append(f"after {spider.name}")
-        return response
-
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any], spider: Spider
-    ) -> AsyncIterator[Any]:
-        del response
-        async for item in result:
-            yield {**item, "spider": spider.name}
-
-
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
 async def test_old_middlewares_work(site: Site, tmp_path: Path) -> None:
     old = {f"{__name__}.OldMiddleware": 543}
@@ -173,17 +156,3 @@ async def test_old_middlewares_work(site: Site, tmp_path: Path) -> None:
         (["after pages"], "pages")
     ] * 2
     assert "log_count/ERROR" not in done.stats
-
-
-async def test_addresses_without_end_take_no_room(site: Site, tmp_path: Path) -> None:
-    """They are told apart all the same, and found by the whole address."""
-    long = {f"/long?{'a' * 10_000}{number}": page(3 + number // 2) for number in range(6)}
-    site.answers |= {path: Answer(text.encode()) for path, text in long.items()}
-    done = await crawl(tmp_path, [site.url(path) for path in long], URLLENGTH_LIMIT=0)
-    assert done.counted["dropped"] == 3
-    assert (tmp_path / "log.jsonl").stat().st_size < 100_000
-    assert len({each["url"] for each in done.decisions}) == 6
-    with open_store(str(tmp_path), readonly=True) as store:
-        numbers = [each.document for path in long for each in store.find_document(site.url(path))]
-        assert numbers == [1, 2, 3, 4, 5, 6]
-        assert max(len(each.url) for each in store.list_documents()) < 5_000

@@ -9,7 +9,7 @@ import pytest
 from scrapy.http import Response
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.crawling import FollowingSpider, crawl
 from tests.helpers.pages import page
 from tests.helpers.server import serve
 
@@ -69,18 +69,6 @@ async def test_a_job_that_is_resumed_is_the_same_crawl(tmp_path: Path) -> None:
     assert other.decisions[0]["action"] == "follow"
 
 
-async def test_a_job_that_finds_another_store_follows_links_of_its_documents(
-    tmp_path: Path,
-) -> None:
-    """Document 1 is another page there."""
-    settings = {"JOBDIR": str(tmp_path / "job")}
-    with serve(ANSWERS) as site:
-        await crawl(tmp_path / "old", [site.url("/list")], FollowingSpider)
-        await crawl(tmp_path / "new", [site.url("/leaf0")], FollowingSpider, **settings)
-        done = await crawl(tmp_path / "old", [site.url("/copy1")], FollowingSpider, **settings)
-    assert done.decisions[0]["action"] == "follow"
-
-
 class FailingSpider(FollowingSpider):
     """Fails on the first copy, after it gave its first link."""
 
@@ -100,54 +88,3 @@ async def test_if_the_callback_fails_the_next_copy_gives_its_links(tmp_path: Pat
     assert sorted(done.paths) == LEAVES
     actions = {each["url"].rpartition("/")[2]: each["action"] for each in done.decisions}
     assert (actions["copy1"], actions["copy2"]) == ("follow", "follow")
-
-
-class FailingListSpider(FailingSpider):
-    """Fails on the page of an earlier crawl, if it is told to, before it gave a link."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if self.settings.getbool("FAILS") and response.url.endswith("/list"):
-            raise ValueError("as a callback may")
-        yield from FollowingSpider.parse(self, response)
-
-
-async def test_if_it_fails_on_a_page_of_an_earlier_crawl_a_copy_gives_its_links(
-    tmp_path: Path,
-) -> None:
-    with serve(ANSWERS) as site:
-        urls = [site.url("/list"), site.url("/copy1")]
-        await crawl(tmp_path, urls, FailingListSpider)
-        for order in (urls, urls[::-1]):
-            site.asked.clear()
-            await crawl(tmp_path, order, FailingListSpider, FAILS=True, CONCURRENT_REQUESTS=2)
-            assert set(LEAVES) <= set(site.asked)
-
-
-class DeepSpider(PagesSpider):
-    """Comes to a list over two pages, and later to its copy at once."""
-
-    name = "deep"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield describe(response)
-        for link in response.css("a::attr(href)").getall():
-            first = 0 if "none" in link else 1
-            yield response.follow(link, priority=-1 if "copy" in link else first)
-
-
-@pytest.mark.parametrize("limit", [3, 0])
-async def test_links_that_the_limit_of_the_depth_cut_off_are_followed(
-    tmp_path: Path, limit: int
-) -> None:
-    """The kept page lay at the limit, its copy lies above it."""
-    others = [f"/none{number}" for number in range(12)]
-    answers = ANSWERS | {
-        "/": page(2, links=["/a", *others, "/copy1"]),
-        "/a": page(3, links=["/b"]),
-        "/b": page(4, links=["/list"]),
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/")], DeepSpider, DEPTH_LIMIT=limit)
-    assert sorted(path for path in done.paths if path in LEAVES) == LEAVES
-    copy = next(each for each in done.decisions if each["url"].endswith("/copy1"))
-    assert copy["action"] == ("follow" if limit else "drop")

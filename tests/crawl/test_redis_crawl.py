@@ -21,7 +21,6 @@ from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.server import serve
-from tests.helpers.sourcing import json_lines, make_pages
 
 pytestmark = pytest.mark.slow
 
@@ -154,16 +153,3 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     backup = run("export", "store", project / "copy", "--store", url)
     assert backup.exit_code == 2
     assert "BGSAVE" in backup.err
-
-
-def test_imports_into_two_stores_have_a_journal_each(
-    redis_server: RedisServer, project: Path, run: Run
-) -> None:
-    (project / "pages.jsonl").write_bytes(json_lines(make_pages(4)))
-    stores = [redis_server.url(), redis_server.url()]
-    command = ("-s", "SIMHASH_WORKERS=0", "import", "pages.jsonl", "--json", "--store")
-    first = [run(*command, url).answers[0]["resumed_at"] for url in stores]
-    assert (first, [run(*command, url).answers[0]["resumed_at"] for url in stores]) == (
-        [0, 0],
-        [4, 4],
-    )

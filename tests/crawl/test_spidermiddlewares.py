@@ -155,14 +155,3 @@ async def test_copied_verdict_drops_nothing(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, requests, CarelessSpider)
     assert done.paths == ["/one", "/one-again", "/two"]
     assert done.items[2]["verdict"] is None
-
-
-async def test_verdict_without_its_flag_drops_nothing(site: Site, tmp_path: Path) -> None:
-    flagged = await crawl(
-        tmp_path, [site.url("/one"), site.url("/one-again")], SIMHASH_ACTION="flag"
-    )
-    verdict = {**flagged.decisions[1], "action": "drop"}
-    off = {"scrapy_simhash.downloadermiddlewares.SimhashDownloaderMiddleware": None}
-    requests = [Request(site.url("/two"), meta={"simhash": verdict})]
-    done = await crawl(tmp_path, requests, DOWNLOADER_MIDDLEWARES=off)
-    assert done.paths == ["/two"]

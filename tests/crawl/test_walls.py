@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Request
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.crawl import walls
 from scrapy_simhash.signals import sink_found
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl
@@ -73,19 +71,6 @@ async def test_a_wall_in_a_template_that_changes_is_none(tmp_path: Path) -> None
         done = await crawl(tmp_path, site.urls())
     assert done.paths == [*answers]
     assert "walls" not in done.counted
-
-
-async def test_many_walls_are_counted_but_not_all_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(walls, "_MOST_NAMED", 2)
-    copies = {f"/{wall}-{n}": page(wall) for wall in range(4) for n in range(RECOGNISED)}
-    with serve(copies) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.counted["walls"] == 4
-    told = [t for t in caplog.messages if "More walls" in t or "Unrelated addresses" in t]
-    assert len(told) == 3
-    assert "More walls are not named here" in told[2]
 
 
 class ListeningSpider(PagesSpider):
@@ -151,14 +136,6 @@ async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> 
         assert [each["url"] for each in done.decisions if each["sink"]] == elsewhere[4:]
         again = await crawl(tmp_path, elsewhere[:4])
         assert not any(each["sink"] for each in again.decisions)
-
-
-async def test_memory_for_walls_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walls, "_MOST_REMEMBERED", 2)
-    copies = {f"/{wall}-{n}": page(wall) for n in range(RECOGNISED) for wall in range(3)}
-    with serve(copies) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert "walls" not in done.counted
 
 
 @pytest.mark.parametrize("how", [False, True])
@@ -244,61 +221,3 @@ async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> N
         done = await crawl(tmp_path, site.urls())
     assert done.counted["dropped"] == 9
     assert "walls" not in done.counted
-
-
-class PatientSpider(PagesSpider):
-    """The recipe of the documentation: logs in again, and asks again."""
-
-    site: Site
-
-    async def start(self) -> AsyncIterator[Request]:
-        async for request in super().start():
-            yield request.replace(errback=self.wait)
-
-    def wait(self, failure: Failure) -> Request | None:
-        dropped = failure.value
-        if not (isinstance(dropped, NearDuplicate) and dropped.sink):
-            return None
-        request = dropped.response.request
-        assert request is not None
-        number = int(request.url.rpartition("/")[2])
-        self.site.answers[members(number)] = Answer(page(number).encode())
-        return get_retry_request(request, spider=self, reason="wall")
-
-
-async def test_an_errback_may_wait_and_ask_again(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PatientSpider, "site", site, raising=False)
-    settings: dict[str, Any] = {"RETRY_TIMES": 1}
-    done = await crawl(tmp_path, site.urls(), PatientSpider, **settings)
-    assert {members(n) for n in range(RECOGNISED, MEMBERS)} <= set(done.paths)
-    assert done.counted["walls/pages"] == MEMBERS - RECOGNISED
-    assert done.stats["retry/count"] == MEMBERS - RECOGNISED
-
-
-NAMED_FIRE = [
-    "/news/fire",
-    "/news/Fire/?ref=7&sid=12",
-    "/news/fire/index.html",
-    "/news/fire;jsessionid=1A2B",
-    "/(S(4tyb0xqk))/news/fire",
-    "/2026/11/22/f%69re#comments",
-    "/news/fire/ref=sr_1_7",
-]
-
-
-@pytest.mark.parametrize("named", [NAMED_FIRE, ["/news/water", "/fire", "/fire/2", "/", "/?p=7"]])
-async def test_only_the_last_name_of_an_address_counts(tmp_path: Path, named: list[str]) -> None:
-    """Whatever else differs may do so for one page; `/` and `/?p=7` have no name."""
-    with serve(dict.fromkeys([*named, "/again"], page(1))) as site:
-        done = await crawl(tmp_path, [*map(site.url, named), site.url("/again")])
-    assert ("walls" in done.counted) == (named is not NAMED_FIRE)
-
-
-async def test_a_canonical_address_that_is_a_home_page_names_nothing(tmp_path: Path) -> None:
-    """Many sites name it on each page."""
-    text = page(1).replace("</head>", '<link rel="canonical" href="/"></head>')
-    with serve({f"/{name}": text for name in "abcdef"}) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.counted["walls"] == 1

@@ -1,17 +1,14 @@
 """The detector: one page in, one decision out, whatever the page or the store does."""
 
 import asyncio
-import gc
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tldextract
 
 from scrapy_simhash.judging.rows import pack_row
-from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -129,20 +126,3 @@ async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
     assert decision.extract_ms is not None
     assert decision.extract_ms > 1_400
     assert turns > 10
-
-
-async def test_what_holds_the_event_loop_is_done_while_opening(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Loads the public suffixes, and keeps the garbage collector from all that is there by then."""
-    suffixes = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    monkeypatch.setattr(scopes, "_SUFFIXES", suffixes)
-    scopes._site_of.cache_clear()
-    before = gc.get_freeze_count()
-    async with running(tmp_path / "one") as detector, running(tmp_path / "two") as other:
-        assert suffixes._extractor is not None
-        assert gc.get_freeze_count() > before + 10_000
-        await detector.close()
-        assert gc.get_freeze_count() > before + 10_000
-        await other.close()
-        assert gc.get_freeze_count() == before

@@ -250,14 +250,6 @@ async def test_pages_pass_while_no_process_comes_up(
     assert list_workers() == others
 
 
-async def test_large_pages_and_texts_pass_each_other() -> None:
-    words = [f"{seed} " + "word " * 600_000 for seed in range(6)]
-    pages = [f"<html><body><p>{text}</p></body></html>" for text in words]
-    async with working(2, PATIENCE_SECONDS) as patient:
-        found = await asyncio.gather(*(read(patient, html) for html in pages))
-    assert [made.text for made in found] == [text.strip() for text in words]
-
-
 async def count_words(pages: int) -> list[int]:
     async with working(1) as one:
         return [(await read(one, page(1))).words for _ in range(pages)]
@@ -287,20 +279,6 @@ def test_event_loops_have_workers_of_their_own() -> None:
     assert [len(words) for words in found] == [3] * 2
     assert len({number for words in found for number in words}) == 1
     wait_until(lambda: not any(map(is_running, list_workers() - others)))
-
-
-def test_workers_outlive_the_thread_that_started_them() -> None:
-    """The kernel ends them with it; those of the same event loop that come after it do not."""
-    loop = asyncio.new_event_loop()
-    workers = Workers(1, DEADLINE_SECONDS)
-    thread = threading.Thread(target=lambda: loop.run_until_complete(workers.start()))
-    thread.start()
-    thread.join()
-    for _ in range(3):
-        assert loop.run_until_complete(read(workers, page(1))).words
-    loop.run_until_complete(workers.stop())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
 
 
 IN_DAEMON = """

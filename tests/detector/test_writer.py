@@ -125,17 +125,6 @@ def test_bad_page_spoils_no_other(store: FakeStore, writer: GroupWriter, bad: Ex
     assert numbers_of([first, third, *submit(writer, 4)]) == [2, 3, 4]
 
 
-def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
-    """Without waiting for pages to share a commit with; after a failure, not before the next."""
-    store.failures.append(FULL)
-    writer.note(Note(done=1))
-    with pytest.raises(StoreUnavailableError, match="1 marks could not be written"):
-        writer.settle().result(PATIENCE_SECONDS)
-    writer.note(Note(done=2))
-    writer.settle().result(PATIENCE_SECONDS)
-    assert [number for group in store.groups for number in group.done] == [1, 2]
-
-
 def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWriter) -> None:
     writer.close()
     answers: list[Future[Any]] = [writer.ask(lambda _: 1), *submit(writer, 1)]

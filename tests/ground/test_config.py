@@ -139,21 +139,6 @@ def test_bad_design_is_named(value: str) -> None:
     assert repr(value) in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("tables", "most"),
-    [("auto", 7), ("4", 7), ("10", 4), ("16", 4), ("20", 4), ("6:2", 3), ("8:5", 6), ("4+2", 11)],
-)
-def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
-    settings = {"SIMHASH_TABLES": tables, "SIMHASH_DISTANCE": most}
-    assert read_config(settings).distance == most
-    settings["SIMHASH_DISTANCE"] = most + 1
-    with pytest.raises(SettingError) as raised:
-        read_config(settings)
-    assert str(raised.value).startswith(
-        f"SIMHASH_DISTANCE = {most + 1}: must be 0 to {most} bits with SIMHASH_TABLES = {tables!r}"
-    )
-
-
 @pytest.mark.parametrize("tables", ["auto", "10"])
 def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> None:
     config = read_config({"SIMHASH_CONFIRM": "None", "SIMHASH_TABLES": tables})

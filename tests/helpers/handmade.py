@@ -47,8 +47,4 @@ def find_headings(tree: HtmlElement) -> str | None:
     return " ".join(str(text) for text in tree.xpath("//h1//text()"))
 
 
-def find_surrogates(_tree: HtmlElement) -> str | None:
-    return "harvest \ud800 apples"
-
-
 FEATURES = FeatureSet("single-words", window=1, version=7)

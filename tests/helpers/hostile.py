@@ -75,10 +75,6 @@ def fail_with_the_page(tree: Any) -> str:
     raise ValueError("cannot read " + tree.text_content())
 
 
-def find_nothing(_: Any) -> str | None:
-    return None
-
-
 def slow(tree: Any) -> str:
     """Take 0.3 seconds, computing."""
     _compute(0.3)
@@ -108,7 +104,3 @@ def scope_by_language(_: str, page: Any) -> str:
 
 def scope_that_quotes(url: str, page: Any) -> str:
     raise LookupError(f"no scope for {url} {page.title} {page.text}")
-
-
-def scope_that_fails(_: str, page: Any) -> str:
-    raise LookupError(f"no scope for {page.title}")

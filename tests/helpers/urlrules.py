@@ -15,10 +15,6 @@ from scrapy_simhash.judging.documents import Document, Reader, StoredDocument, f
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.memory import MemoryValues
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
@@ -57,11 +53,6 @@ def make_facts(name: str) -> dict[str, Any]:
         "sketch": sketch_text(text, text),
         "features": WORDS,
     }
-
-
-def make_rows() -> Documents:
-    """Make an empty store in memory, as a transaction sees it."""
-    return Documents(MemoryValues(), Prober(parse_design("4")), 0, bool)
 
 
 class Crawl:

@@ -5,25 +5,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from msgspec import structs
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection.evaluation import evaluate
-from scrapy_simhash.inspection.explanation import find_context
 from scrapy_simhash.inspection.labels import (
-    Corpus,
-    FolderContexts,
-    LabelledPage,
     read_corpus,
 )
-from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rule import CONFIRM, Rule
-from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
-from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.documents import begin_crawl, document, judge
@@ -77,57 +68,6 @@ def test_pages_of_one_template_are_told_apart_once_the_site_is_known(
     (answer,) = run("evaluate", folder, "--json").answers
     assert set(answer["site_known"]) == {"known", *answer["site_unknown"]}
     assert re.search(r"^site known +2 ", run("evaluate", folder).out, re.MULTILINE)
-
-
-def make_folder(count: int) -> tuple[Corpus, dict[str, Document | None]]:
-    """Make pages of one host and one of another, in pairs that are one document."""
-    draw = np.random.default_rng(3)
-    pages = {}
-    documents: dict[str, Document | None] = {}
-    for number in range(count):
-        name = f"p{number}"
-        url = f"http://{HOST}/{number}/page/" if number else "deb:elsewhere"
-        pages[name] = LabelledPage(name, Path(name), url, source="books")
-        shingles = draw.integers(0, 2**64, 300, np.uint64)
-        documents[name] = Document(
-            b"-", (int(shingles[0]),), b"-", url, title=name, sketch=sketch_text(shingles, shingles)
-        )
-    clusters = {f"p{number}": f"c{number // 2}" for number in range(count)}
-    return Corpus(pages=pages, clusters=clusters), documents
-
-
-def test_a_sample_has_one_page_of_each_other_document() -> None:
-    corpus, documents = make_folder(61)
-    stub = documents["p9"]
-    assert stub is not None
-    documents |= {"p8": None, "p9": structs.replace(stub, stub=True)}
-    contexts = FolderContexts(corpus, documents)
-    for first, second in ((2, 3), (10, 40), (59, 60)):
-        context = contexts.find(f"p{first}", f"p{second}")
-        numbers = context.sites[0].numbers
-        assert context.known
-        assert context.sites[0] is context.sites[1]
-        assert len(numbers) == 16
-        # The first page has the number 1.
-        asked = [(number - 1) // 2 for number in numbers]
-        assert len(set(asked)) == 16
-        assert not {first // 2, second // 2, 8 // 2} & set(asked)
-        assert 1 not in numbers
-    again = dict(reversed(documents.items()))
-    assert FolderContexts(corpus, again).find("p2", "p3").sites[0].numbers == (
-        contexts.find("p2", "p3").sites[0].numbers
-    )
-    other = FolderContexts(corpus, documents, seed=1).find("p2", "p3").sites[0].numbers
-    assert other != contexts.find("p2", "p3").sites[0].numbers
-
-
-def test_a_host_of_few_pages_is_not_known() -> None:
-    corpus, documents = make_folder(61)
-    contexts = FolderContexts(corpus, documents)
-    assert not contexts.find("p0", "p5").known  # its source is its host, with no other page
-    few = {name: documents[name] for name in [f"p{number}" for number in range(2, 16)]}
-    assert FolderContexts(corpus, few).find("p2", "p3").known
-    assert not FolderContexts(corpus, few).find("p2", "p5").known
 
 
 async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
@@ -201,17 +141,6 @@ def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store
         "of these documents 1 fetched again since",
         "of these documents 2 deleted since",
     ]
-
-
-def test_pages_of_a_store_are_compared_by_what_it_knows(store: Path) -> None:
-    with open_as_it_is(str(store)) as opened:
-        documents = {document.url: document for document in opened.list_documents()}
-        one, other = (documents[f"http://{HOST}/{name}/page/"] for name in ("one", "copy"))
-        rule = Rule(7, 0.9)
-        context = find_context(opened, one, other)
-        assert context.known
-        assert not {one.document, other.document} & set(context.sites[0].numbers)
-        assert compare(one, other, rule, context=context).tests == other.tests[1:]
 
 
 def test_what_other_pages_of_the_site_have_is_greyed(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.inspection import log as log_module
 from scrapy_simhash.inspection.log import STATUSES, LogFilter
 from tests.helpers.commanding import Run
@@ -119,15 +118,6 @@ def test_damaged_lines_are_passed_over_and_counted(
     assert capsys.readouterr().err == ""
 
 
-def test_a_line_that_a_power_cut_left(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(log, end='{"url": "http://a.exam')
-    decision_log = DecisionLog(log)
-    decision_log.write(DECISIONS[0])
-    decision_log.close()
-    assert list(read_log(log, LogFilter())) == [*DECISIONS, DECISIONS[0]]
-    assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
-
-
 @pytest.fixture
 def at_the_end(monkeypatch: pytest.MonkeyPatch) -> deque[Callable[[], None]]:
     """What happens each time a follower has read all there is and would sleep."""
@@ -190,13 +180,3 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
         "distances": {"0": 1, "3": 1},
         "largest_groups": {ORIGINAL: 2},
     }  # fmt: skip
-
-
-def test_summary_of_lines_that_lack_keys() -> None:
-    """As of another version, or written by hand."""
-    lines = [{"url": "u", "status": status} for status in ("near_duplicate", "crawl")]
-    (summary,) = summarise(lines)
-    assert summary["distances"] == {}
-    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
-    assert summary["statuses"] == {"near_duplicate": 1, "crawl": 1}
-    assert (summary["crawls"][0]["crawl"], summary["crawls"][0]["pages"]) == ("", 2)

@@ -75,15 +75,6 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
         assert sum(step[name] for step in steps) == count
 
 
-def test_distances_and_similarities(figures: dict[str, Any]) -> None:
-    numbers = range(10, 40)
-    assert figures["distances"] == {
-        str(bits): sum(number % 8 == bits for number in numbers) for bits in range(8)
-    }
-    assert sum(figures["similarities"].values()) == 30
-    assert min(figures["similarities"]) == "0.80"
-
-
 def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
     first, second = figures["groups"]
     assert first["url"] == "http://site.example/page/0"
@@ -187,16 +178,6 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert {"hosts", "groups", "suspicious", "over_time", "fingerprints"} <= set(answer)
 
 
-@pytest.mark.slow
-def test_the_same_log_makes_the_same_small_file(tmp_path: Path) -> None:
-    figures = report(tmp_path, lines=make_large_log(3_000))
-    assert figures["rows"] == 500
-    assert figures["file_bytes"] < 400_000
-    first = (tmp_path / "report.html").read_bytes()
-    report(tmp_path, lines=make_large_log(3_000), overwrite=True)
-    assert (tmp_path / "report.html").read_bytes() == first
-
-
 def test_rows_that_have_no_room_are_left_out_least_alike_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,31 +193,9 @@ def test_rows_that_have_no_room_are_left_out_least_alike_last(
     assert f"{len(alike)} of 400" in html
 
 
-def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
-    from tests.helpers.labelling import make_corpus  # noqa: PLC0415
-
-    lines = [make_decision(1), make_drop(2, original=1)]
-    figures = report(tmp_path, lines=lines, labels=make_corpus(tmp_path / "labels"))
-    assert [row["distance"] for row in figures["quality"]] == list(range(11))
-    assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
-
-
 A = 0x0123_4567_89AB_CDEF
 WALL = "http://site.example/page/0"
 WALL_KINDS = ["wall", "most repeated"]
-
-
-def test_each_action_counts_what_it_saves(tmp_path: Path) -> None:
-    """An import has none, and drops nothing."""
-    actions = ("drop", "follow", "ignore-outlinks", "flag", "")
-    drops = [
-        make_drop(number, action=action, body_bytes=10**number, links=10**number)
-        for number, action in enumerate(actions)
-    ]
-    figures = report(tmp_path, lines=[make_decision(0), *drops])
-    assert (figures["dropped"], figures["near_duplicates_kept"], figures["kept"]) == (2, 3, 4)
-    assert figures["dropped_bytes"] == 1
-    assert figures["links_not_followed"] == 101
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -259,26 +218,6 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
     assert figures["unjudged"] == 1
 
 
-def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
-    skipped = [
-        make_decision(number, status="unjudged", reason="skipped: status")
-        for number in range(4, 10)
-    ]
-    judged = [make_decision(0), make_drop(1), make_drop(2, action="flag"), make_decision(3)]
-    figures = report(tmp_path, lines=judged + skipped)
-    written = (tmp_path / "report.html").read_text("utf-8")
-    assert "Of 4 pages judged 1 (25%) were dropped" in written
-    for name, shown in (
-        ("pages judged", "4"),
-        ("kept", "3"),
-        ("of these near-duplicates", "1"),
-        ("share dropped", "25.0 %"),
-        ("not judged", "6"),
-    ):
-        assert f"<dt>{name}</dt><dd>{shown}</dd>" in written.replace(' class="text-dropped"', "")
-    assert figures["hosts"][0]["judged"] == 4
-
-
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
     lines = [
         decision
@@ -298,21 +237,6 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     most, edge = figures["suspicious"]
     assert (most["kinds"], most["near_duplicates"]) == (["most repeated"], 3)
     assert (edge["near_duplicates"], len(edge["pages"])) == (3, 3)
-
-
-@pytest.mark.parametrize("timed", [2, 0])
-def test_lines_without_a_time_are_not_of_1970(tmp_path: Path, timed: int) -> None:
-    lines = [make_decision(0), make_drop(1), make_drop(2), make_decision(3)]
-    for line in lines[timed:-1]:
-        line["time"] = 0
-    del lines[3]["time"]
-    figures = report(tmp_path, lines=lines)
-    assert (figures["judged"], figures["dropped"]) == (4, 2)
-    times = [START, START + 10] if timed else [None, None]
-    assert [figures["first_time"], figures["last_time"]] == times
-    assert min((step["time"] for step in figures["over_time"]), default=None) == times[0]
-    written = (tmp_path / "report.html").read_text("utf-8")
-    assert re.search("1970-01|Jan 1970", written) is None
 
 
 def test_a_wall_stands_among_what_to_look_at_first(tmp_path: Path) -> None:
@@ -346,25 +270,6 @@ def test_a_crawl_that_dropped_nearly_all_says_so_on_top(
     html = (tmp_path / "report.html").read_text("utf-8")
     alert = html.find("Nearly all pages were dropped: 11 of the 12 that crawl crawl-1 judged")
     assert (0 < alert < html.find("Look here first</h2>")) == told
-
-
-def test_where_nothing_was_dropped_flagged_pages_would_be(run: Run, tmp_path: Path) -> None:
-    """Their new links count as they do of dropped ones."""
-    drops = [make_drop(n, action="flag", links=8, new_links=n / 2) for n in (0, 1, 2)]
-    lines = [make_decision(0), *drops[1:], make_drop(3, action="pass")]
-    figures = report(tmp_path, lines=lines)
-    assert (figures["dropped"], figures["would_be_dropped"]) == (0, 2)
-    (shown,) = (each for each in figures["suspicious"] if each["kinds"] == ["new links"])
-    assert [page["url"] for page in shown["pages"]] == [drops[2]["url"], drops[1]["url"]]
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "Of 4 pages judged 2 (50%) would be dropped as near-duplicates" in html
-    assert ", 1 more were near-duplicates and kept" in html
-    assert "<dt>would be dropped</dt><dd>2</dd>" in html
-    log = tmp_path / "log.jsonl"
-    out = run.text("report", "--log", log, "--store", tmp_path / "none", "-o", tmp_path / "2.html")
-    assert "2 of 4 pages judged would be dropped (50.0%)" in out
-    (tmp_path / "one").mkdir()
-    assert report(tmp_path / "one", lines=[*lines, make_drop(4)])["would_be_dropped"] == 0
 
 
 def test_dropped_pages_whose_links_are_mostly_new_are_shown(tmp_path: Path) -> None:

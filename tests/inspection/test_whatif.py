@@ -5,13 +5,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.whatif import choose_documents, replay
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
@@ -153,40 +151,3 @@ def test_what_was_taken_back_passes(tmp_path: Path) -> None:
         assert (spared.match, spared.was_dropped) == (None, False)
         assert third.match is None
         assert third.was_dropped is False
-
-
-def test_an_expired_page_causes_no_drops(tmp_path: Path) -> None:
-    """With SIMHASH_EXPIRE_DAYS, as in a crawl; a page of the same day still does."""
-    day = 86_400.0
-    with open_in_crawl(tmp_path / "s") as store:
-        made = [
-            document(name, CENTRE ^ bits, time=days * day)
-            for name, bits, days in (("a", 0, 100), ("late", 1, 110), ("soon", 2, 112))
-        ]
-        fill(store, made, [])
-        rule = Rule(3, None, 0)
-        for expire_days, dropped in ((None, [False, True, True]), (7, [False, False, True])):
-            judged = replay(store, choose(store, rule), rule, expire_days=expire_days)
-            assert [each.match is not None for each in judged] == dropped
-
-
-def test_documents_that_are_deleted_meanwhile_are_an_error(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path / "s") as store:
-        fill(store, [document(f"{n}", n << 20) for n in range(3)], [])
-        chosen = choose(store, Rule(3, None, 0))
-        store.delete([2])
-        with pytest.raises(InspectionError, match="deleted from the store meanwhile"):
-            list(replay(store, chosen, Rule(3, None, 0)))
-
-
-def test_a_page_that_was_dropped_for_a_later_one_stands_behind_it(tmp_path: Path) -> None:
-    a, b, c = (f"http://site.example/{name}" for name in "abc")
-    with open_in_crawl(tmp_path / "s") as store:
-        store.find_and_add([document("a", CENTRE)])
-        store.withdraw([1], CRAWL)
-        made = [document("b", CENTRE ^ 1), document("a", CENTRE), document("c", CENTRE)]
-        store.find_and_add(made)
-        store.mark_done([1, 2, 3], CRAWL)
-        assert replayed(store, Rule(3, None, 0)) == {b: None, a: b, c: b}
-        # And before those that came after that.
-        assert replayed(store, Rule(0, None, 0)) == {b: None, a: None, c: a}

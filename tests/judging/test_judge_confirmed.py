@@ -1,7 +1,6 @@
 """A store that confirms: what the sketches decide, and what still depends on the distance alone."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,21 +8,17 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.config import Config
 from scrapy_simhash.judging import judge
 from scrapy_simhash.judging.documents import (
     Document,
     Match,
     Verdict,
-    choose_fingerprints,
 )
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge_one
-from tests.helpers.needing import slow_but
-from tests.helpers.pages import make_page, make_words
+from tests.helpers.pages import make_words
 
 A = 0x0123_4567_89AB_CDEF
 B = A ^ 2**64 - 1
@@ -117,19 +112,6 @@ def test_of_equally_alike_candidates_the_nearest_then_the_oldest_wins(store: Sto
     judge_one(store, page("near", flip(1, 5), heading="Apples"))
     judge_one(store, page("also near", flip(1), heading="Plums"))
     assert matched(store, page("page", A)).document == 2
-
-
-@pytest.mark.parametrize("alike_at", slow_but([256], [0, 255, 256, 299]))
-def test_more_candidates_than_are_compared_at_once(store: Store, alike_at: int) -> None:
-    """All with one fingerprint and texts of their own, but for one."""
-    others = [
-        page(f"other {number}", A, start=2_000 + 2_000 * (number % 18)) for number in range(300)
-    ]
-    others = [structs.replace(other, heading=f"h{number}") for number, other in enumerate(others)]
-    others[alike_at] = page("alike", A)
-    store.find_and_add(others)
-    assert matched(store, page("page", A)).document == alike_at + 1
-    assert judge_one(store, page("none", A, start=1_000)).status == "new"
 
 
 @pytest.mark.parametrize(
@@ -250,24 +232,6 @@ def test_new_links_are_those_that_the_original_has_not(store: Store) -> None:
     judge_one(store, page("a", A, link_sketch=links(1, 2, 3)))
     assert matched(store, page("b", A, link_sketch=links(2, 3, 4, 5))).new_links == 0.5
     assert matched(store, page("c", A)).new_links is None
-
-
-def make_fingerprint(words: int, **fields: Any) -> PageFingerprint:
-    return fingerprint_page(make_page(make_words(1, words), **fields), seed=5)
-
-
-def test_which_fingerprints_speak_for_a_page() -> None:
-    menu = " ".join(make_words(2, 90))
-    long, short = make_fingerprint(300, menu=menu), make_fingerprint(10)
-    both = (long.fingerprint, long.whole_fingerprint)
-    assert choose_fingerprints(long, Config().rule) == both
-    assert choose_fingerprints(long, Config(confirm=None).rule) == both[:1]
-    assert choose_fingerprints(short, Config().rule) == ()
-    mixed = replace(long, features=31)
-    assert choose_fingerprints(mixed, Config().rule) == (mixed.whole_fingerprint,)
-    assert choose_fingerprints(mixed, Config(confirm=None).rule) == ()
-    same = replace(long, whole_fingerprint=long.fingerprint)
-    assert choose_fingerprints(same, Config().rule) == (long.fingerprint,)
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])

@@ -14,7 +14,7 @@ from scrapy_simhash.judging.documents import (
     stands_for,
 )
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document, judge, judge_one, next_crawl
+from tests.helpers.documents import CRAWL, document, judge, next_crawl
 from tests.helpers.losing import take_lost
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
@@ -61,32 +61,6 @@ def test_whose_page_stands_for_whose(
     assert stands_for(reader, other, across_spiders=True) == across
 
 
-def test_the_first_copy_for_another_reader_is_a_document_of_its_own(store: Store) -> None:
-    copies = [page("a", ITEMS), page("b", LINKS), page("c", LINKS), page("d", ITEMS)]
-    assert judge(store, *copies) == [
-        "new 1",
-        "other_callback 2 of 1",
-        "near_duplicate 3 of 2",
-        "near_duplicate 4 of 1",
-    ]
-    assert [(get(store, n).state, get(store, n).original) for n in (1, 2, 3, 4)] == [
-        ("pending", 0),
-        ("pending", 1),
-        ("duplicate", 2),
-        ("duplicate", 1),
-    ]
-    done(store, 2, LINKS)
-    assert get(store, 2).readers == (LINKS,)
-
-
-def test_one_of_another_spider_is_named_so(store: Store) -> None:
-    judge(store, page("a", OTHERS))
-    assert judge_one(store, page("b", ITEMS)).reason == "other_spider"
-    across = judge_one(store, page("c", LINKS, across_spiders=True))
-    assert across.reason == "other_callback"
-    assert judge_one(store, page("d", OTHERS, across_spiders=True)).reason == ""
-
-
 def test_a_page_kept_for_another_reader_whose_crawl_dies_stands_for_nothing(store: Store) -> None:
     judge(store, page("a", ITEMS))
     done(store, 1, ITEMS)
@@ -123,16 +97,6 @@ def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
     assert set(get(store, 1).readers) == ({LINKS} if first_fails else {ITEMS, LINKS})
     # What was dropped for the first one waits for it alone.
     assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["b"] * first_fails
-
-
-def test_another_text_was_got_by_nobody(store: Store) -> None:
-    judge(store, page("a", ITEMS))
-    done(store, 1, ITEMS)
-    changed = document("a", A ^ 2**64 - 1, reader=LINKS)
-    assert judge(store, changed) == ["changed 1"]
-    store.mark_done([Version(1, changed.text_digest, LINKS)], CRAWL)
-    done(store, 1, ITEMS)  # of the earlier text, and late
-    assert get(store, 1).readers == (LINKS,)
 
 
 def test_a_kept_copy_that_changes_is_a_copy_no_more(store: Store) -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import sites
 from scrapy_simhash.judging.documents import Document, PageFacts, Verdict, make_document
 from scrapy_simhash.judging.names import UNKNOWN_NAMES
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
@@ -100,42 +99,6 @@ def test_a_site_is_told_by_all_but_the_two_documents() -> None:
     assert find_site(found, stored, f"{HOST}/b", {8, 2, 1}) is UNKNOWN_SITE
     for url in ("", f"{OTHER}/a", "no address"):
         assert find_site(found, stored, url, ()) is UNKNOWN_SITE
-
-
-def test_sites_are_remembered_by_their_documents_but_not_too_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sites, "_SITES_REMEMBERED", 5)
-    stored, found = Samples(), Sites()
-    for host in range(9):
-        stored.numbers[f"{host}.example"] = tuple(range(10 * host + 1, 10 * host + 8))
-
-    def find(host: int, *without: int) -> Site:
-        return find_site(found, stored, f"http://{host}.example/", without)
-
-    first, other = find(0), find(0, 3)
-    assert find(0) is find(0, 99) is first
-    assert find(0, 3) is other is not first
-    assert stored.glanced == 2
-    # A document that joins the sample makes another site.
-    stored.numbers["0.example"] += (8,)
-    assert find(0) is not first
-    for host in range(1, 9):
-        find(host)
-        assert find(1) is find(1)  # asked for again and again, and so not forgotten
-    assert len(found._found) == 5
-    assert stored.glanced == 3 + 8
-    # What a document told is asked again when that has changed, whoever changed it.
-    before = find(8)
-    stored.told[1] = b"changed"
-    assert find(8) is before
-    stored.told[83] = b"changed"
-    assert find(8) is not before
-    # One that is damaged now may be mended.
-    stored.told[83], stored.missing = b"again", {83}
-    assert len(find(8).numbers) == 6
-    stored.missing = set()
-    assert len(find(8).numbers) == 7
 
 
 # The judge, end to end: pages are read, and judged one after the other in a store in memory.

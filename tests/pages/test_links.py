@@ -87,17 +87,6 @@ def test_links_are_the_same_however_they_are_written() -> None:
     assert sketch_links(["/page/2", "/page/1"], URL) == sample(1, 2)
 
 
-def test_a_sample_is_sorted_and_no_larger_than_it_may_be() -> None:
-    made = np.frombuffer(sample(*range(1_000)), ">u4")
-    assert len(made) == SAMPLE_LINKS
-    assert made.tolist() == sorted(hashes(set(range(1_000))))[:SAMPLE_LINKS]
-
-
-def test_only_the_first_links_are_looked_at() -> None:
-    assert sample(*range(20_000)) == sample(*range(20_500))
-    assert sample(*range(19_000)) != sample(*range(20_000))
-
-
 HOSTILE = [
     "http://[",
     "//[::1",

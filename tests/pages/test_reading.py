@@ -9,11 +9,10 @@ import pytest
 
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.detector.detector import Detector
-from scrapy_simhash.errors import SettingError, UnjudgedError
+from scrapy_simhash.errors import SettingError
 from scrapy_simhash.pages.fingerprint import fingerprint_page, load_reader, make_recipe, read_page
 from scrapy_simhash.pages.recipe import Recipe, default_extractor
 from tests.helpers.handmade import PARAGRAPHS, article, page
-from tests.helpers.hostilepages import FAST, HOSTILE
 from tests.helpers.processes import ROOT, run_python
 
 OTHERS = ["trafilatura-fast", "trafilatura", "html2txt", "tests.helpers.handmade.find_headings"]
@@ -77,32 +76,6 @@ def test_what_a_worker_does_not_load() -> None:
     assert {"turbohtml", "numpy"} <= loaded
     assert loaded & {"lxml", "trafilatura", "htmldate", "justext", "scrapy", "twisted"} == set()
     assert "_hashlib" not in loaded  # OpenSSL
-
-
-# Half of a second for a mark on a mark on a mark: not the reader, but their normal form.
-READ = [name for name in HOSTILE if name != "combining-marks" and "100-MB" not in name]
-
-
-@pytest.mark.parametrize("name", READ)
-def test_hostile_pages_are_read_in_no_time(name: str) -> None:
-    """Of the processor; lxml and trafilatura take more than five seconds for some of them."""
-    body = HOSTILE[name].make()
-    started = time.process_time()
-    try:
-        assert read_page(body, "utf-8", FAST).main
-    except UnjudgedError as error:
-        assert error.reason in {"empty", "binary"}  # noqa: PT017
-    assert time.process_time() - started < 2.0
-
-
-@pytest.mark.parametrize(
-    "tags", ["<div>", "<h1><div>", "<a href=x>", "<b><p>", "<object>", "<article><p>word, word, "]
-)
-def test_deep_pages_are_read_in_no_time(tags: str) -> None:
-    html = "<p>Some text at the top</p>" + tags * (60_000 // tags.count("<"))
-    started = time.process_time()
-    assert "at the top" in read_page(html.encode(), "utf-8", FAST).whole
-    assert time.process_time() - started < 2.0
 
 
 MANY = range(20_000)

@@ -171,15 +171,6 @@ def test_text_that_is_no_words_is_not_compared(text: str, encoding: str, extract
     assert reason_of(extractor, body, "utf-8") == "bad_encoding"
 
 
-def test_a_few_icons_and_stray_bytes_do_no_harm(extractor: str) -> None:
-    """Three characters in a hundred are the limit."""
-    text = "\ue001\ufffd" + "Apples and pears " * 5 + "are fruits."
-    assert len(text) == 98
-    read_page(f"<html><body>{text} \ue002</body></html>".encode(), "utf-8", extractor)
-    with pytest.raises(UnjudgedError, match="4 of 101 characters are undecoded or private"):
-        read(f"<html><body>{text} \ue002\ue003</body></html>", extractor)
-
-
 LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
 
 
@@ -187,19 +178,6 @@ LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", 
 def test_declared_charsets_that_are_none(encoding: str, extractor: str) -> None:
     body = page(article("\\ud800 \\0")).encode()
     assert reason_of(extractor, body, encoding) == "bad_encoding"
-
-
-@BOTH
-@given(
-    body=st.binary(max_size=300),
-    encoding=st.sampled_from(["utf-8", "cp1252", "utf-16", "utf-7", None]),
-)
-def test_any_bytes_are_read_or_unjudged(extractor: str, body: bytes, encoding: str | None) -> None:
-    for wrapped in (body, b"<html><body><p>" + body + b"</p></body></html>"):
-        try:
-            check_texts(read_page(wrapped, encoding, extractor))
-        except UnjudgedError as error:
-            assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
 
 
 def check_texts(page: PageText) -> None:

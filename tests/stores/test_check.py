@@ -49,7 +49,6 @@ from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.losing import write_request
-from tests.helpers.redisservers import count_trips
 
 STORE_KINDS = ALL_KINDS
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
@@ -370,17 +369,6 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     assert store.check() == []
 
 
-@pytest.mark.parametrize("home", ["redis"], indirect=True)
-def test_aliases_are_read_in_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each read of a server is a round trip."""
-    for start in (0, 500):
-        names = range(start, start + 500)
-        store.find_and_add([document(f"{n}", n << 20, aliases=(b"alias %d" % n,)) for n in names])
-    trips = count_trips(monkeypatch)
-    assert store.check() == []
-    assert trips[0] <= 100
-
-
 def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:
     """Reading it is an error of the store, which lets pages pass unjudged."""
     assert "damaged" not in store.stats()
@@ -432,40 +420,3 @@ def test_damage_of_packed_rows_is_found_and_mended(
             assert store.check() != []
             store.rebuild()
             assert (store.check(), store.fingerprints().tolist()) == ([], stored)
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-def test_a_damaged_first_key_hides_no_other(home: str) -> None:
-    with begin_crawl(home, tables="4") as store:
-        store.bulk_load(np.array([A, B, C], np.uint64))
-        in_lmdb(store, lambda txn, dbs: txn.put(bytes(2), bytes(7), db=dbs["base"]))
-        assert store.stats()["fingerprints"] == 3
-        assert store.rebuild()["fingerprints"] == 3
-        assert store.check() == []
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-def test_a_bucket_cut_short_is_an_error_of_the_store(home: str) -> None:
-    """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
-
-    def cut(txn: Any, dbs: Any) -> None:
-        cursor = txn.cursor(dbs["base"])
-        assert cursor.first()
-        key, packed = cursor.item()
-        cursor.put(key, packed[:-1])
-
-    with begin_crawl(home, tables="4") as store:
-        store.bulk_load(np.array([C], np.uint64))
-        in_lmdb(store, cut)
-        with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
-            store.find_and_add([document("any", C)])
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-def test_numbers_in_use_are_passed_over(home: str) -> None:
-    """If the counter is damaged, or a server lost it."""
-    with begin_crawl(home) as store:
-        store.find_and_add([document("a", A), document("b", B)])
-        in_lmdb(store, lambda txn, dbs: txn.delete(b"next", db=dbs["header"]))
-        assert store.find_and_add([document("c", C)])[0].document == 3
-        assert store.check() == []

@@ -1,21 +1,16 @@
 """Every kind of store keeps rows as dicts and sets do, and a new kind needs little more."""
 
-import asyncio
-import json
 import lzma
 import sqlite3
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.errors import (
     StoreError,
-    StoreMismatchError,
     StoreUnavailableError,
 )
 from scrapy_simhash.judging.rows import LOST
@@ -31,17 +26,11 @@ from scrapy_simhash.stores.keyvalues import (
     SITES,
     TEXTS,
     KeyValues,
-    octets,
 )
-from scrapy_simhash.stores.opening import ENGINES
 from scrapy_simhash.stores.store import Store
 from tests.golden.documents import list_episodes, run_episode
-from tests.helpers.commanding import Run
-from tests.helpers.crawling import crawl
 from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
-from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
-from tests.helpers.server import serve
 from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 
 STORE_KINDS = ALL_KINDS
@@ -51,7 +40,6 @@ VALUES = (IDENTITIES, DOCUMENTS, TEXTS, LOST)
 SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 20}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
-Result = TypeVar("Result")
 NUMBERS = [number.to_bytes(8, "big") for number in (0, 1, 2, 255, 256, 2**63, 2**64 - 1)]
 
 
@@ -195,45 +183,6 @@ def test_a_new_kind_is_one_file(tmp_path: Path) -> None:
         (tmp_path / "golden").unlink()
 
 
-async def test_crawls_and_commands_take_a_new_kind(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its log and journal are in Scrapy's data folder, as those of a server are."""
-    monkeypatch.setitem(ENGINES, "sqlite", "tests.helpers.sqlitekind:SqliteEngine")
-    url, home = f"sqlite://{tmp_path}/file", tmp_path / ".scrapy" / "simhash"
-    settings: dict[str, Any] = {
-        "SIMHASH_STORE": url,
-    }  # in a process without it
-    with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
-        for status in ("new", "revisit"):
-            done = await crawl(home, site.urls(), **settings)
-            assert [line["status"] for line in done.decisions] == [status, "near_duplicate"]
-            assert done.paths == ["/one"]
-    (tmp_path / "feed.jl").write_text(json.dumps({"url": "http://a.example/", "html": page(2)}))
-    for arguments, expected in (
-        (("log", "--last", "1"), f"  near_duplicate  {site.urls()[1]}"),
-        (("import", tmp_path / "feed.jl"), "records: 1\n"),
-        (("check",), "no problems: the tables agree"),
-    ):
-        answer = await asyncio.to_thread(run, *arguments, "--store", url)
-        assert (answer.exit_code, answer.err) == (0, "")
-        assert expected in answer.out
-
-
-def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
-    class OtherEngine(SqliteEngine):
-        kind = "other"
-
-    path = tmp_path / "store"
-    with Store(SqliteEngine(path)) as store:
-        store.bulk_load(np.array([5], np.uint64))
-    with pytest.raises(StoreMismatchError, match="is of kind 'sqlite', not 'other'; name it by"):
-        Store(OtherEngine(path))
-    with Store(SqliteEngine(path)) as store:
-        assert store.check() == []
-        assert store.fingerprints().tolist() == [5]
-
-
 @pytest.mark.parametrize("calls", range(1, 22, 4))
 def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
     tmp_path: Path, calls: int
@@ -268,27 +217,4 @@ def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
         assert [page.url[-1] for page in store.list_documents()] == ["a"]
         verdicts = store.find_and_add(group)
         assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate", "new"]
-        assert store.check() == []
-
-
-def test_a_read_that_is_repeated_visits_no_document_twice(tmp_path: Path) -> None:
-    class RepeatingEngine(SqliteEngine):
-        def read(self, work: Callable[[KeyValues], Result]) -> Result:
-            super().read(work)
-            return super().read(work)
-
-    with Store(RepeatingEngine(tmp_path / "store")) as store:
-        store.find_and_add([document("a", 5), document("b", 77 << 40), document("c", 5)])
-        store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
-        numbers: list[int] = []
-        assert store.visit(lambda page: numbers.append(page.document)) == 1
-        assert numbers == [1, 3]
-
-
-def test_a_member_of_a_wrong_width_is_found_and_mended(tmp_path: Path) -> None:
-    with Store(SqliteEngine(tmp_path / "store")) as store:
-        store.find_and_add([document("a", 5)])
-        store.write(lambda stored: stored.values.add(FINGERPRINTS, octets(5), b"short"))
-        assert any("is in fingerprints, where it does not" in each for each in store.check())
-        assert store.rebuild()["fingerprints"] == 1
         assert store.check() == []

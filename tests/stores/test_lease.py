@@ -54,13 +54,6 @@ def test_a_killed_process_is_dead_at_once(folder: Path, holder: Child) -> None:
     assert not leases.alive("too")
 
 
-def test_a_lease_given_back_is_dead_though_the_process_lives(folder: Path, holder: Child) -> None:
-    assert holder.ask("give back") == "given back"
-    assert holder.process.poll() is None
-    assert not FileLeases(folder).alive("theirs")
-    assert list(folder.iterdir()) == []
-
-
 def test_the_files_of_dead_crawls_are_cleared_away_by_the_next_one(
     folder: Path, holder: Child
 ) -> None:
@@ -103,25 +96,6 @@ def test_two_who_ask_at_once_do_not_take_each_other_for_the_crawl(
     monkeypatch.setattr(fcntl, "flock", flock_while_another_asks)
     answers.append(FileLeases(folder).alive("theirs"))
     assert answers == [False, False]
-
-
-def test_asking_leaves_the_folder_as_it_is(folder: Path, holder: Child) -> None:
-    """A read-only store asks, too."""
-    holder.kill()
-    assert not FileLeases(folder).alive("theirs")
-    assert not FileLeases(folder).alive("nobody")
-    assert sorted(path.name for path in folder.iterdir()) == ["theirs.lock", "too.lock"]
-
-
-@pytest.mark.parametrize(
-    "crawl", ["", "a/b", "../a", "a b", "a\n", "a\0", "ü", "a:b", "x" * 101, "\ud800"]
-)
-def test_bad_ids(folder: Path, crawl: str) -> None:
-    leases = FileLeases(folder)
-    with pytest.raises(ValueError, match="letters, digits"):
-        leases.take(crawl)
-    assert not leases.alive(crawl)
-    assert not folder.exists()
 
 
 def test_nobody_else_may_look(folder: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.lmdb.copying import compact, copy_rows
 from scrapy_simhash.stores.mending import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
@@ -86,47 +84,6 @@ def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
             "new",
         ]
         assert store.check() == []
-
-
-def test_a_page_with_hundreds_of_near_duplicates_is_copied(tmp_path: Path) -> None:
-    """LMDB's own compacting copy dies of a key with more rows than fit into a page."""
-    with open_in_crawl(tmp_path / "store") as store:
-        store.find_and_add([document(f"{n}", 0xFF) for n in range(700)])
-        made = store.backup(tmp_path / "backup")
-        assert made["documents"] == 700
-    compact(tmp_path / "store")
-    for name in ("store", "backup"):
-        with open_lmdb(tmp_path / name, readonly=True) as copy:
-            assert copy.check() == []
-            assert copy.stats()["groups"][0]["near_duplicates"] == 699
-
-
-def test_no_more_than_some_rows_are_in_memory(tmp_path: Path) -> None:
-    """Neither those that are read, nor, in LMDB's pages, those that were not committed."""
-    with lmdb.open(str(tmp_path / "store"), map_size=2**28, max_dbs=2, lib_version=0) as env:
-        with env.begin(write=True) as writing:
-            for name in (b"long", b"short"):
-                made = env.open_db(name, writing)
-                for number in range(4_096):
-                    value = b"%04d" % number * (2_048 if name == b"long" else 1)
-                    writing.put(b"%08d" % number, value, db=made)
-        copy = tmp_path / "copy"
-        with env.begin() as reading:
-            tracemalloc.start()
-            try:
-                copy_rows(env, reading, copy)
-                peak_bytes = tracemalloc.get_traced_memory()[1]
-            finally:
-                tracemalloc.stop()
-            assert peak_bytes < 2**20
-            with lmdb.open(str(copy), subdir=False, max_dbs=2, lib_version=0) as copied:
-                # One for each database, one for the short rows, and three for 33 MB.
-                assert copied.info()["last_txnid"] == 6
-                with copied.begin() as copied_reading:
-                    for name in (b"long", b"short"):
-                        rows = copied_reading.cursor(copied.open_db(name, copied_reading))
-                        as_they_were = reading.cursor(env.open_db(name, reading))
-                        assert list(rows) == list(as_they_were)
 
 
 def test_backup_while_another_process_writes(tmp_path: Path) -> None:
@@ -268,16 +225,6 @@ def test_target_that_comes_meanwhile_is_not_replaced(
         store.backup(tmp_path / "backup")
     assert files(tmp_path).keys() == {"store", "backup"}
     assert files(tmp_path / "backup").keys() == {"mine"}
-
-
-def test_folder_that_cannot_be_written_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path / "store")
-    with open_lmdb(tmp_path / "store", readonly=True) as store:
-        monkeypatch.setattr("os.access", lambda *_: False)
-        with pytest.raises(StoreUnavailableError, match="run this as the user who owns it"):
-            store.backup(tmp_path / "backup")
 
 
 def flip_in_a_record(folder: Path) -> None:

@@ -179,9 +179,3 @@ def test_a_full_disk_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.Mon
         compact(tmp_path)
     assert (tmp_path / "data.mdb").read_bytes() == before
     assert not list(tmp_path.glob("*.packed"))
-
-
-def test_there_must_be_a_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusableError, match="there is no store"):
-        compact(tmp_path / "none")
-    assert not (tmp_path / "none").exists()

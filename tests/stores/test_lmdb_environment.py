@@ -3,8 +3,8 @@
 import stat
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
@@ -16,6 +16,9 @@ from scrapy_simhash.stores.lmdb.engine import (
 from tests.helpers.children import run_script
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
+
+if TYPE_CHECKING:
+    import lmdb
 
 SMALL_MAP_BYTES = 128 * 1024
 
@@ -89,18 +92,6 @@ def test_a_full_map_grows_inside_the_write(tmp_path: Path) -> None:
     environment.close()
     environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
     assert count(environment) == 1_010
-    environment.close()
-
-
-def test_work_that_never_fits_gives_up(tmp_path: Path) -> None:
-    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
-
-    def work(_: "lmdb.Transaction[bytes]") -> None:
-        raise lmdb.MapFullError("again and again")
-
-    with pytest.raises(StoreUnavailableError, match="does not fit its map"):
-        environment.write(work)
-    assert put(environment, "first", 10) == 1
     environment.close()
 
 

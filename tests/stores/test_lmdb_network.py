@@ -49,13 +49,6 @@ def test_a_link_to_a_network_file_system_is_refused(
         open_lmdb(tmp_path / "link" / "store")
 
 
-@pytest.mark.parametrize("kind", ["ext4", "tmpfs", "overlay", "fuseblk", "apfs", "btrfs", "zfs"])
-def test_a_local_file_system_is_not(tmp_path: Path, mounted: list[Partition], kind: str) -> None:
-    """Even below one that is not."""
-    mounted += [Partition(str(tmp_path), "nfs4"), Partition(str(tmp_path / "disk"), kind)]
-    open_lmdb(tmp_path / "disk" / "store").close()
-
-
 def test_the_environment_overrides(
     tmp_path: Path, mounted: list[Partition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,11 +57,3 @@ def test_the_environment_overrides(
         open_lmdb(tmp_path / "store")
     monkeypatch.setenv(ALLOW_NETWORK, "1")
     open_lmdb(tmp_path / "store").close()
-
-
-def test_where_this_is_run_is_known(tmp_path: Path) -> None:
-    """The real answer: a system that names no file systems would let everything pass."""
-    assert any(
-        tmp_path.resolve().is_relative_to(partition.mountpoint) and partition.fstype
-        for partition in psutil.disk_partitions(all=True)
-    )

@@ -262,27 +262,6 @@ def test_a_folder_that_cannot_even_be_looked_into(tmp_path: Path) -> None:
             Path(folder).chmod(0o700)
 
 
-@pytest.mark.parametrize("readonly", [False, True])
-def test_a_data_file_that_is_a_folder(tmp_path: Path, readonly: bool) -> None:
-    (tmp_path / "data.mdb").mkdir()
-    (tmp_path / "data.mdb" / "mine").write_text("somebody's text")
-    with pytest.raises(StoreUnusableError, match=r"data\.mdb is not a file; move it away"):
-        open_lmdb(tmp_path, readonly=readonly)
-    assert (tmp_path / "data.mdb" / "mine").read_text() == "somebody's text"
-
-
-@pytest.mark.parametrize("mode", slow_but(["writable"], ["writable", "readonly"]))
-def test_a_data_file_that_cannot_be_read(mode: str, tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        make_store(Path(folder))
-        before = (Path(folder) / "data.mdb").read_bytes()
-        script = AS_NOBODY.replace('/data.mdb", 0o444', '/data.mdb", 0')
-        told = run_script(script, tmp_path / "mine", folder, mode)
-        assert f"store {folder} cannot be " in told
-        assert "check who owns it and its permissions" in told
-        assert (Path(folder) / "data.mdb").read_bytes() == before
-
-
 def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: Path) -> None:
     """LMDB does not write pages that one transaction takes at the end and gives back."""
     make_store(tmp_path)

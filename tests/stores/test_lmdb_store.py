@@ -9,11 +9,10 @@ import pytest
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import read_files
-from tests.helpers.documents import CRAWL, document, judge, open_in_crawl, open_lmdb, plain_match
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
@@ -142,13 +141,6 @@ def test_bad_documents_are_refused_and_take_no_others_along(
     assert store.find_and_add([document("good", A)])[0].status == "new"
 
 
-def test_the_widest_documents_are_taken(store: Store) -> None:
-    page = document("x" * 64, *range(0, 2**64, 2**61), aliases=(b"y" * 64, b"\0"), text="")
-    assert store.find_and_add([page])[0].status == "new"
-    assert store.find_document(page.url)[0].text == ""
-    assert store.check() == []
-
-
 def test_texts_are_kept_when_there_are_any(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
@@ -162,42 +154,3 @@ def test_texts_are_kept_when_there_are_any(store: Store) -> None:
     assert store.find_document("http://site.example/a")[0].text == "changed"
     store.find_and_add([document("a", 1 << 40, text=None)])
     assert store.find_document("http://site.example/a")[0].text is None
-
-
-@pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
-def test_bad_queries(store: Store, fingerprint: int, distance: int) -> None:
-    with pytest.raises(ValueError, match=r"distance|fingerprint"):
-        store.query(fingerprint, distance)
-
-
-URL = "http://site.example/"
-
-
-def numbers_at(store: Store, url: str) -> list[int]:
-    return [found.document for found in store.find_document(url)]
-
-
-def test_a_document_is_found_by_its_url_alone(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.find_and_add([document(f"{n}", n << 8) for n in range(20)])
-    store.find_and_add([document("same", 77 << 50, url=URL + "3"), document("none", 5, url="")])
-
-    def fail(_: Documents) -> None:
-        raise AssertionError("all records are read")
-
-    monkeypatch.setattr(Documents, "__iter__", fail)
-    assert numbers_at(store, URL + "3") == [4, 21]
-    assert numbers_at(store, URL + "19") == [20]
-    assert numbers_at(store, URL + "20") == []
-    monkeypatch.undo()
-
-
-@pytest.mark.parametrize("fingerprint", [1, 1 << 30 | 3], ids=["text unchanged", "text changed"])
-def test_a_document_whose_url_changes_is_found_by_the_new_one(
-    store: Store, fingerprint: int
-) -> None:
-    judge(store, document("page", 1))
-    judge(store, document("page", fingerprint, url=URL + "moved"))
-    assert numbers_at(store, URL + "moved") == [1]
-    assert numbers_at(store, URL + "page") == []

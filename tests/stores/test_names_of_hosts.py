@@ -9,10 +9,9 @@ from msgspec import structs
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
-from scrapy_simhash.stores.keyvalues import CALLED, NAMES, octets
+from scrapy_simhash.stores.keyvalues import CALLED, NAMES
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one, next_crawl
-from tests.helpers.redisservers import count_trips
+from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
 from tests.helpers.sketches import make_sketches
 
 STORE_KINDS = ALL_KINDS
@@ -82,11 +81,6 @@ def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
             assert verdicts[1].nearest is None
 
 
-def test_without_confirmation_no_name_is_asked() -> None:
-    with begin_crawl("memory:", confirm=None) as store:
-        assert judge(store, make_page(1), make_page(2)) == ["new 1", "new 2"]
-
-
 def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
     stub: dict[str, Any] = {"stub": True, "words": 20, "whole_words": 40}
     pages = [
@@ -128,87 +122,3 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
         memory.find_and_add(apart[:MOST_CALLED])
         assert judge_one(memory, apart[MOST_CALLED]).nearest is not None
         assert judge_one(memory, make_page(99, f"{FIRE} - 99")).nearest is None
-
-
-def test_a_name_has_no_near_duplicates(store: Store) -> None:
-    first = make_page(1)
-    twin = structs.replace(first, identity=b"twin")
-    assert judge(store, first, twin) == ["new 1", "near_duplicate 2 of 1"]
-    assert called(store, FIRE) == [[1]]
-    other = structs.replace(first, identity=b"other", title="The other - The Daily")
-    next_crawl(store)
-    late = [structs.replace(page, crawl="crawl-2") for page in (other, first)]
-    assert judge(store, *late) == ["new 3", "near_duplicate 1 of 3"]
-    assert [called(store, name) for name in (FIRE, "The other")] == [[[]], [[3]]]
-
-
-def test_a_gap_is_filled_by_what_comes_and_by_rebuilding(store: Store) -> None:
-    judge(store, *make_pages(range(1, 13)))
-    next_crawl(store)
-    assert store.delete([2, 4]) == 2
-    assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9]]
-    assert store.check() == []
-    judge(store, make_page(13))
-    assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9, 13]]
-    for _ in range(2):
-        store.rebuild()
-        assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9, 10, 13]]
-
-
-def test_a_page_that_is_called_otherwise_now_is_found_so(store: Store) -> None:
-    """Names are its host's, too, and one without a sketch has none."""
-    for fields, found in (
-        ({}, [[1], [], []]),
-        ({"title": "Flood"}, [[], [1], []]),
-        ({"heading": FIRE}, [[1], [], []]),
-        ({"url": "http://www.other.example/"}, [[], [], [1]]),
-        ({"sketch": b""}, [[], [], []]),
-        ({"scope": "other"}, [[], [], []]),
-    ):
-        judge(store, make_page(1, **fields))
-        others = {"url": "http://other.example/"}
-        answers = [called(store, FIRE), called(store, "Flood"), called(store, FIRE, **others)]
-        assert [numbers for (numbers,) in answers] == found
-        assert store.check() == []
-
-
-def test_wrong_rows_are_found_and_mended(home: str) -> None:
-    with begin_crawl(home) as store:
-        judge(store, *make_pages(range(1, CALLED + 1)), make_page(20, "", sketch=b""))
-        judge(store, structs.replace(make_page(1), identity=b"twin"))
-        twin, unsketched, missing = CALLED + 2, CALLED + 1, 99
-
-        def damage(stored: Any) -> None:
-            (key,) = {key for key, _ in stored.values.scan(NAMES)}
-            for number in (twin, unsketched, missing):
-                stored.values.add(NAMES, key, octets(number))
-            stored.values.add(NAMES, b"12345678", octets(1))
-
-        store.write(damage)
-        problems = store.check()
-        wrong = "is in names, where it does not belong"
-        assert [each.split()[1] for each in problems if wrong in each] == [
-            *("1", str(unsketched), str(twin), str(missing)),
-        ]
-        several = f"names has {CALLED + 3} documents, not {CALLED}"
-        assert any(several in each for each in problems)
-        store.rebuild()
-        assert store.check() == []
-        assert called(store, FIRE) == [list(range(1, CALLED + 1))]
-
-
-@pytest.mark.parametrize("home", ["redis"], indirect=True)
-def test_names_come_along(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take no round trip more; the records of a sample that tells nothing yet take one."""
-    with begin_crawl(home, confirm=CONFIRM) as store:
-        judge(store, *(make_page(number, f"Page {'x' * number}") for number in range(5)))
-        trips = count_trips(monkeypatch)
-        for number in range(5):
-            trips[0] = 0
-            page = make_page(9 - number, f"Page {'x' * number}", sketch=NEARLY)
-            assert judge_one(store, page).status == "near_duplicate"
-            assert trips[0] <= 7
-        trips[0] = 0
-        store.rebuild()
-        assert trips[0] <= 100
-        assert store.check() == []

@@ -117,24 +117,6 @@ def test_a_server_that_stands_still(server: RedisServer) -> None:
         assert store.check() == []
 
 
-def test_a_command_tries_again_after_a_pause(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It runs no crawl, whose heartbeat would."""
-    monkeypatch.setattr(redisserver, "_PAUSE_SECONDS", 1.0)
-    monkeypatch.setattr(redis_kind, "BEAT_SECONDS", 60.0)
-    with open_store(server.url("store")) as store:
-        server.kill()
-        for _ in range(2):
-            with pytest.raises(StoreUnavailableError):
-                store.stats()
-        server.restart()
-        with pytest.raises(StoreUnavailableError, match="is tried again"):
-            store.stats()
-        time.sleep(1.0)
-        assert store.stats()["documents"] == 0
-
-
 @pytest.mark.parametrize("lost", range(1, 9))
 def test_what_is_sent_again_is_done_once(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lost: int

@@ -9,20 +9,6 @@ from tests.helpers.redisservers import RedisServer
 pytestmark = pytest.mark.slow
 
 
-def test_a_row_is_found_at_whole_rows_only(redis_server: RedisServer) -> None:
-    """The octets of the third stand in the bucket already, across two rows."""
-    first, second, across = 0x0102_0304_0506, 0x0708_090A_0B0C, 0x0405_0607_0809
-    with begin_crawl(redis_server.url(), distance=0, tables="4") as store:
-        for name, bits in (("a", first), ("b", second), ("c", across)):
-            assert store.find_and_add([document(name, bits)])[0].status == "new"
-        assert store.check() == []
-        assert [match.document for match in store.query(across)] == [3]
-        store.end_crawl(CRAWL)
-        assert store.delete([3]) == 1
-        assert store.check() == []
-        assert store.fingerprints().tolist() == [first, second]
-
-
 def test_a_bucket_that_is_too_full_and_empties_again(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

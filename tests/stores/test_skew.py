@@ -102,19 +102,6 @@ def test_what_is_found_is_a_near_duplicate_even_where_not_all_was_looked_at(
         assert judge(store, "missed", QUERY ^ 7 << 48) == FULL
 
 
-def test_a_bucket_that_has_emptied_is_looked_at_again(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, tables="4") as store:
-        fill(store, 4)
-        store.end_crawl(CRAWL)
-        assert store.delete(store.select(lambda stored: stored.url.endswith(("e", "f", "1"))))
-        store.start_crawl("crawl-2", "spider")
-        store.delete(store.select(lambda stored: stored.document % 3 > 0))
-        pack(store)
-        assert store.stats()["buckets_too_full"] == 0
-        assert judge(store, "query", QUERY, crawl="crawl-2") == ("new", "")
-        assert store.check() == []
-
-
 @st.composite
 def skewed(draw: st.DrawFn) -> list[int]:
     """Draw fingerprints that share blocks: neighbours of each other, and those beyond."""

@@ -1,7 +1,6 @@
 """Bulk loading, statistics, and crawls that begin and end."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
-from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.processes import run_python
 
 
@@ -44,18 +43,6 @@ def test_bulk_load_chooses_the_design_of_an_empty_store(tmp_path: Path) -> None:
         assert store.stats()["tables"] == 10
 
 
-@pytest.mark.usefixtures("ten_tables_at_once")
-@pytest.mark.parametrize(
-    "arguments", [{"tables": "4"}, {"tables": "8:5", "distance": 5}, {"tables": "20"}]
-)
-def test_bulk_load_keeps_a_design_that_was_asked_for(
-    tmp_path: Path, arguments: dict[str, Any]
-) -> None:
-    with open_lmdb(tmp_path, **arguments) as store:
-        store.bulk_load(spread(100))
-        assert store.stats()["design"] == arguments["tables"]
-
-
 def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> None:
     """Another user relies on 5 bits; 4 tables would find pairs within 3 only."""
     with (
@@ -65,42 +52,6 @@ def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> 
         narrow.bulk_load(np.array([0], np.uint64))
         flips = 1 | 1 << 16 | 1 << 32 | 1 << 48 | 1 << 50
         assert [match.distance for match in wide.query(flips)] == [5]
-
-
-@pytest.mark.usefixtures("ten_tables_at_once")
-def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: Store) -> None:
-    store.find_and_add([document("a", 1)])
-    store.bulk_load(spread(100))
-    assert store.stats()["design"] == "4"
-    assert store.check() == []
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float64, np.str_, np.object_])
-def test_bulk_load_refuses_other_arrays(store: Store, kind: type[Any]) -> None:
-    """With fewer bits, the permutations would lose some without a word."""
-    with pytest.raises(ValueError, match=r"fingerprints must be numpy\.uint64, got"):
-        store.bulk_load(np.array([1, 5], kind))
-    assert store.stats()["fingerprints"] == 0
-    assert store.check() == []
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-def test_stats(store: Store) -> None:
-    pages = [document("a", 0), document("b", 1), document("c", 2, scope="s"), document("d", 7)]
-    store.find_and_add([*pages, document("e", 2**64 - 1), document("f", 3, scope="s")])
-    store.mark_done([1, 5], CRAWL)
-    stats = store.stats()
-    assert {key: stats[key] for key in ("documents", "done", "pending", "near_duplicates")} == {
-        "documents": 6,
-        "done": 2,
-        "pending": 1,
-        "near_duplicates": 3,
-    }
-    assert stats["distances"] == {"1": 2, "3": 1}
-    assert stats["scopes"] == {"": 4, "s": 2}
-    assert (stats["fingerprints"], stats["tables"], stats["crawls"]) == (3, 4, 1)
-    assert stats["file_bytes"] == (Path(store.url) / "data.mdb").stat().st_size
-    assert stats["bytes_per_document"] == round(stats["file_bytes"] / 6, 1)
 
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
@@ -122,16 +73,6 @@ def test_a_crawl_that_could_not_start_can_be_started_and_one_that_could_not_end_
         with pytest.raises(StoreUnavailableError):
             store.end_crawl("next")
     assert store.find_and_add([document("c", 1)])[0].status == "new"
-
-
-def test_closing_ends_every_crawl_and_may_be_done_twice(tmp_path: Path) -> None:
-    with open_lmdb(tmp_path) as other:
-        store = open_in_crawl(tmp_path)
-        store.find_and_add([document("a", 1)])
-        store.close()
-        store.close()
-        assert other.find_and_add([document("b", 1)])[0].status == "new"
-        other.end_crawl("never started")
 
 
 def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
 """Upkeep: documents leave the store, damaged tables are mended, designs change."""
 
-import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
-from tests.helpers.lmdbrows import in_lmdb, pack
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
@@ -18,58 +15,6 @@ def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> i
     (verdict,) = store.find_and_add([document(name, *fingerprints, **fields)])
     store.mark_done([verdict.document], CRAWL)
     return verdict.document
-
-
-def count_rows(store: Store) -> dict[str, int]:
-    """Count the rows of every database but header and crawls."""
-
-    return in_lmdb(
-        store,
-        lambda txn, dbs: {
-            name: txn.stat(database)["entries"]
-            for name, database in dbs.items()
-            if name not in ("header", "crawls")
-        },
-    )
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-@pytest.mark.parametrize("packed", [False, True])
-def test_what_is_deleted_leaves_no_row(store: Store, packed: bool) -> None:
-    original = add_done(store, "a", A, B, aliases=(b"a2", b"a3"), text="some text")
-    near = [add_done(store, f"near {bit}", A ^ 1 << bit, aliases=(b"%d" % bit,)) for bit in (1, 50)]
-    assert [store.get_document(number).original for number in near] == [original] * 2  # type: ignore[union-attr]
-    if packed:
-        pack(store)
-    assert store.select(lambda stored: stored.document == original) == [original, *near]
-    assert store.delete([original]) == 3
-    assert set(count_rows(store).values()) == {0}
-    assert store.find_and_add([document("a", A)])[0].status == "new"
-    assert store.find_and_add([document("other", A)])[0].status == "near_duplicate"
-
-
-def test_more_documents_than_one_transaction_deletes(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
-    monkeypatch.setattr("scrapy_simhash.stores.upkeep.DOCUMENTS_PER_DELETION", 3)
-    draw = random.Random(5)  # noqa: S311 - reproducible
-    fingerprints = [draw.getrandbits(64) for _ in range(6)]
-    originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
-    near = [add_done(store, f"b{n}", each ^ 1) for n, each in enumerate(fingerprints)]
-    problems: list[str] = []
-    write: Callable[..., int] = store.write
-
-    def write_and_check(work: Callable[..., int]) -> int:
-        done = write(work)
-        problems.extend(store.check())
-        return done
-
-    monkeypatch.setattr(store, "write", write_and_check)
-    assert store.delete(originals[1:]) == 10
-    assert problems == []
-    assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
-    assert store.select(lambda _: True) == [originals[0], near[0]]
 
 
 def test_a_read_only_store_deletes_and_rebuilds_nothing(tmp_path: Path) -> None:

@@ -56,25 +56,6 @@ def test_all_choices_of_blocks_against_every_set_of_bits(data: st.DataObject) ->
     assert covered_bits(prefixes, radii) == found_within(prefixes, radii)
 
 
-@pytest.mark.parametrize(
-    ("name", "radii", "bits"),
-    [
-        ("4", (0, 0, 0, 0), 3),
-        ("4", (-1, 0, 0, 0), 2),
-        # A hot table is made up for by one flipped bit more in another; two by one in each.
-        ("4", (-1, 1, 0, 0), 3),
-        ("4", (-1, -1, 1, 1), 3),
-        ("4", (-1, -1, -1, 3), 3),
-        ("4", (-1, 1, 1, 1), 5),
-        ("4", (-1, -1, -1, -1), -1),
-        ("16", (-1,) * 4 + (0,) * 12, 2),
-        ("16", (-1,) * 16, -1),
-    ],
-)
-def test_tables_that_are_passed_over(name: str, radii: tuple[int, ...], bits: int) -> None:
-    assert parse_design(name).covered_bits(radii) == bits
-
-
 def test_a_radius_for_each_table() -> None:
     with pytest.raises(ValueError, match="shorter"):
         parse_design("4").covered_bits((0, 0, 0))

@@ -99,24 +99,6 @@ def test_flips_for_takes_no_more_than_needed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "flips"),
-    [
-        (4, "4", 1),
-        ("4+1", "4", 1),
-        (" 10 + 0", "10+0", 0),
-        ("16+2", "16+2", 2),
-        ("06:3", "6:3", 1),
-        ("4:3+3", "4:3+3", 3),
-        (" 6 : 3 + 2", "6:3+2", 2),
-    ],
-)
-def test_the_name_is_the_one_to_keep(given: str | int, name: str, flips: int) -> None:
-    design = parse_design(given)
-    assert (design.name, design.most_flips) == (name, flips)
-    assert parse_design(name) == design
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("", "not a table design; take auto, 4, 10, 16, 20, or blocks and distance as 'm:k'"),

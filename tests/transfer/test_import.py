@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from tests.helpers.server import serve
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     json_lines,
-    make_folder,
     make_pages,
     url_of,
     warc_by_record,
@@ -76,19 +74,6 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
         assert document.crawl == answer["crawl"]
     logged = read_lines(tmp_path / "s" / "log.jsonl")
     assert [line["url"] for line in logged] == [*pages, "http://site.example/empty"]
-
-
-def test_files_of_an_archive(run: Run, tmp_path: Path) -> None:
-    """PDF under two addresses, and one that is longer than an import reads."""
-    kind = "Content-Type: application/pdf\r\n"
-    bodies = {"a": b"%PDF one", "b": b"%PDF two", "a2": b"%PDF one", "large": bytes(1_001)}
-    records = [warc_record(f"http://site.example/{n}", b, headers=kind) for n, b in bodies.items()]
-    (tmp_path / "a.warc").write_bytes(b"".join(records))
-    settings = ("-s", "SIMHASH_FILES=True", "-s", "SIMHASH_MAX_BYTES=1000")
-    answer = run.answer(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s")
-    assert answer["skipped"] == {"too_large": 1}
-    assert answer["verdicts"] == {"new": 2, "near_duplicate": 1}
-    assert states(tmp_path / "s") == {"a": "DONE", "b": "DONE", "a2": "DUPLICATE"}
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -146,28 +131,6 @@ def test_an_import_of_what_was_cut_is_run_again(run: Run, tmp_path: Path) -> Non
     assert answer["verdicts"] == {"revisit/unchanged": 6, "near_duplicate": 6}
 
 
-def test_sources_of_several_kinds(run: Run, tmp_path: Path) -> None:
-    """One of which is broken: the others are read all the same."""
-    pages = list(make_pages(8).items())
-    (tmp_path / "a.jsonl").write_bytes(json_lines(dict(pages[:4])) + b"nonsense\n")
-    make_folder(tmp_path / "folder", dict(pages[4:6]))
-    (tmp_path / "b.csv").write_text("address,source\nhttp://a.example/,x\n")
-    (tmp_path / "c.warc.gz").write_bytes(warc_by_record(dict(pages[6:])))
-    done = import_into(run, "s", "a.jsonl", "folder", "b.csv", "c.warc.gz")
-    assert done.exit_code == 1
-    assert [answer["kind"] for answer in done.answers] == ["jsonl", "folder", "csv", "warc"]
-    assert [answer["complete"] for answer in done.answers] == [True, True, False, True]
-    assert [answer["skipped"] for answer in done.answers] == [
-        *({"unreadable": 1}, {}, {"no_html": 1}, {}),
-    ]
-    assert "a.jsonl: line 5 is no JSON: " in done.err
-    assert "b.csv has no page: no item has the fields url and html or body" in done.err
-    assert "--url-field" in done.err
-    assert len(states(tmp_path / "s")) == 8
-    assert run("import", "a.jsonl", "nowhere", "--store", "t").exit_code == 2
-    assert not (tmp_path / "t").exists()
-
-
 def test_a_store_that_cannot_be_written_ends_the_import(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +178,19 @@ def test_pages_are_judged_in_order_whatever_their_extraction_took(
     assert kept == {"0", "7"}
 
 
+def describe(store: Path) -> list[tuple[Any, ...]]:
+    """List what is in a store but for its seed's fingerprints and the names of its crawls."""
+    with open_store(str(store)) as opened:
+        return [
+            (each.document, each.url, each.state, each.original, each.title, each.words, each.time)
+            for each in opened.list_documents()
+        ]
+
+
+def read_lines_so_far(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.is_file() else []
+
+
 @pytest.mark.parametrize("documents", slow_but([130], [1, 130]))
 def test_a_killed_import_run_again_is_that_of_one_go(
     run: Run, tmp_path: Path, documents: int
@@ -232,33 +208,3 @@ def test_a_killed_import_run_again_is_that_of_one_go(
     import_into(run, "t", "a.warc")
     assert describe(tmp_path / "s") == describe(tmp_path / "t")
     assert states(tmp_path / "s") == {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(255)}
-
-
-def describe(store: Path) -> list[tuple[Any, ...]]:
-    """List what is in a store but for its seed's fingerprints and the names of its crawls."""
-    with open_store(str(store)) as opened:
-        return [
-            (each.document, each.url, each.state, each.original, each.title, each.words, each.time)
-            for each in opened.list_documents()
-        ]
-
-
-def read_lines_so_far(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.is_file() else []
-
-
-def test_what_people_read(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Files that nobody gave an address are warned of: a crawl would drop the pages for them."""
-    pages = make_pages(4)
-    make_folder(tmp_path / "folder", pages)
-    command = (*IN_PROCESS, "import", "folder", "--store", "s")
-    told = "source: folder\nkind: folder\nrecords: 4\n"
-    with caplog.at_level(logging.WARNING):
-        out = run.text(*command)
-    assert out.startswith(told)
-    assert "\nverdicts:\n  new: 2\n  near_duplicate: 2\n" in out
-    assert caplog.messages == []
-    (tmp_path / "folder" / "index.csv").unlink()
-    (tmp_path / "folder" / "notes.html").write_text("<p>Some words")
-    warned = run(*IN_PROCESS, "import", "folder", "--store", "memory:")
-    assert "  5 pages have only the URL of their file" in warned.out
