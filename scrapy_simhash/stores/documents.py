@@ -164,11 +164,17 @@ class Documents:
         Returns:
             The number of the document.
         """
-        number = number or self.values.take_number()
+        number = number or self._take_number()
         leads = leads_of(number, record)
         self.put(number, record, text, (record.identity, *aliases), leads)
         if record.state != State.DUPLICATE:
             self._index(number, record)
+        return number
+
+    def _take_number(self) -> int:
+        """Take the next number that no document has; the counter may be damaged."""
+        while self.values.get(DOCUMENTS, octets(number := self.values.take_number())) is not None:
+            pass
         return number
 
     def take_out(self, number: int, record: Record) -> None:
