@@ -42,7 +42,7 @@ from scrapy_simhash.crawl.running import (
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import NOBODY
-from scrapy_simhash.pages.links import NO_LINKS
+from scrapy_simhash.pages.addresses import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 

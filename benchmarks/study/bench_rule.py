@@ -31,8 +31,7 @@ from scrapy_simhash.judging import comparison
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, find_nearest
 from scrapy_simhash.judging.content import Content, compare_contents
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import Relation
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.rule import Relation, Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 

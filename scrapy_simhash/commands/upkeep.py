@@ -313,7 +313,7 @@ def _add_undo(parser: ArgumentParser) -> None:
 
 
 def _list_lost(config: Config, output: Path | None, *, overwrite: bool) -> Iterator[Answer]:
-    """List lost pages, or write them as `crawl.packing.read_requests` reads them."""
+    """List lost pages, or write them as `crawl.lost.read_requests` reads them."""
     with open_as_it_is(config.store) as store:
         if output is None:
             yield from map(_describe_lost, store.lost.list_pages())
@@ -404,7 +404,7 @@ COMMANDS = {
         examples=("owed", "owed -o again.jsonl"),
         details="Lost pages were dropped for pages whose items never came through. The next crawl "
         "of their spider requests them again, or a spider that reads the file by "
-        "`scrapy_simhash.crawl.packing.read_requests`: JSON lines have callbacks and arguments, "
+        "`scrapy_simhash.crawl.lost.read_requests`: JSON lines have callbacks and arguments, "
         "but no credentials, as the store. `prune URL` forgets a page.",
     ),
 }

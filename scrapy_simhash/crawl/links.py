@@ -20,7 +20,6 @@ from scrapy.http import Request
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.crawl.internals import list_asked
 from scrapy_simhash.crawl.policy import (
     LOSING,
     PASS,
@@ -30,7 +29,8 @@ from scrapy_simhash.crawl.policy import (
     list_redirects,
     spider_of,
 )
-from scrapy_simhash.pages.links import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
+from scrapy_simhash.crawl.running import list_asked
+from scrapy_simhash.pages.addresses import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,9 +18,9 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
-from scrapy_simhash.crawl.internals import DEFAULT_CALLBACK, RULE_CALLBACK
+from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
-from scrapy_simhash.pages.links import NO_LINKS
+from scrapy_simhash.pages.addresses import NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.pages.links import PageLinks
+    from scrapy_simhash.pages.addresses import PageLinks
 
 
 logger = logging.getLogger(__name__)

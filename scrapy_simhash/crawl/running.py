@@ -2,6 +2,10 @@
 
 Scrapy tells components nothing of the command, and removes its name from `sys.argv`; so its frames
 are looked for among those that lead to the caller. Relative files are under Scrapy's data path.
+
+All that the plugin uses of what Scrapy calls private (names that begin with an underscore) is here,
+too. Any release may change it: `tests/crawl/test_internals.py` has a test for each. An engine,
+scheduler or duplicate filter of another kind need not have it (`tests/crawl/test_foreign.py`).
 """
 
 from __future__ import annotations
@@ -19,13 +23,47 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
-from scrapy_simhash.crawl.internals import CRAWL_OF_PROCESS
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
     from types import FrameType
+
+    from scrapy.crawler import Crawler
+
+
+# The names of a spider's own callbacks: of requests that name none, and of a CrawlSpider's rules.
+DEFAULT_CALLBACK, RULE_CALLBACK, RULE_ERRBACK = "_parse", "_callback", "_errback"
+# The key in the meta of a request for whose proxy there are credentials.
+PROXY_KEY = "_auth_proxy"
+# The coroutine in which a process of Scrapy's runs a crawl.
+CRAWL_OF_PROCESS = "AsyncCrawlerRunner._crawl_and_track"
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """Whether the spider is about to end: requests that are made now are lost."""
+    slot = getattr(crawler.engine, "_slot", None)
+    # An engine of another kind tells it late; what is lost then is owed to the next crawl.
+    return crawler.engine.spider is None if slot is None else slot.closing is not None
+
+
+def wake(crawler: Crawler) -> None:
+    """Have the engine look for requests now, and not only when five seconds are over."""
+    slot = getattr(crawler.engine, "_slot", None)
+    if slot is not None:
+        slot.nextcall.schedule()
+
+
+def list_asked(crawler: Crawler) -> AbstractSet[bytes]:
+    """List the fingerprints that Scrapy's duplicate filter has; none of another filter."""
+    # No method asks it without adding to it. It knows addresses in any spelling, and those that no
+    # callback asked for.
+    own = getattr(getattr(crawler.engine, "scheduler", None), "df", None)
+    found = getattr(own, "_fingerprints", None)
+    return found if isinstance(found, set) else set()
+
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from urllib.parse import unquote
 from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import META_KEY, count, is_page, list_redirects
-from scrapy_simhash.pages.addresses import INDEX, SESSION, parse_address
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.addresses import INDEX, MOSTLY_NEW, SESSION, parse_address
 from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:

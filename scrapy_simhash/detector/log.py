@@ -16,7 +16,7 @@ import msgspec
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
-from scrapy_simhash.judging.evidence import Evidence  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from pathlib import Path

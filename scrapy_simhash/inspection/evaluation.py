@@ -22,8 +22,7 @@ from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
 from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.documents import Document, make_document
-from scrapy_simhash.judging.evidence import Deciding
-from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_store

@@ -33,8 +33,8 @@ from scrapy_simhash.judging.comparison import (
 )
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
-from scrapy_simhash.judging.evidence import Deciding, Relation
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.comparison import Context
-    from scrapy_simhash.judging.evidence import Evidence
     from scrapy_simhash.judging.interface import Reading
+    from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store

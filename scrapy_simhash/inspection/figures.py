@@ -11,8 +11,7 @@ import numpy as np
 from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.addresses import MOSTLY_NEW, split_url
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:

@@ -25,14 +25,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
-from scrapy_simhash.judging.evidence import Deciding, Evidence, Place, Relation
 from scrapy_simhash.judging.names import (
     Relations,
     call_differently,
     list_words,
     relate_names,
 )
-from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
+from scrapy_simhash.judging.rule import (
+    CONFIRM,
+    PLAIN_DISTANCE_BITS,
+    Deciding,
+    Evidence,
+    Place,
+    Relation,
+    Rule,
+)
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import NO_PATH, host_of, parse_address
 from scrapy_simhash.simhash import hamming_distance

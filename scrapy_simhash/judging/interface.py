@@ -46,7 +46,7 @@ class Reading(Protocol):
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
-        # Rows are written and read by `judging.rows.pack_row` and `unpack_row`.
+        # Rows are written and read by `judging.documents.pack_row` and `unpack_row`.
 
 
 class Documents(Reading, Protocol):

@@ -32,8 +32,10 @@ from scrapy_simhash.judging.comparison import (
     find_nearest,
 )
 from scrapy_simhash.judging.documents import (
+    LOST,
     NOBODY,
     Document,
+    Lost,
     Marked,
     Match,
     PageFacts,
@@ -45,12 +47,14 @@ from scrapy_simhash.judging.documents import (
     Version,
     counts,
     facts_of,
+    key_of_lost,
     note_match,
+    pack_row,
+    read_rows,
     was_delivered,
 )
-from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, read_rows
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.addresses import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:

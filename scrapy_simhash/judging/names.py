@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
-from scrapy_simhash.judging.evidence import Relation
+from scrapy_simhash.judging.rule import Relation
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:

@@ -8,14 +8,21 @@ from importlib import import_module
 
 import xxhash
 
-from scrapy_simhash.pages.addresses import MOST_CHARACTERS, NO_PATH, join_url, split_url
+from scrapy_simhash.pages.addresses import (
+    MOST_CHARACTERS,
+    NO_LINKS,
+    NO_PATH,
+    PageLinks,
+    join_url,
+    read_links,
+    split_url,
+)
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
     HashedText,
     normalise,
 )
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,

@@ -15,21 +15,19 @@ import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import (
+    LOST,
     CrawlRecord,
     Document,
     PageFacts,
     Record,
     State,
-)
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
-from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.rows import (
-    LOST,
     key_of_lost,
     pack_row,
     read_rows,
     unpack_row,
 )
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
+from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
@@ -91,7 +89,7 @@ class Documents:
         self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
-        # Rows that `judging.rows` packs.
+        # Rows that `judging.documents` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows = values.scan, values.count
 

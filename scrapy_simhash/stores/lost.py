@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import counts
+from scrapy_simhash.judging.documents import LOST, Lost, counts, pack_row, read_rows
 from scrapy_simhash.judging.judge import get_sound
-from scrapy_simhash.judging.rows import LOST, Lost, pack_row, read_rows
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""A connection to a Redis or Valkey server: checks it, and runs commands in few round trips."""
+"""A Redis or Valkey server: checks it, runs commands in few round trips, keeps leases there."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,8 +24,8 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.keyvalues import cut
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.keyvalues import Leases, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,13 @@ _FAILURES = 2
 # So long after a failure the next command tries again; the heartbeat of a crawl does so earlier.
 _PAUSE_SECONDS = 15.0
 _COMMANDS_PER_CALL = 4_096
+# A server does not notice when a process on another machine dies, so a lease expires. After a
+# `kill -9` the crawl's pending records count for this number of seconds; a page that is dropped for
+# one of them is requested again, or listed as lost. A process that was stopped gets its lease back.
+LEASE_SECONDS = 30.0
+LOCK_SECONDS = 8.0
+# So often leases and the lock are renewed, and a server that does not answer is tried again.
+BEAT_SECONDS = 2.5
 # The first version with GET and NX in one SET.
 OLDEST_VERSION = 7
 
@@ -211,3 +219,74 @@ def _find_cure(error: Exception) -> str:
         (ResponseError, "refused the command"),
     ]
     return next((cure for kind, cure in cures if isinstance(error, kind)), "cannot be used")
+
+
+class RedisLeases(Leases):
+    """The leases of the crawls that this process runs; a thread renews them, and the lock."""
+
+    def __init__(self, server: Server, prefix: str, token: bytes) -> None:
+        super().__init__()
+        self._server, self._prefix, self._token = server, prefix, token
+        # Crawls of other processes that transactions asked for, and whether they are running.
+        self._running: dict[str, bool] = {}
+        self.lock: bytes | None = None
+        """The name of the lock, while this process has it."""
+        self._ending = threading.Event()
+        self._thread = threading.Thread(
+            target=self._renew, name="scrapy_simhash-heartbeat", daemon=True
+        )
+
+    def _name(self, crawl: str) -> bytes:
+        return f"{self._prefix}:lease:{crawl}".encode()
+
+    def begin(self) -> list[Command]:
+        """Make the commands that find out which crawls are running, see `begun`."""
+        return [("EXISTS", self._name(crawl)) for crawl in self._running]
+
+    def begun(self, answers: Sequence[int]) -> None:
+        """Take the answers to `begin`."""
+        self._running = dict(zip(self._running, map(bool, answers), strict=True))
+
+    def start(self) -> None:
+        """Start to renew what is held."""
+        if not self._thread.ident:
+            self._thread.start()
+
+    def _renew(self) -> None:
+        while not self._ending.wait(BEAT_SECONDS):
+            crawls = list(self._held)
+            names = [(self._name(crawl), LEASE_SECONDS) for crawl in crawls]
+            if lock := self.lock:  # of another process's lock, only the time would change
+                names.append((lock, LOCK_SECONDS))
+            commands = [("PEXPIRE", name, round(1_000 * seconds)) for name, seconds in names]
+            with suppress(StoreError):
+                there = self._server.ask(*commands, ("PING",), insist=True)
+                ended = [crawl for crawl, found in zip(crawls, there, strict=False) if not found]
+                self._server.ask(*map(self._set, ended), insist=True)
+
+    def _set(self, crawl: str) -> Command:
+        """Make the command that takes a lease, unless another process has it."""
+        name, milliseconds = self._name(crawl), round(1_000 * LEASE_SECONDS)
+        return ("SET", name, self._token, "NX", "GET", "PX", milliseconds)
+
+    def _is_taken(self, crawl: str) -> bool:
+        if crawl not in self._running:
+            self._running[crawl] = bool(self._server.ask(("EXISTS", self._name(crawl)))[0])
+        return self._running[crawl]
+
+    def _take(self, crawl: str) -> str | None:
+        self._server.warn_of_loss()
+        (holder,) = self._server.ask(self._set(crawl))
+        if holder is not None:
+            return None
+        self.start()
+        return crawl
+
+    def _end(self, crawl: str, lease: str) -> None:
+        del lease
+        with suppress(StoreError):  # then it ends by itself
+            self._server.ask(("DEL", self._name(crawl)))
+
+    def close(self) -> None:
+        super().close()
+        self._ending.set()

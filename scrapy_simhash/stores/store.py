@@ -19,6 +19,7 @@ from scrapy_simhash.judging.documents import (
     Match,
     StoredDocument,
     Verdict,
+    pack_row,
 )
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
@@ -27,7 +28,6 @@ from scrapy_simhash.judging.judge import (
     number_of,
     withdraw,
 )
-from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
@@ -55,7 +55,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
 )
 from scrapy_simhash.stores.lost import LostTable, count_lost
-from scrapy_simhash.stores.mending import Mender, find_problems
+from scrapy_simhash.stores.upkeep import Mender, find_problems
 from scrapy_simhash.tables.designs import choose_design, parse_design
 from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober

@@ -17,8 +17,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
-from scrapy_simhash.pages.addresses import Address, format_address, parse_address, split_pair
-from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
+from scrapy_simhash.pages.addresses import (
+    MOSTLY_NEW,
+    NO_LINKS,
+    Address,
+    format_address,
+    measure_new_links,
+    parse_address,
+    split_pair,
+)
 from scrapy_simhash.urls.rules import RuleKind, UrlRule, find_candidates, find_directory
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 import scrapy_simhash
-from scrapy_simhash.crawl import internals
+from scrapy_simhash.crawl import running
 from tests.helpers.pages import page
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -26,8 +26,8 @@ def test_the_rules_of_a_crawl_spider_share_their_callbacks() -> None:
     response = HtmlResponse("http://a.example/", body=b"<a href=/b>b</a>", encoding="utf-8")
     (made,) = spider._requests_to_follow(response)
     assert made is not None
-    assert made.callback == getattr(spider, internals.RULE_CALLBACK)
-    assert made.errback == getattr(spider, internals.RULE_ERRBACK)
+    assert made.callback == getattr(spider, running.RULE_CALLBACK)
+    assert made.errback == getattr(spider, running.RULE_ERRBACK)
 
 
 def test_nothing_else_uses_what_is_private() -> None:
@@ -37,4 +37,4 @@ def test_nothing_else_uses_what_is_private() -> None:
     names = {path.relative_to(PACKAGE).as_posix() for path in using}
     # PySpark has no public way to its JVM, and lmdb's databases have no other class.
     others = {"batch/spark/pairs.py", "batch/spark/tasks.py", "stores/lmdb/values.py"}
-    assert names - others == {"crawl/internals.py"}
+    assert names - others == {"crawl/running.py"}

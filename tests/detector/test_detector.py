@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.rows import pack_row
+from scrapy_simhash.judging.documents import pack_row
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance

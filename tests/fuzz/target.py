@@ -14,13 +14,12 @@ from scrapy.http import HtmlResponse
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, make_context
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.judging.names import relate_names
-from scrapy_simhash.judging.rule import CONFIRM, Rule
+from scrapy_simhash.judging.rule import CONFIRM, Relation, Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
+from scrapy_simhash.pages.addresses import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
-from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from tests.helpers.sketches import compare_sketches

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.inspection.labels import Corpus, FolderContexts
 from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.evidence import Deciding
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.rule import Deciding, Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
 from tests.helpers.documents import CRAWL, open_in_crawl

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts
-from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.judging.names import (
     UNKNOWN_NAMES,
     NameShares,
@@ -15,6 +14,7 @@ from scrapy_simhash.judging.names import (
     call_differently,
     relate_names,
 )
+from scrapy_simhash.judging.rule import Relation
 from tests.helpers.strategies import texts
 
 SAME, SILENT, MORE, LITTLE_MORE, DIFFER, MIXED = (

@@ -13,7 +13,7 @@ from scrapy_simhash.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from scrapy_simhash.judging.rows import LOST
+from scrapy_simhash.judging.documents import LOST
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,

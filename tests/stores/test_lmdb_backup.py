@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.mending import find_problems
+from scrapy_simhash.stores.upkeep import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run

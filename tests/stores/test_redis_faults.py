@@ -38,7 +38,7 @@ KINDS = ("redis_server", "valkey_server")
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server up, and try it again, after a moment."""
     monkeypatch.setattr(redisserver, "TIMEOUT_SECONDS", 1.0)
-    monkeypatch.setattr(redis_kind, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(redisserver, "BEAT_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -170,9 +170,9 @@ def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(server: RedisS
 
 def test_a_writer_that_is_killed(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pending pages count until its lease ends by itself, and then no longer."""
-    monkeypatch.setattr(redis_kind, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(redisserver, "LEASE_SECONDS", 1.0)
     url = server.url("store")
-    shorter = "from scrapy_simhash.stores import redis\nredis.LEASE_SECONDS = 1.0\n"
+    shorter = "from scrapy_simhash.stores import redisserver\nredisserver.LEASE_SECONDS = 1.0\n"
     with begin_crawl(url) as store:
         with running(shorter + WRITER, url, "crawl-dead") as writer:
             writer.tell("go")
@@ -203,15 +203,15 @@ def test_the_lock_of_a_process_that_died_ends(server: RedisServer) -> None:
             other.kill()
             began = time.monotonic()
             assert add(store, "b", A ^ 1) == "near_duplicate"
-            assert time.monotonic() - began > redis_kind.LOCK_SECONDS - 2
+            assert time.monotonic() - began > redisserver.LOCK_SECONDS - 2
 
 
 def test_a_lease_is_kept_while_its_process_lives(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also on a full server, and where the server lost it."""
-    monkeypatch.setattr(redis_kind, "LEASE_SECONDS", 2.0)
-    monkeypatch.setattr(redis_kind, "BEAT_SECONDS", 0.3)
+    monkeypatch.setattr(redisserver, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(redisserver, "BEAT_SECONDS", 0.3)
     url = redis_server.url("leased")
     with begin_crawl(url) as store, open_store(url) as other, redis_server.client() as client:
         store.find_and_add([document("a", A)])
@@ -268,7 +268,8 @@ def test_the_lock_is_renewed_while_its_process_works(
 ) -> None:
     """To rewrite a large store takes longer than a lock lasts; others pass their pages on."""
     monkeypatch.setattr(redis_kind, "LOCK_SECONDS", 1.0)
-    monkeypatch.setattr(redis_kind, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(redisserver, "LOCK_SECONDS", 1.0)
+    monkeypatch.setattr(redisserver, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(redis_kind, "WAIT_SECONDS", 0.2)
     url, calls = redis_server.url(), []
     with begin_crawl(url) as store, open_store(url) as other:

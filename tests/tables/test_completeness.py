@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.completeness import covered_bits
 from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.permutation import covered_bits
 
 # Few enough that all sets of differing bits can be tried.
 BITS = 9
