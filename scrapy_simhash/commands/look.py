@@ -25,9 +25,8 @@ from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.inspection.urlrules import audit, describe, find_rules
+from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.urls.learning import list_discarder_rules
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -315,7 +315,7 @@ def write_differences(
     return [{**one, "html": str(path)} if one is shown[-1] else one for one in answers]
 
 
-# The charts: their ranges, ticks and values; `templates/charts.html` draws them.
+# The charts: their ranges, ticks and values; `templates/macros.html` draws them.
 
 _MOST_TICKS_ACROSS = 8
 _MOST_TICKS = 5

@@ -9,14 +9,12 @@ from urllib.parse import unquote
 import numpy as np
 import xxhash
 
-from scrapy_simhash.inspection.urlrules import describe
+from scrapy_simhash.inspection.urlrules import RuleKind, UrlRule, describe, learn
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, Reader, StoredDocument, facts_of
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.urls.learning import learn
-from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ PACKAGE = Path(scrapy_simhash.__file__).parent
 
 # A room imports rooms that stand before it, but those that are apart import not each other.
 ORDER = (
-    *("ground", "pages", "tables", "judging", "urls", "stores", "config", "detector", "crawl"),
+    *("ground", "pages", "tables", "judging", "stores", "config", "detector", "crawl"),
     *("transfer", "batch", "inspection", "commands", "doors"),
 )
 APART = {"transfer", "batch", "inspection"}
@@ -29,7 +29,6 @@ FORBIDDEN = {
     "pages": PURE,
     "tables": PURE | {"trafilatura", "lxml"},
     "judging": PURE | {"trafilatura", "lxml"},
-    "urls": PURE | {"trafilatura", "lxml"},
     "stores": {"scrapy", "twisted", "trafilatura", "lxml", "asyncio", "rich"},
     "config": PURE | {"trafilatura", "lxml"},
     "detector": {"scrapy", "twisted", "lmdb", "redis", "rich"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
 
-from scrapy_simhash.urls.learning import FoundRule, list_discarder_rules
+from scrapy_simhash.inspection.urlrules import FoundRule, list_discarder_rules
 from tests.helpers.urlrules import parse_rule
 
 pytestmark = pytest.mark.usefixtures("public_suffixes")

@@ -2,13 +2,13 @@
 
 import pytest
 
+from scrapy_simhash.inspection.urlrules import find_directory
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     MOST_PARTS,
     format_address,
     parse_address,
 )
-from scrapy_simhash.urls.rules import find_directory
 from tests.helpers.urlrules import must_parse, parse_rule
 
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from scrapy_simhash.urls.learning import MOST_RULES
+from scrapy_simhash.inspection.urlrules import MOST_RULES
 from tests.helpers.urlrules import Crawl
 
 SID = "a.example drop-parameter sid"
