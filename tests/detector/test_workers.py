@@ -158,14 +158,15 @@ async def test_no_workers_means_this_process() -> None:
 
 async def test_crawls_share_processes_until_the_last_ends() -> None:
     threads, others = threading.active_count(), list_workers()
-    first, second = Workers(2, DEADLINE_SECONDS), Workers(2, 2 * DEADLINE_SECONDS)
+    # Three, because two would share those of other tests.
+    first, second = Workers(3, DEADLINE_SECONDS), Workers(3, 2 * DEADLINE_SECONDS)
     await first.start()
     await second.start()
-    assert len(list_workers() - others) == 2
+    assert len(list_workers() - others) == 3
     await first.stop()
     await first.stop()  # harmless
     assert (await read(second, page(1))).words
-    assert len(list_workers() - others) == 2
+    assert len(list_workers() - others) == 3
     await second.stop()
     assert list_workers() == others
     # Those of asyncio.to_thread stay.
@@ -176,17 +177,17 @@ async def test_crawls_share_processes_until_the_last_ends() -> None:
 @pytest.mark.parametrize("all_are_up", [False, True])
 async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
     others = list_workers()
-    async with working(2, PATIENCE_SECONDS) as two:
+    async with working(3, PATIENCE_SECONDS) as three:
         if all_are_up:
-            await read_slowly(two, 6)
-        hanging = [asyncio.ensure_future(read(two, BAD_PAGE, "hang")) for _ in range(6)]
+            await read_slowly(three, 9)
+        hanging = [asyncio.ensure_future(read(three, BAD_PAGE, "hang")) for _ in range(6)]
         await asyncio.sleep(0.1)
     ended = await asyncio.gather(*hanging, return_exceptions=True)
     assert {error.reason for error in ended if isinstance(error, UnjudgedError)} == {"worker_died"}
     assert len(ended) == 6
     assert list_workers() == others
     with pytest.raises(UnjudgedError, match="the workers are not running"):  # not in this process
-        await read(two, page(1))
+        await read(three, page(1))
 
 
 NO_INTERPRETER = ["/no/such/python", "/bin/false"]  # one cannot be started, one ends at once
@@ -226,8 +227,8 @@ async def test_pages_pass_while_no_process_comes_up(
 ) -> None:
     caplog.set_level(logging.WARNING, "scrapy_simhash")
     others = list_workers()
-    async with working(2) as workers:
-        await read_slowly(workers, 6)
+    async with working(3) as workers:
+        await read_slowly(workers, 9)
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", interpreter)
             for pid in list_workers() - others:
@@ -245,7 +246,7 @@ async def test_pages_pass_while_no_process_comes_up(
                 made = await read(workers, page(1))
             except UnjudgedError as error:
                 assert error.reason == "worker_died"  # noqa: PT017
-        async with working(2) as another:  # can be used by others, too
+        async with working(3) as another:  # can be used by others, too
             assert (await read(another, page(1))).fingerprint == made.fingerprint
     assert list_workers() == others
 

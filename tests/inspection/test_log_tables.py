@@ -7,7 +7,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.helpers.needing import require_modules
 from tests.helpers.processes import ROOT
 from tests.helpers.reporting import make_decision, make_drop, write_log
 
@@ -50,7 +49,6 @@ def test_the_queries_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_query_of_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_modules("spark", "pandas")
     monkeypatch.chdir(tmp_path)
     write_log(Path("log.jsonl"), LINES)
     found: dict[str, Any] = {}
