@@ -251,8 +251,7 @@ class LostPages(Follower):
     def packing(self) -> Packing:
         """Packs requests of the crawl's spider."""
         return Packing(
-            spider_of(self._crawler),
-            cookies=self._crawler.settings.getbool("COOKIES_ENABLED"),
+            spider_of(self._crawler), cookies=self._crawler.settings.getbool("COOKIES_ENABLED")
         )
 
     # What is lost

@@ -109,11 +109,7 @@ class Actions:
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
     def settle(
-        self,
-        request: Request,
-        reader: Reader,
-        decision: Decision,
-        links: PageLinks = NO_LINKS,
+        self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS
     ) -> None:
         """Choose the action on a page for a reader, and count."""
         if decision.status == "near_duplicate":

@@ -109,9 +109,7 @@ def pack_answer(number: int, found: Found) -> bytes:
     return _LENGTH.pack(len(message)) + message
 
 
-def take_answers(
-    received: bytearray,
-) -> tuple[list[tuple[int, Found]], bool]:
+def take_answers(received: bytearray) -> tuple[list[tuple[int, Found]], bool]:
     """Take complete answers from what was received; return them, and True unless one is damaged.
 
     A damaged answer, or one with a text that is not UTF-8, is the last one.

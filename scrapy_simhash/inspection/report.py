@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from jinja2 import Environment
-
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
@@ -198,18 +196,8 @@ _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-acti
 
 def render(template: str, **values: object) -> bytes:
     """Make a page from a template and the values that it shows."""
-    from markupsafe import Markup  # noqa: PLC0415 - with the next, for this command only
-
-    style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
-    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
-    page = make_environment().get_template(template)
-    shown = Markup(style)  # noqa: S704 - our own file
-    return page.render(**values, policy=_POLICY.format(digest), style=shown).encode()
-
-
-def make_environment() -> Environment:
-    """Make the environment of the templates: their filters and tests."""
-    import jinja2  # noqa: PLC0415
+    import jinja2  # noqa: PLC0415 - for two commands only
+    from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
@@ -227,7 +215,10 @@ def make_environment() -> Environment:
         "moment": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
     }
     environment.tests["link"] = _LINK.fullmatch
-    return environment
+    style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
+    policy = _POLICY.format(base64.b64encode(sha256(style.encode()).digest()).decode())
+    shown = Markup(style)  # noqa: S704 - our own file
+    return environment.get_template(template).render(**values, policy=policy, style=shown).encode()
 
 
 _MOST_ROWS = 500

@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
-from scrapy_simhash.judging.names import (
-    Relations,
-    call_differently,
-    list_words,
-    relate_names,
-)
+from scrapy_simhash.judging.names import Relations, call_differently, list_words, relate_names
 from scrapy_simhash.judging.rule import (
     CONFIRM,
     PLAIN_DISTANCE_BITS,
@@ -51,12 +46,7 @@ if TYPE_CHECKING:
 
 # What must agree of all content, by what the names say; SIMHASH_CONFIRM says what must agree within
 # its common part.
-LEAST_AGREED = {
-    Relation.SAME: 0.5,
-    Relation.SILENT: 0.5,
-    Relation.MIXED: 0.75,
-    Relation.MORE: 0.9,
-}
+LEAST_AGREED = {Relation.SAME: 0.5, Relation.SILENT: 0.5, Relation.MIXED: 0.75, Relation.MORE: 0.9}
 # What main texts that are alike must be, at least, of all that both pages have.
 LEAST_SHARE_OF_MAIN = 0.3
 # Until the site is known, two texts of which more stands on one page only are not one, however much

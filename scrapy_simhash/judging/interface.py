@@ -58,12 +58,7 @@ class Documents(Reading, Protocol):
     def __iter__(self) -> Iterator[tuple[int, Record]]: ...
 
     def add(
-        self,
-        number: int,
-        record: Record,
-        text: str | None = None,
-        *,
-        aliases: Iterable[bytes] = (),
+        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
     ) -> int:
         """Write a document and all that leads to it, under the next number in place of 0."""
 

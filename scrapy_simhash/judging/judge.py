@@ -145,10 +145,7 @@ class Matcher:
         return compare(page, facts, self.rule).duplicate
 
     def _ask_in_passes(
-        self,
-        page: Document,
-        candidates: Sequence[_Candidate],
-        own: int,
+        self, page: Document, candidates: Sequence[_Candidate], own: int
     ) -> Iterator[list[_Compared]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
         nearest, reader, across = candidates[:MOST_CANDIDATES], page.reader, page.across_spiders

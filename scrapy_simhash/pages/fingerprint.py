@@ -17,12 +17,7 @@ from scrapy_simhash.pages.addresses import (
     read_links,
     split_url,
 )
-from scrapy_simhash.pages.features import (
-    FEATURE_SETS,
-    FeatureSet,
-    HashedText,
-    normalise,
-)
+from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, HashedText, normalise
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,

@@ -225,9 +225,7 @@ def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:
     return make_name(title) or next(filter(None, open_graph), "")
 
 
-def choose_declared(
-    metas: Iterable[tuple[str | None, str | None]],
-) -> tuple[tuple[str, str], ...]:
+def choose_declared(metas: Iterable[tuple[str | None, str | None]]) -> tuple[tuple[str, str], ...]:
     """Choose the first `og:` properties from names and contents of a page's `<meta>`."""
     wanted = (meta for meta in metas if meta[0] and meta[0].startswith("og:"))
     first = islice(wanted, _MOST_DECLARED)

@@ -144,12 +144,7 @@ class Documents:
             values.put(TEXTS, key, zlib.compress(text.encode()))
 
     def add(
-        self,
-        number: int,
-        record: Record,
-        text: str | None = None,
-        *,
-        aliases: Iterable[bytes] = (),
+        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
     ) -> int:
         """Write a document and all that leads to it; one of this number must have been taken out.
 

@@ -68,15 +68,7 @@ ROW_TABLES = (LOST,)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {
-    ALIASES: 0,
-    FINGERPRINTS: 16,
-    DUPLICATES: 8,
-    ADDRESSES: 6,
-    SITES: 20,
-    NAMES: 8,
-    TABLES: -1,
-}
+SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 20, NAMES: 8, TABLES: -1}
 # The most members of a set of SITES, the smallest ones.
 SAMPLE = 16
 # The most members of a set of NAMES: one more than are read, so that a full one is known.

@@ -22,12 +22,7 @@ from scrapy_simhash.judging.documents import (
     pack_row,
 )
 from scrapy_simhash.judging.interface import find_matches
-from scrapy_simhash.judging.judge import (
-    Judge,
-    mark_done,
-    number_of,
-    withdraw,
-)
+from scrapy_simhash.judging.judge import Judge, mark_done, number_of, withdraw
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
@@ -46,14 +41,7 @@ from scrapy_simhash.stores.header import (
     require_reach,
     unpack_header,
 )
-from scrapy_simhash.stores.keyvalues import (
-    CRAWLS,
-    DOCUMENTS,
-    HEADER,
-    Engine,
-    KeyValues,
-    cut,
-)
+from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.lost import LostTable, count_lost
 from scrapy_simhash.stores.upkeep import Mender, find_problems
 from scrapy_simhash.tables.designs import choose_design, parse_design

@@ -124,9 +124,7 @@ DOCUMENTS_PER_DELETION = 1_000
 
 
 def select_documents(
-    stored: Documents,
-    wanted: Callable[[StoredDocument], bool],
-    alive: Callable[[str], bool],
+    stored: Documents, wanted: Callable[[StoredDocument], bool], alive: Callable[[str], bool]
 ) -> list[int]:
     """List the wanted documents and their near-duplicates; reads every record."""
     found = [
@@ -164,9 +162,7 @@ def with_near_duplicates(
 
 
 def delete_documents(
-    stored: Documents,
-    numbers: Sequence[int],
-    alive: Callable[[str], bool],
+    stored: Documents, numbers: Sequence[int], alive: Callable[[str], bool]
 ) -> int:
     """Delete documents that are not in use, with their near-duplicates; returns how many."""
     stored.prefetch_documents(numbers)
