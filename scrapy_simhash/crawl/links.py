@@ -52,7 +52,6 @@ _STATE_KEY = "simhash_followed"
 _MOST_REMEMBERED = 50_000
 # Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
 _SLOTS = 2**21 - 1
-_HALF = np.dtype("<u4")
 
 
 class SeenLinks:
@@ -92,7 +91,7 @@ _digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
 def _split(digests: bytes, callback: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the slots and the tags of digests, for a callback."""
     read = np.frombuffer(digests, DIGESTS) ^ DIGESTS.type(_digest_name(callback) if callback else 0)
-    halves = read.view(_HALF)
+    halves = read.view("<u4")
     return halves[::2] & _SLOTS, halves[1::2]
 
 
@@ -133,14 +132,12 @@ class Links(Follower):
     @cached_property
     def _followed(self) -> dict[str, dict[int, int]]:
         """The depth at which links of documents were followed, by callback and document."""
-        # 80 bytes each. Scrapy keeps in `state` what the next run of a job must know; that may have
-        # another store, so documents are named by their addresses as well.
+        # Scrapy keeps in `state` what the next run of a job must know; that may have another store,
+        # so documents are named by their addresses as well.
         state = getattr(spider_of(self._crawler), "state", None)
         lasts = isinstance(state, dict) and bool(self._crawler.settings["JOBDIR"])
         followed: dict[str, dict[int, int]] = {}
         return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
-
-    # What is followed
 
     def follows(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks
@@ -148,7 +145,7 @@ class Links(Follower):
         """Return whether the links of a near-duplicate that is dropped are followed."""
         if self._config.follow_new_links and (decision.new_links or 0) >= MOSTLY_NEW:
             return True
-        if self._is_end(request, reader, decision, links):
+        if decision.sink and self._is_end(request, reader, decision.url, links):
             return False
         document = _original_of(decision)
         depth = self._followed.get(reader.callback, {}).get(document)
@@ -158,13 +155,10 @@ class Links(Follower):
             self._turns[reader.callback, document] = request
         return False
 
-    def _is_end(
-        self, request: Request, reader: Reader, decision: Decision, links: PageLinks
-    ) -> bool:
-        """Return whether a page shows a wall, and its only new links name the page itself."""
-        own = (decision.url, *list_redirects(request))
-        new = self._seen.list_new(links, reader.callback) if decision.sink else []
-        return decision.sink and all(leads_back(link, *own) for link in new)
+    def _is_end(self, request: Request, reader: Reader, url: str, links: PageLinks) -> bool:
+        """Return whether the only new links of a wall name the page itself."""
+        new = self._seen.list_new(links, reader.callback)
+        return all(leads_back(link, url, *list_redirects(request)) for link in new)
 
     def failed(self, page: JudgedPage) -> None:
         """Let the next copy of a page give its links, or one that was dropped meanwhile."""
@@ -190,8 +184,6 @@ class Links(Follower):
         if page.decision.action not in LOSING:
             self._turns.pop((page.reader.callback, _original_of(page.decision)), None)
 
-    # What is not
-
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Count the links of a page that is kept as seen, or remember those that are lost."""
         decision, callback = page.decision, page.reader.callback
@@ -199,8 +191,7 @@ class Links(Follower):
         reached = not self._flags or self._identify(request) not in self._flagged
         if decision.status != "unjudged" and not losing:
             # Its links count as followed before they are, because copies are often fetched with
-            # it. If its callback fails, a new page is withdrawn, and those that were dropped for it
-            # are made again; of another one `failed` makes one again.
+            # it. If its callback fails, a copy is made again.
             document = _original_of(decision)
             followed = self._followed.setdefault(callback, {})
             if document not in followed and decision.status != "new" and decision.action != PASS:
@@ -210,7 +201,8 @@ class Links(Follower):
             depth = depth_of(request)
             followed[document] = min(depth, followed.get(document, depth))
         page.lost = self._flags and (losing or not reached)
-        if losing and not self._is_end(request, page.reader, decision, page.links):
+        wall = losing and decision.sink
+        if losing and not (wall and self._is_end(request, page.reader, decision.url, page.links)):
             links = self._seen.list_new(page.links, callback)
             self._remember(_DroppedPage(decision.url, callback, links))
         if reached:
@@ -236,6 +228,8 @@ class Links(Follower):
     def _find_unseen(self) -> dict[str, list[str]]:
         """Log the links that nobody requested; list them by the dropped pages that have them."""
         made, found = list_asked(self._crawler), set[str]()
+        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
+        spider = spider_of(self._crawler)
         pages: dict[str, list[str]] = {}
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
@@ -243,16 +237,13 @@ class Links(Follower):
             for url in self._seen.list_new(_pack(page.links), page.callback):
                 identity = self._identify(url)
                 made_anyway = identity in made and identity not in self._flagged
-                if url not in found and identity and not made_anyway and self._is_own(Request(url)):
+                if url in found or not identity or made_anyway:
+                    continue
+                if offsite is None or offsite.should_follow(Request(url), spider):
                     found.add(url)
                     pages.setdefault(page.url, []).append(url)
                     logger.debug("Unseen link on %s: %s", quote(page.url), quote(url))
         return pages
-
-    def _is_own(self, request: Request) -> bool:
-        """Return whether Scrapy lets a request pass that may leave the spider's domains."""
-        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
-        return offsite is None or offsite.should_follow(request, spider_of(self._crawler))
 
     def _identify(self, link: Request | str) -> bytes:
         """Return the identity of the page that a link leads to, or b"" if there can be none."""

@@ -287,7 +287,7 @@ def test_a_folder_on_a_read_only_file_system(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.engine.User", refuse)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.guard.User", refuse)
     with pytest.raises(StoreUnusableError, match="set SIMHASH_READONLY = True"):
         open_lmdb(tmp_path)
 

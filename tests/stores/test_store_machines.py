@@ -29,7 +29,7 @@ class LmdbMachine(StoreMachine):
         most = data.draw(st.sampled_from([65_536, 4, 2]))
         self.patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
-        self.patch.setattr("scrapy_simhash.stores.lmdb.engine.find_damage", lambda _: [])
+        self.patch.setattr("scrapy_simhash.stores.lmdb.engine.LmdbEngine.find_damage", lambda _: [])
         self.crowded = most < 65_536
         self.folder = Path(tempfile.mkdtemp())
 

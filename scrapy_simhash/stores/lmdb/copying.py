@@ -1,7 +1,7 @@
 """Copy LMDB stores: row by row without free pages, into a backup or, packed, in place of the file.
 
-LMDB's own copy of that kind (`copyfd` with `compact`) ends the process by SIGSEGV where one key has
-more rows than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
+LMDB's own copy (`copyfd` with `compact`) ends the process by SIGSEGV where one key has more rows
+than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
 
 A backup is made while crawls write: every page of the data file is verified, the file is copied,
 the copy's tables and records are compared, and one rename makes the backup exist.
@@ -27,15 +27,7 @@ from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, TABLES
-from scrapy_simhash.stores.lmdb.guard import (
-    DATA_FILE,
-    FILE_MODE,
-    LIB_VERSION,
-    LOCK_FILE,
-    alone,
-    explained,
-    peek,
-)
+from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
 from scrapy_simhash.tables.permutation import sort_distinct
 from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
@@ -58,7 +50,7 @@ def copy_rows(
     source: lmdb.Environment,
     transaction: lmdb.Transaction[bytes],
     target: Path,
-    mode: int = FILE_MODE,
+    mode: int = guard.FILE_MODE,
     *,
     pack: bool = False,
 ) -> None:
@@ -73,7 +65,7 @@ def copy_rows(
         mode=mode,
         map_size=max(2 * used, _LEAST_MAP_BYTES),
         max_dbs=len(names),
-        lib_version=LIB_VERSION,
+        lib_version=guard.LIB_VERSION,
     ) as copy:
         databases, copies = {}, {}
         for name in names:
@@ -123,21 +115,21 @@ def compact(folder: Path) -> None:
         StoreUnusableError: there is no store, or it cannot be read.
         StoreUnavailableError: it is in use, or the disk is full or failed; the store is unchanged.
     """
-    with explained(folder):
+    with guard.explained(folder):
         folder = folder.resolve()
-        data, packed = folder / DATA_FILE, folder / f"{DATA_FILE}.packed"
+        data, packed = folder / guard.DATA_FILE, folder / f"{guard.DATA_FILE}.packed"
         if not data.exists():
             raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
-        with alone(folder):
+        with guard.alone(folder):
             try:
                 packed.unlink(missing_ok=True)  # that of a process that was killed
-                with peek(folder) as env, env.begin() as transaction:
+                with guard.peek(folder) as env, env.begin() as transaction:
                     copy_rows(env, transaction, packed, data.stat().st_mode & 0o777, pack=True)
                 # LMDB's lock file counts the transactions of the old file. A reader that has it
                 # open would pass it on to the next writer, which would start from an old state.
-                (folder / LOCK_FILE).unlink(missing_ok=True)
+                (folder / guard.LOCK_FILE).unlink(missing_ok=True)
                 # An empty one shows that the data file was not copied here, see `require_whole`.
-                (folder / LOCK_FILE).touch(FILE_MODE)
+                (folder / guard.LOCK_FILE).touch(guard.FILE_MODE)
                 packed.rename(data)
             except (lmdb.Error, OSError) as error:
                 raise StoreUnavailableError(
@@ -170,7 +162,7 @@ def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool)
 
     def copy(transaction: lmdb.Transaction[bytes]) -> None:
         with _explained(target):  # the store's own file was verified
-            copy_rows(environment.env, transaction, temporary / DATA_FILE)
+            copy_rows(environment.env, transaction, temporary / guard.DATA_FILE)
 
     try:
         environment.read(copy)
@@ -178,7 +170,7 @@ def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool)
             counted, problems = inspect(temporary)
         finally:
             # LMDB made this file for its readers when the copy was opened.
-            (temporary / LOCK_FILE).unlink(missing_ok=True)
+            (temporary / guard.LOCK_FILE).unlink(missing_ok=True)
         _require_sound(problems)
         octets = sum(path.stat().st_size for path in temporary.iterdir())
         with _explained(target):

@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -23,25 +23,8 @@ from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, WAIT_SECONDS, Engine, KeyValues
+from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.copying import back_up
-from scrapy_simhash.stores.lmdb.guard import (
-    DATA_FILE,
-    FILE_MODE,
-    LIB_VERSION,
-    MOST_DATABASES,
-    SUSPECT_FILE,
-    FileLeases,
-    User,
-    explained,
-    find_damage,
-    is_damage,
-    is_unused,
-    list_users,
-    make_folder,
-    mark_suspect,
-    require_local,
-    require_whole,
-)
 from scrapy_simhash.stores.lmdb.values import DATABASES, LmdbValues
 
 if TYPE_CHECKING:
@@ -54,8 +37,7 @@ Result = TypeVar("Result")
 # Address space, not memory or disk: the file is as large as its content.
 MAP_BYTES = 64 * 2**30
 _SMALLEST_MAP_BYTES = 16 * 2**20
-# Commands and crawls that can read a store at the same time; LMDB's default is 126.
-_MOST_READERS = 512
+_MOST_READERS = 512  # commands and crawls at the same time; the default is 126
 _GROWTHS_PER_WRITE = 8
 # Opening takes milliseconds; a process that holds the lock longer is verifying the file.
 _OPENING_SECONDS = 30
@@ -73,7 +55,7 @@ class _Turn:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = os.open(folder / "writer.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+        self._file = os.open(folder / "writer.lock", os.O_RDWR | os.O_CREAT, guard.FILE_MODE)
         self._wait_seconds = WAIT_SECONDS
 
     def take(self) -> None:
@@ -102,9 +84,9 @@ class _Turn:
                 return
         self._wait_seconds = _WAIT_AGAIN_SECONDS
         raise StoreUnavailableError(
-            f"process {list_users(self._folder)} has been writing to the store at {self._folder} "
-            f"for more than {WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, a debugger), let "
-            "it go on (`kill -CONT`) or end it"
+            f"process {guard.list_users(self._folder)} has been writing to the store at "
+            f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, a "
+            "debugger), let it go on (`kill -CONT`) or end it"
         )
 
     def close(self) -> None:
@@ -131,17 +113,17 @@ class Environment:
         self.readonly = readonly
         self.lock = threading.RLock()
         self.pid = os.getpid()
-        self._data = str(folder / DATA_FILE)
+        self._data = str(folder / guard.DATA_FILE)
         self._failure = ""
-        with explained(folder):
-            require_local(folder)
+        with guard.explained(folder):
+            guard.require_local(folder)
             if not readonly:
-                make_folder(folder, _FOLDER_MODE)
+                guard.make_folder(folder, _FOLDER_MODE)
             # A file that may be of others is looked at before anything is made beside it.
-            unused = is_unused(folder)
+            unused = guard.is_unused(folder)
             if unused:
-                require_whole(folder)
-            self._user = User(folder, readonly=readonly)
+                guard.require_whole(folder)
+            self._user = guard.User(folder, readonly=readonly)
             try:
                 self._turn = None if readonly else _Turn(folder)
                 if readonly:
@@ -152,7 +134,7 @@ class Environment:
                     # LMDB only syncs the file. Its maker may have been killed before this line.
                     sync_folder(folder)
                     self.env.reader_check()
-                    (folder / SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
+                    (folder / guard.SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             except BaseException:
                 self._user.leave()
                 raise
@@ -162,7 +144,7 @@ class Environment:
     def _opening(self) -> Iterator[None]:
         """Have no other process make the same store: the second would see an empty data file."""
         try:
-            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=FILE_MODE):
+            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=guard.FILE_MODE):
                 yield
         except Timeout:
             raise StoreUnusableError(
@@ -173,7 +155,7 @@ class Environment:
     def _open(self, map_bytes: int, *, looked_at: bool) -> lmdb.Environment:
         exists = Path(self._data).exists()
         if exists and not looked_at:
-            require_whole(self.folder)
+            guard.require_whole(self.folder)
         if self.readonly and not exists:
             raise StoreUnusableError(
                 f"there is no store at {self.folder}{', which is a file' * self.folder.is_file()}; "
@@ -187,11 +169,11 @@ class Environment:
                     readonly=self.readonly,
                     lock=os.access(self.folder, os.W_OK),
                     max_readers=_MOST_READERS,
-                    max_dbs=MOST_DATABASES,
-                    mode=FILE_MODE,
+                    max_dbs=guard.MOST_DATABASES,
+                    mode=guard.FILE_MODE,
                     # Probes read scattered pages: reading ahead makes them slower.
                     readahead=False,
-                    lib_version=LIB_VERSION,
+                    lib_version=guard.LIB_VERSION,
                 )
             except lmdb.Error as error:
                 # An address-space limit (ulimit -v); the map grows again when it is full.
@@ -204,23 +186,12 @@ class Environment:
                 raise
 
     def open_database(
-        self,
-        name: str,
-        transaction: lmdb.Transaction[bytes] | None = None,
-        *,
-        dupsort: bool = False,
-        dupfixed: bool = False,
+        self, name: str, transaction: lmdb.Transaction[bytes] | None = None, **flags: bool
     ) -> lmdb._Database:
         """Open a named database; a write transaction makes it if it does not exist."""
-        create = transaction is not None
-
-        def open_it() -> lmdb._Database:
-            return self.env.open_db(
-                name.encode(), transaction, dupsort=dupsort, dupfixed=dupfixed, create=create
-            )
-
-        with explained(self.folder), self.lock:
-            return self._fit(open_it)
+        flags["create"] = transaction is not None
+        with guard.explained(self.folder), self.lock:
+            return self._fit(lambda: self.env.open_db(name.encode(), transaction, **flags))
 
     def _fit(self, work: Callable[[], Result]) -> Result:
         """Call a function until what it does fits into the map, which grows."""
@@ -280,22 +251,21 @@ class Environment:
 
     def _find_file(self) -> int:
         """Find the number of the data file in its file system; 0 if it is gone."""
-        try:
+        with suppress(OSError):
             return os.stat(self._data).st_ino  # noqa: PTH116 - a third of the time of a Path
-        except OSError:
-            return 0
+        return 0
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
         text = f"the store at {self.folder} failed: {error}"
-        if is_damage(self.folder, error):
-            mark_suspect(self.folder, text)
+        if guard.is_damage(self.folder, error):
+            guard.mark_suspect(self.folder, text)
             text += ". Nothing more is read or written; the store is verified when it is reopened"
             self._failure = text
         return StoreUnavailableError(text)
 
     def find_damage(self) -> list[str]:
         """Verify every page of the file, see `guard.find_damage`."""
-        return self.read(lambda _: find_damage(Path(self._data)))
+        return self.read(lambda _: guard.find_damage(Path(self._data)))
 
     @property
     def file_bytes(self) -> int:
@@ -320,7 +290,7 @@ _environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     """Get the environment of a folder; the first user in this process opens it."""
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
-    with explained(folder):
+    with guard.explained(folder):
         resolved = folder.resolve()
     environment = _environments.acquire(resolved, lambda: Environment(resolved, readonly=readonly))
     if environment.readonly and not readonly:
@@ -339,8 +309,7 @@ def release_environment(environment: Environment) -> None:
 class LmdbEngine(Engine):
     """A store in a folder; `Engine` documents the methods."""
 
-    kind = "lmdb"
-    client = "lmdb"
+    kind = client = "lmdb"
     errors = (lmdb.Error,)
 
     def __init__(self, place: Path | str, *, readonly: bool) -> None:
@@ -350,15 +319,15 @@ class LmdbEngine(Engine):
         self._closing = ExitStack()
 
     def exists(self) -> bool:
-        with explained(self._place):
-            return (self._place / DATA_FILE).exists()
+        with guard.explained(self._place):
+            return (self._place / guard.DATA_FILE).exists()
 
     def open(self) -> None:
         with ExitStack() as closing:
             self._environment = acquire_environment(self._place, readonly=self.readonly)
             closing.callback(release_environment, self._environment)
             self._databases = _open_databases(self._environment)
-            self.leases = FileLeases(self._environment.folder / "leases")
+            self.leases = guard.FileLeases(self._environment.folder / "leases")
             closing.callback(self.leases.close)
             self._closing = closing.pop_all()
 
@@ -389,8 +358,8 @@ def _open_databases(environment: Environment) -> dict[str, lmdb._Database]:
 
     def make(transaction: lmdb.Transaction[bytes]) -> None:
         if not transaction.stat()["entries"]:
-            for name, (several, fixed) in DATABASES.items():
-                environment.open_database(name, transaction, dupsort=several, dupfixed=fixed)
+            for name, flags in DATABASES.items():
+                environment.open_database(name, transaction, **flags)
 
     if not environment.readonly:
         environment.write(make)
@@ -399,7 +368,4 @@ def _open_databases(environment: Environment) -> dict[str, lmdb._Database]:
     packed = environment.read(lambda transaction: transaction.get(HEADER_KEY, db=header))
     if packed is not None:
         unpack_header(packed)
-    return {
-        name: environment.open_database(name, dupsort=several, dupfixed=fixed)
-        for name, (several, fixed) in DATABASES.items()
-    }
+    return {name: environment.open_database(name, None, **DATABASES[name]) for name in DATABASES}

@@ -49,6 +49,7 @@ _NETWORK_FILE_SYSTEMS = {
     "webdav",
 }
 # fmt: on
+_MOST_NAMED = 8
 _RESTORE = "Restore it from a backup; to start over, move it away yourself"
 
 
@@ -89,10 +90,9 @@ def require_whole(folder: Path) -> None:
         )
     with peek(folder) as env:
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    # Read last: another process may be writing, and the file only grows.
+    # Read last, as the file only grows.
     size = data.stat().st_size
-    # LMDB does not write pages at the end that a transaction allocated and freed: an undamaged file
-    # may end before them, so only its pages tell.
+    # An undamaged file may end before pages that a transaction allocated and freed.
     short = size < needed
     # Without LMDB's lock file, the file was copied here and has not been opened since.
     copied = not (folder / LOCK_FILE).exists()
@@ -117,9 +117,6 @@ def require_whole(folder: Path) -> None:
         _require_ours(folder)
 
 
-_MOST_NAMED = 8
-
-
 def is_unused(folder: Path) -> bool:
     """Whether a data file is there that no process of ours has opened for writing in its folder."""
     # In this order: a process that makes a store makes the lock file before the data file.
@@ -142,8 +139,7 @@ def find_damage(data: Path) -> list[str]:
 
     If others may write to the file, the caller holds a read transaction.
     """
-    # `verify` takes the file's size before it reads which pages are in use. If a commit in between
-    # makes the file longer, its new pages seem to be missing.
+    # If a commit makes the file longer meanwhile, its new pages seem to be missing.
     for _ in range(_MOST_LOOKS):
         size = data.stat().st_size
         try:
@@ -280,11 +276,10 @@ def make_folder(folder: Path, mode: int) -> None:
         sync_folder(path.parent)
 
 
-# A lease is an exclusive lock on a file in the store's folder. The kernel releases it when the
-# process ends, however it ends, so pending records stop counting at once after `kill -9`: there is
-# no time-out to wait for, and process ids, which repeat after a reboot or in a container, play no
-# part. To test a lease, a process tries a *shared* lock: with exclusive ones, two testing processes
-# would take each other for the crawl. `filelock` has no shared locks on one file, hence `fcntl`.
+# A lease is an exclusive lock on a file. The kernel releases it when the process ends, however it
+# ends, so pending records stop counting at once after `kill -9`; process ids, which repeat after a
+# reboot, play no part. To test a lease, a process tries a *shared* lock, which `filelock` lacks:
+# with exclusive ones, two testing processes would take each other for the crawl.
 class FileLeases(Leases):
     """The leases of crawls in one folder, which the first lease creates."""
 

@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.tables.probing import Sets
 
-
 _NEXT = b"next"
 OF_TABLES = BASE, ADDED, CROWDED = ("base", "added", "crowded")
 # Sets of these tables are many and small. In LMDB they are one set of whole rows, key and member:
 # of ADDRESSES 8 bytes a row in place of some 45.
 _SMALL = (ADDRESSES, NAMES)
 _TOGETHER = b"all"
-# By the name of the database: whether it has several values a key, and whether of one width.
-DATABASES = {
-    **dict.fromkeys((*VALUES, BASE, CROWDED), (False, False)),
-    **{name: (True, width > 0) for name, width in SETS.items() if name != TABLES},
-    ADDED: (True, True),
+# By the name of the database: how LMDB opens it.
+DATABASES: dict[str, dict[str, bool]] = {
+    **{name: {} for name in (*VALUES, BASE, CROWDED)},
+    **{name: {"dupsort": True, "dupfixed": width > 0} for name, width in SETS.items()},
+    ADDED: {"dupsort": True, "dupfixed": True},
 }
+del DATABASES[TABLES]
 _ROWS_AT_ONCE = 65_536
 _BUCKET_BYTES_AT_ONCE = 2**20
 # A key is counted as a whole only if it has more single rows than one in so many of the bound.
@@ -155,8 +155,6 @@ class LmdbValues(KeyValues):
             self.put(BASE, key, b"".join(rests))
         self._mark(key)
 
-    # The permuted tables
-
     def _bucket(self, key: bytes) -> bytes:
         """Get the packed rests of a key."""
         return self.transaction.get(key, default=b"", db=self.databases[BASE])
@@ -251,20 +249,14 @@ class LmdbValues(KeyValues):
             raise StoreError(f"only {written} of {found} buckets were written")
 
     def measure_tables(self) -> tuple[int, int]:
-        size = 0
-        for name in OF_TABLES:
-            stat = self.transaction.stat(self.databases[name])
-            size += stat["psize"] * (
-                stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-            )
-        return size, self.count(CROWDED)
+        stats = [self.transaction.stat(self.databases[name]) for name in OF_TABLES]
+        pages = (s["branch_pages"] + s["leaf_pages"] + s["overflow_pages"] for s in stats)
+        return stats[0]["psize"] * sum(pages), self.count(CROWDED)
 
     def find_strays(self) -> list[str]:
         keys = [key for key, _ in self._range(CROWDED, b"")]
         empty = [key for key in keys if 2 * self._count_rows(key) <= MOST_IN_BUCKET]
         return [f"key {key.hex()} is marked as full, but is not" for key in empty]
-
-    # Others
 
     def take_number(self) -> int:
         packed = self.get(HEADER, _NEXT)
