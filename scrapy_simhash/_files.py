@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
 # Longer names of temporary folders may be too long for the file system.
 _MOST_CHARACTERS = 40
 

@@ -12,7 +12,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 FINGERPRINT_BITS = 64
 # Limits the bits of a pass to 1 MB (4,096 rows of 64 floats), however long the page is.
 _ROWS_PER_PASS = 4_096

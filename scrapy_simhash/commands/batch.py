@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
 
-
 # Limits the digits, so that 1e999999999 is never computed.
 _NUMBER = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][0-9]{1,2})?)([kMGT]?)")
 _SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.frame import Part
     from scrapy_simhash.config import Config
 
-
 _WHAT_IF_LIMITS = (
     "This fetches and changes nothing. It judges the stored pages in the order in which they "
     "arrived, those that were fetched several times in their last version. Unjudged pages, and "

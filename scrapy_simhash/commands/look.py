@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
 
-
 # Lines of at most 80 columns, for `--help` and `stats`.
 _STATS_TERMS = """\
 near duplicates: dropped or flagged, at these distances (bits); in no table

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.stores.store import Store
 
-
 _SIZES = ("table_bytes_per_fingerprint", "file_bytes")
 
 

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# In `spider.state`.
-_STATE_KEY = "simhash_followed"
+_STATE_KEY = "simhash_followed"  # in `spider.state`
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
 _MOST_REMEMBERED = 50_000
 # Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.

@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.log import Decision
 
-
 _LOGGER = logging.getLogger(LogStats.__module__)
 # Pages that nobody would have got without the plugin, either.
 _WITHOUT_CALLBACK = ("skipped/no_callback", "skipped/status")
-# Of fewer pages a share tells nothing.
-_LEAST_PAGES = 10
+_LEAST_PAGES = 10  # of fewer, a share means nothing
 # What a crawl leaves owed, by the names of stats.
 _OWED = (
     ("lost", "lost page", ""),

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Lost, Marked
     from scrapy_simhash.stores.store import Store
 
-
 # Keys in the meta of requests. The key of a lost page, in the store.
 LOST = "_simhash_lost"
 # The digest of the text whose items came through already, under `ignore-outlinks`.
@@ -219,12 +218,9 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
 
 logger = logging.getLogger(__name__)
 
-# Actions that let a page pass with its items and its links.
-_WHOLE = {"", "flag", PASS}
-# Of pages that nobody will get.
-_GONE = {404, 410}
-# Made at one idle moment.
-_MOST_MADE = 1_000
+_WHOLE = {"", "flag", PASS}  # actions that let items and links of a page pass
+_GONE = {404, 410}  # of pages that nobody will get
+_MOST_MADE = 1_000  # at one idle moment
 # Requests in memory, which may have credentials; of those beyond only the addresses are kept.
 _MOST_HELD = 10_000
 
@@ -253,8 +249,6 @@ class LostPages(Follower):
         return Packing(
             spider_of(self._crawler), cookies=self._crawler.settings.getbool("COOKIES_ENABLED")
         )
-
-    # What is lost
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Hold the request of a near-duplicate that may be lost; let one that is gone go."""
@@ -314,8 +308,6 @@ class LostPages(Follower):
     @property
     def _may_have_any(self) -> bool:
         return self._dropped or self._detector.lost > 0
-
-    # What is requested again
 
     def expects(self) -> bool:
         """Return whether there may be anything to request."""

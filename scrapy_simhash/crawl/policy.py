@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.addresses import PageLinks
 
-
 logger = logging.getLogger(__name__)
 
 SUCCESS = range(200, 300)

@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-
 # The names of a spider's own callbacks: of requests that name none, and of a CrawlSpider's rules.
 DEFAULT_CALLBACK, RULE_CALLBACK, RULE_ERRBACK = "_parse", "_callback", "_errback"
-# The key in the meta of a request for whose proxy there are credentials.
-PROXY_KEY = "_auth_proxy"
-# The coroutine in which a process of Scrapy's runs a crawl.
-CRAWL_OF_PROCESS = "AsyncCrawlerRunner._crawl_and_track"
+PROXY_KEY = "_auth_proxy"  # in the meta of a request for whose proxy there are credentials
+CRAWL_OF_PROCESS = "AsyncCrawlerRunner._crawl_and_track"  # runs a crawl in a process
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.store import Store
 
-
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")

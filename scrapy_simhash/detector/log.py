@@ -21,7 +21,6 @@ from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads 
 if TYPE_CHECKING:
     from pathlib import Path
 
-
 logger = logging.getLogger(__name__)
 
 # Ids of imports, which count as crawls, begin with it.

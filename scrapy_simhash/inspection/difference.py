@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.tables.permutation import Design
 
-
 # difflib's time grows with the square of this number for crafted texts.
 _MOST_SENTENCES = 1_000
 _MOST_WORDS = 1_000

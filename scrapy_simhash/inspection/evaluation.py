@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Verdict
 
-
 NO_DISTANCE = 65  # if a page has no fingerprint
 _DISTANCES_SHOWN = range(11)
 # 95 % of a normal distribution are within this number of standard deviations.

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
 
-
 _Page: TypeAlias = Document | StoredDocument
 _MOST_SUGGESTED = 3
 _LINES_SHOWN = 5

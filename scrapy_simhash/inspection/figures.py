@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.stores.store import Store
 
-
 # Only the newest near-duplicates are kept in memory one by one; all are counted.
 MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Document, PageFacts
 
-
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
 # Some archives have long URLs and extracts in a cell; Python's default limit is 128 KiB.

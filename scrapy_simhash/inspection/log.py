@@ -22,7 +22,6 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-
 LAST_CRAWL = "last"
 IMPORTED = "(an imported fingerprint)"
 STATUSES = ("new", "near_duplicate", "revisit", "unjudged")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.stores.store import Store
 
-
 # Fingerprints of unrelated pages are this near in one of 50,000 pairs; four tables reach as far.
 MOST_BITS = 15
 _DESIGNS = ("4", "4+2", "4+3")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Evidence, Rule
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
-
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
 Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_FINGERPRINTS = 8

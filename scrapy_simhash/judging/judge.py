@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
 
-
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page.

@@ -20,7 +20,6 @@ import xxhash
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
 MOST_PARTS = 128

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 _Query: TypeAlias = tuple[int, int, int | None, bool]
-# Table, key and member of a set.
-_Row: TypeAlias = tuple[str, bytes, bytes]
+_Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 _ADDRESS_KEY_BYTES = 2
@@ -97,8 +96,6 @@ class Documents:
     def design(self) -> Design:
         """The design of the tables."""
         return self._prober.design
-
-    # Records
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
@@ -201,8 +198,6 @@ class Documents:
             except DamagedError as error:
                 yield number_of(key), error
 
-    # Identities and URLs
-
     def find_number(self, identity: bytes) -> int | None:
         """Get the number of the document with this identity or alias."""
         value = self.values.get(IDENTITIES, identity)
@@ -226,8 +221,6 @@ class Documents:
             for number, record in records
             if record is not None and record.url == url
         ]
-
-    # Fingerprints
 
     def _index(self, number: int, record: Record) -> None:
         """Make a document findable by its fingerprints."""
@@ -401,8 +394,6 @@ class Documents:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
         held, (indexed, noted) = self.read_table(0), self.read_indexed()
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
-
-    # What goes with documents
 
     def get_text(self, number: int) -> str | None:
         """Get a document's main text, or None where none was kept."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.documents import Documents
 
-
 Result = TypeVar("Result")
 # A transaction that reads or writes so many rows takes some milliseconds.
 _ROWS_PER_CALL = 512

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
-
 DEFAULT_PREFIX = "simhash"
 # The URL of a store in memory, of which nothing is kept.
 MEMORY = "memory:"

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.documents import Documents
 
-
 # The number of the largest scopes, and of the largest groups, to list.
 _ROWS_SHOWN = 20
 # What a record has of a document as people see it.

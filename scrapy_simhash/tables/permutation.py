@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 _ALL_BITS = 2**FINGERPRINT_BITS - 1
 FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 # With up to 2**32 documents, a four-byte key would have about one fingerprint, and the keys would

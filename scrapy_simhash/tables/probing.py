@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 ROW_BYTES = 1 + FINGERPRINT_BYTES
 # Probes skip a bucket with more rows, so that crafted pages cost less than three times as much as
 # others (2.6 times, measured; 8 times with four times as many rows). Ten times as many rows as

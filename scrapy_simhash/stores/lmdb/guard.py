@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
 _USERS_FILE, SUSPECT_FILE = "users.lock", "suspect"
 FILE_MODE = 0o600
