@@ -126,7 +126,7 @@ def is_server(url: str) -> bool:
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder where a store has its log and journal, or None if it is in no folder.
+    """Return the folder where a store has its log, or None if it is in no folder.
 
     Raises:
         ValueError: the URL names no store, or one of which nothing is kept.

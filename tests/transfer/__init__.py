@@ -1,1 +1,1 @@
-"""Import, export and merge."""
+"""Import and export."""
