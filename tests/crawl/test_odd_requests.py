@@ -143,16 +143,3 @@ async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
     default = settings.get("SIMHASH_ACTION", "drop")
     asked = carried.get("meta", {}).get("simhash_action", default)
     assert done.decisions[1]["action"] == ("flag" if kept else asked)
-
-
-@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
-async def test_old_middlewares_work(site: Site, tmp_path: Path) -> None:
-    old = {f"{__name__}.OldMiddleware": 543}
-    middlewares: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": old, "SPIDER_MIDDLEWARES": old}
-    done = await crawl(tmp_path, site.urls(), **middlewares)
-    assert done.paths == ["/one", "/two"]
-    assert done.counted["dropped"] == 1
-    assert [(item["flags"], item["spider"]) for item in done.items] == [
-        (["after pages"], "pages")
-    ] * 2
-    assert "log_count/ERROR" not in done.stats

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.detector import workers as workers_module
-from scrapy_simhash.detector.workers import Workers
+from scrapy_simhash.detector.workers import Channel, Job, Workers
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -53,6 +53,31 @@ def check_others(found: list[Any], bad: int) -> None:
     for seed, each in enumerate(found):
         if seed != bad:
             check_read(seed, each)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Sizes of the pages of each message to a worker."""
+    messages: list[list[int]] = []
+    send = Channel.send
+
+    def note_and_send(to: Channel, jobs: Sequence[Job]) -> None:
+        messages.append([len(job.order.body) for job in jobs])
+        send(to, jobs)
+
+    monkeypatch.setattr(Channel, "send", note_and_send)
+    return messages
+
+
+async def test_what_waits_goes_in_one_message(worker: Workers, sent: list[list[int]]) -> None:
+    found = await read_all(worker, [page(seed) for seed in range(20)])
+    check_others(found, bad=-1)
+    assert max(map(len, sent)) == 8
+    assert sum(map(len, sent)) == 20
+    del sent[:]
+    large = "<p>" + "word " * 50_000
+    await read_all(worker, [large] * 4)
+    assert [len(message) for message in sent] == [1] * 4
 
 
 BOUNDED = pytest.mark.skipif(sys.platform != "linux", reason="memory has no bound elsewhere")

@@ -1,5 +1,7 @@
 """Upkeep: documents leave the store, damaged tables are mended, designs change."""
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,30 @@ def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> i
     (verdict,) = store.find_and_add([document(name, *fingerprints, **fields)])
     store.mark_done([verdict.document], CRAWL)
     return verdict.document
+
+
+def test_more_documents_than_one_transaction_deletes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
+    monkeypatch.setattr("scrapy_simhash.stores.upkeep.DOCUMENTS_PER_DELETION", 3)
+    draw = random.Random(5)  # noqa: S311 - reproducible
+    fingerprints = [draw.getrandbits(64) for _ in range(6)]
+    originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
+    near = [add_done(store, f"b{n}", each ^ 1) for n, each in enumerate(fingerprints)]
+    problems: list[str] = []
+    write: Callable[..., int] = store.write
+
+    def write_and_check(work: Callable[..., int]) -> int:
+        done = write(work)
+        problems.extend(store.check())
+        return done
+
+    monkeypatch.setattr(store, "write", write_and_check)
+    assert store.delete(originals[1:]) == 10
+    assert problems == []
+    assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
+    assert store.select(lambda _: True) == [originals[0], near[0]]
 
 
 def test_a_read_only_store_deletes_and_rebuilds_nothing(tmp_path: Path) -> None:
