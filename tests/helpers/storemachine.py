@@ -52,7 +52,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(store=st.sampled_from(STORES), data=st.data())
     def make(self, store: tuple[str, int], data: st.DataObject) -> None:
         self.patch = pytest.MonkeyPatch()
-        for module in ("documents", "mending"):
+        for module in ("documents", "upkeep"):
             self.patch.setattr(f"scrapy_simhash.stores.{module}.SAMPLE", SAMPLE)
         # Whether a sample may have a gap: a page left it since all of them were made anew.
         self.left = False
