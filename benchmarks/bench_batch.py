@@ -47,6 +47,7 @@ def join(name: str, count: int, pybind: str) -> dict[str, Any]:
     pairs: Any
     if name == PYBIND:
         sys.path.insert(0, pybind)
+        sys.modules.pop("simhash", None)  # PyPI's, which `subjects` loads
         import simhash  # noqa: PLC0415 - not PyPI's simhash, but the one in that folder
 
         numbers = fingerprints.tolist()
