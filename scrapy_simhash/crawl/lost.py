@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Lost, Marked
     from scrapy_simhash.stores.store import Store
 
+logger = logging.getLogger(__name__)
+
 # Keys in the meta of requests. The key of a lost page, in the store.
 LOST = "_simhash_lost"
 # The digest of the text whose items came through already, under `ignore-outlinks`.
@@ -215,8 +217,6 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
                     " write the file anew with `scrapy simhash owed -o FILE`"
                 ) from None
 
-
-logger = logging.getLogger(__name__)
 
 _WHOLE = {"", "flag", PASS}  # actions that let items and links of a page pass
 _GONE = {404, 410}  # of pages that nobody will get
