@@ -28,19 +28,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urldefrag, urlsplit
 
-import urlcrawl
 from machine import write_result
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response, TextResponse
 from tldextract import tldextract
-from urlsite import ARTICLES, ExampleSite, UrlSite
+from urlsite import ARTICLES, ExampleSite, Page, UrlSite
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from scrapy.crawler import Crawler
 
@@ -57,29 +56,27 @@ _DEFAULT = ("off", "False", "True", "again")
 _CHANGED, _ADDED_WORDS = 30, 60
 _FLAT, _FLAT_ADDED = 40, 3
 _MOST_ENDLESS = 20_000  # pages of a list without end, after which its crawl is given up
+# Months of a calendar without end that a crawl asks for, as its owner would bound it.
+_MONTHS = 60
+_SETTINGS: dict[str, Any] = {
+    # Breadth first, as the example crawl: a page is met before its copies.
+    "DEPTH_PRIORITY": 1,
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    "LOG_LEVEL": "WARNING",
+    "TELNETCONSOLE_ENABLED": False,
+}
 _HREF = re.compile(rb"""(<a\b[^>]*?\shref=["'])([^"'#:]*\.html)""")
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
-
-
-class Answer(NamedTuple):
-    """A page, and which document it is; none: there is no such page."""
-
-    document: str
-    body: bytes = b""
 
 
 class Known:
     """A site whose documents are known."""
 
     def __init__(self, site: ExampleSite | UrlSite, start: str) -> None:
-        self.starts = [start]
-        self._site = site
+        self.starts, self.answer = [start], site.answer
         self._domain = ".".join((urlsplit(start).hostname or "").split(".")[-2:])
-
-    def answer(self, url: str) -> Answer:
-        """Answer a request for an absolute URL."""
-        page = self._site.answer(url)
-        return Answer(page.document, page.html.encode())
 
     def has(self, url: str) -> bool:
         """Whether a spider follows a link."""
@@ -93,13 +90,13 @@ class Folder:
         self._folder = folder
         self.starts = [f"http://manual.example/{start}" for start in starts]
 
-    def answer(self, url: str) -> Answer:
+    def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         path = urlsplit(url).path
         file = self._folder / path.lstrip("/")
         if file.is_dir():
             file /= "index.html"
-        return Answer(path, file.read_bytes()) if file.is_file() else Answer("")
+        return Page(path, file.read_bytes()) if file.is_file() else Page("")
 
     def has(self, url: str) -> bool:
         """Whether a spider follows a link."""
@@ -118,13 +115,13 @@ class Sessions(Folder):
         self._changed = set(chosen[:_CHANGED])
         self._leading = {name: f"new-{n}.html" for n, name in enumerate(chosen[_CHANGED:])}
 
-    def answer(self, url: str) -> Answer:
+    def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         name = urlsplit(url).path.lstrip("/")
         if name in self._leading.values():
             text = _write(name, 300)
             body = f"<html><head><title>{text[:30]}</title></head><body><p>{text}".encode()
-            return Answer(f"/{name}", body)
+            return Page(f"/{name}", body)
         found = super().answer(url)
         body = found.body
         if name in self._changed:
@@ -132,7 +129,7 @@ class Sessions(Folder):
         if name in self._leading:
             more = f'<p><a href="{self._leading[name]}">More</a></p></body>'.encode()
             body = body.replace(b"</body>", more, 1)
-        return Answer(found.document, _HREF.sub(rb"\1\2?sid=s%d" % self._crawl, body))
+        return Page(found.document, _HREF.sub(rb"\1\2?sid=s%d" % self._crawl, body))
 
 
 class Flat:
@@ -143,16 +140,16 @@ class Flat:
     def __init__(self, crawl: int) -> None:
         self._pages = {f"/page-{n}" for n in range(_FLAT + _FLAT_ADDED * crawl)}
 
-    def answer(self, url: str) -> Answer:
+    def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         path = urlsplit(url).path
         name = path.rstrip("/")
         if name and name not in self._pages:
-            return Answer("")
+            return Page("")
         links = "".join(f'<a href="{page}">A</a> <a href="{page}/">B</a> ' for page in self._pages)
         text = _write(name, 300)
         head = f"<html><head><title>{text[:30]}</title></head><body><p>{text}</p>"
-        return Answer(name or "/", f"{head}{links if path == '/' else ''}".encode())
+        return Page(name or "/", f"{head}{links if path == '/' else ''}".encode())
 
     def has(self, url: str) -> bool:
         """Whether a spider follows a link."""
@@ -168,13 +165,13 @@ class Linked:
             self._pages = {_bare(row["url"]): row for row in csv.DictReader(rows)}
         self._folder = folder.parent
 
-    def answer(self, url: str) -> Answer:
+    def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         row = self._pages.get(_bare(url))
         if row is None:
-            return Answer("")
+            return Page("")
         body = gzip.decompress((self._folder / row["path"]).read_bytes())
-        return Answer(row["cluster"] or row["id"], body)
+        return Page(row["cluster"] or row["id"], body)
 
     def has(self, url: str) -> bool:
         """Whether a spider follows a link."""
@@ -186,13 +183,13 @@ class Endless:
 
     starts = ("http://endless.example/0",)
 
-    def answer(self, url: str) -> Answer:
+    def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         number = int(urlsplit(url).path.strip("/") or 0)
         links = "".join(f'<a href="/{10 * number + n}">Next</a> ' for n in range(1, 11))
         text = _write("endless", 300)
         head = "<html><head><title>List</title></head>"
-        return Answer("list", f"{head}<body><h1>List</h1><p>{text}</p>{links}".encode())
+        return Page("list", f"{head}<body><h1>List</h1><p>{text}</p>{links}".encode())
 
     def has(self, url: str) -> bool:
         """Whether a spider follows a link."""
@@ -260,8 +257,38 @@ class SiteHandler:
         """Nothing to close."""
 
 
-class SitesSpider(urlcrawl.SiteSpider):
-    """Follows every link that its site has."""
+class SitesSpider(Spider):
+    """Follows every link that its site has, and remembers which documents came."""
+
+    name = "site"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._months: set[str] = set()
+        self.fetched: list[tuple[str, str]] = []  # address, document
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Listen to what is fetched, because a dropped page never comes to `parse`."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.remember, signals.response_received)
+        return spider
+
+    def remember(self, response: Response) -> None:
+        """Remember what was fetched."""
+        self.fetched.append((response.url, (response.headers["X-Document"] or b"").decode()))
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """Take a page, and follow its links; those of a calendar up to a bound."""
+        if not isinstance(response, TextResponse):
+            return
+        yield {"url": response.url}
+        for url in self._list_links(response):
+            if "/calendar/" in url and url not in self._months:
+                if len(self._months) == _MONTHS:
+                    continue
+                self._months.add(url)
+            yield Request(url)
 
     async def start(self) -> AsyncIterator[Request]:
         """Begin where the site says."""
@@ -291,13 +318,6 @@ class _Warnings(logging.Handler):
             self.lines.append(record.getMessage())
 
 
-def _take(items: list[str]) -> Callable[[Any], None]:
-    def take(item: dict[str, str]) -> None:
-        items.append(item["url"])
-
-    return take
-
-
 def _crawl_here(job: str) -> None:
     """Crawl once in this process, and print what came of it."""
     name, seed, number, folder, settings = json.loads(job)
@@ -306,22 +326,23 @@ def _crawl_here(job: str) -> None:
     site = make_site(name, seed, number, folder)
     # duplicate-url-discarder would download the list of public suffixes.
     vars(tldextract)["extract"] = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    given = {**urlcrawl.SETTINGS, **handler, **most, "BENCH_SITE": site, **settings}
+    given = {**_SETTINGS, **handler, **most, "BENCH_SITE": site, **settings}
     process = AsyncCrawlerProcess(given)
     warnings = _Warnings()
     logging.getLogger().addHandler(warnings)
     crawler = process.create_crawler(SitesSpider)
     items: list[str] = []
-    crawler.signals.connect(_take(items), signals.item_scraped, weak=False)
+    take = lambda item: items.append(item["url"])  # noqa: E731
+    crawler.signals.connect(take, signals.item_scraped)
     process.crawl(crawler)
     process.start()
     spider, stats = crawler.spider, crawler.stats
     assert isinstance(spider, SitesSpider)  # noqa: S101
     assert stats is not None  # noqa: S101
     counted = stats.get_stats()
-    documents = {url: document for url, document, _ in spider.fetched}
+    documents = dict(spider.fetched)
     found = {
-        "fetched": [(url, document) for url, document, _ in spider.fetched],
+        "fetched": spider.fetched,
         "delivered": [(url, documents[url]) for url in items],
         "errors": counted.get("log_count/ERROR", 0),
         "reason": counted["finish_reason"],

@@ -1,76 +1,57 @@
-"""Measure a Redis store: memory by what it is for, and time by group, beside LMDB in the same run.
+"""What does a store on Redis cost: memory, and time by group, beside LMDB in the same run?
 
-Starts a `redis-server` of its own, without persistence. See README.md for what is measured and what
-is not.
+With `--writers` it measures processes that write at once in place of that, each with pages of its
+own that were read before, 16 on their way: how many they judge a second, and how long a page waits.
+Pages are made-up articles, which all processes get at other addresses, or those of a folder.
+
+Starts a `redis-server` of its own: without persistence, for writers with `appendfsync always`.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import multiprocessing
 import statistics
-import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from collections import Counter, deque
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from machine import progress, write_result
+from machine import DURABLE, print_table, progress, run_redis, write_result
 from redis import Redis
+from sites import make_page
 from subjects import CRAWL, Pages, add_pages, draw
 
+from scrapy_simhash.detector.writer import GroupWriter
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
+    from multiprocessing.queues import Queue
+    from multiprocessing.synchronize import Barrier
 
+    from scrapy_simhash.judging.documents import Document, Verdict
     from scrapy_simhash.stores.store import Store
 
-SEED = 20_070_508
+SEED, CONFIRM = 20_070_508, 0.9
 DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
-# Of the keys, see `stores/redis/places.py`.
-KINDS = {
-    "t": "tables",
-    "f": "fingerprints to documents",
-    "i": "identities",
-    "d": "records",
-    "u": "URLs",
-}
-
-
-@contextmanager
-def run_server(folder: Path) -> Iterator[Redis]:
-    """Run a server on a socket."""
-    socket = folder / "socket"
-    command = ("redis-server", "--port", "0", "--unixsocket", str(socket), "--save", "")
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
-        try:
-            while not socket.exists():
-                time.sleep(0.01)
-            with Redis(unix_socket_path=str(socket)) as client:
-                yield client
-        finally:
-            process.kill()
+ON_THEIR_WAY = 16
+PATIENCE_SECONDS = 600
 
 
 def used_memory(client: Redis) -> int:
     """Ask the server what its data takes."""
     return int(client.info("memory")["used_memory"])
-
-
-def weigh(client: Redis, count: int) -> dict[str, float]:
-    """Say how many bytes a document each kind of keys takes, by deleting them."""
-    found: dict[str, float] = {}
-    for kind, name in KINDS.items():
-        before = used_memory(client)
-        for key in client.scan_iter(f"{{{PREFIX}:{kind}*", 10_000):
-            client.delete(key)
-        found[name] = round((before - used_memory(client)) / count, 1)
-    return found
 
 
 def time_groups(stores: dict[str, Store], pages: Pages) -> dict[str, dict[str, float]]:
@@ -96,8 +77,9 @@ def measure(count: int) -> dict[str, Any]:
     pages = Pages(draw(random, 1), random)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        client = stack.enter_context(run_server(folder))
-        url = f"unix://{folder}/socket?prefix={PREFIX}"
+        server = stack.enter_context(run_redis(folder))
+        client = stack.enter_context(Redis.from_url(server))
+        url = f"{server}?prefix={PREFIX}"
         empty = used_memory(client)
         filled = stack.enter_context(open_store(url, distance=0))
         filled.start_crawl(CRAWL, "bench")
@@ -125,28 +107,76 @@ def measure(count: int) -> dict[str, Any]:
         progress("timing")
         row["add_us"] = time_groups(stores, Pages(stored, random))
         filled.end_crawl(CRAWL)
-        row["bytes"] = weigh(client, count)
     return row
 
 
-def lines(row: dict[str, Any]) -> Sequence[str]:
-    """Write the results of one size as Markdown."""
-    octets = row["bytes_per_document"]
-    return [
-        f"{row['documents']:,} documents of one fingerprint: {octets} bytes each",
-        "",
-        f"| {' | '.join(row['bytes'])} |",
-        "| " + " | ".join(["---:"] * len(row["bytes"])) + " |",
-        f"| {' | '.join(f'{octets:,.1f}' for octets in row['bytes'].values())} |",
-        "",
-        f"| find and add, us a page | {' | '.join(f'groups of {group}' for group in GROUPS)} |",
-        "| --- | " + " | ".join(["---:"] * len(GROUPS)) + " |",
-        *(
-            f"| {name} | {' | '.join(f'{times[str(group)]:,.0f}' for group in GROUPS)} |"
-            for name, times in row["add_us"].items()
-        ),
-        "",
-    ]
+def read_pages(folder: Path | None, count: int, writer: int) -> list[Document]:
+    """Fingerprint the pages of a process."""
+    paths = [] if folder is None else sorted(folder.glob("*.html.gz"))
+    documents = []
+    for number in range(count):
+        at = writer * count + number
+        body = gzip.decompress(paths[at].read_bytes()) if paths else make_page(number, writer)
+        url = f"http://site.example/{at if paths else f'{writer}/{number}'}"
+        page = fingerprint_page(body, "utf-8", seed=SEED, url=url)
+        identity = url.encode()
+        documents.append(
+            make_document(
+                page, Rule(3, CONFIRM), identity, url=url, crawl=f"bench-{writer}", scope=""
+            )
+        )
+    return documents
+
+
+def write_pages(
+    url: str, arguments: tuple[Path | None, int, int], ready: Barrier, told: Queue[dict[str, Any]]
+) -> None:
+    """Be one of the processes: judge all pages, some of them on their way at any time."""
+    pages, crawl = read_pages(*arguments), f"bench-{arguments[2]}"
+    waits: list[float] = []
+    statuses: Counter[str] = Counter()
+    pending: deque[tuple[float, Future[Verdict]]] = deque()
+    with open_store(url, confirm=CONFIRM, seed=SEED) as store:
+        store.start_crawl(crawl, "bench")
+        writer = GroupWriter(store, crawl)
+        ready.wait(PATIENCE_SECONDS)
+        began = time.time()
+        for page in [*pages, *[None] * ON_THEIR_WAY]:
+            if len(pending) == ON_THEIR_WAY or (page is None and pending):
+                asked, answer = pending.popleft()
+                error = answer.exception()
+                statuses["unavailable" if error else answer.result().status] += 1
+                waits.append(time.time() - asked)
+            if page is not None:
+                pending.append((time.time(), writer.submit(page, more=True)))
+        ended = time.time()
+        ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
+        writer.close()
+        told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
+
+
+def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, Any]:
+    """Let processes write at once."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as place, run_redis(Path(place), *DURABLE) as server:
+        url = f"{server}?prefix={PREFIX}"
+        open_store(url, confirm=CONFIRM, seed=SEED).close()
+        ready, told = context.Barrier(writers), context.Queue()
+        for writer in range(writers):
+            given = (url, (folder, count, writer), ready, told)
+            context.Process(target=write_pages, args=given, daemon=True).start()
+        found = [told.get(timeout=PATIENCE_SECONDS) for _ in range(writers)]
+    seconds = max(each["ended"] for each in found) - min(each["began"] for each in found)
+    waits = sorted(wait for each in found for wait in each["waits"])
+    return {
+        "writers": writers,
+        "pages": writers * count,
+        "pages_per_second": round(writers * count / seconds, 1),
+        "seconds_of_each": sorted(round(each["ended"] - each["began"], 1) for each in found),
+        "wait_ms_p50": round(1_000 * statistics.median(waits)),
+        "wait_ms_worst": round(1_000 * waits[-1]),
+        "statuses": dict(sum((Counter(each["statuses"]) for each in found), Counter())),
+    }
 
 
 def main() -> None:
@@ -154,10 +184,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", default="100000,1000000", help="numbers of documents")
     parser.add_argument("--output", type=Path, help="write the results as JSON")
+    parser.add_argument("--writers", type=int, help="measure so many processes that write at once")
+    parser.add_argument("--pages", type=int, default=400, help="of each writer (default 400)")
+    parser.add_argument("--folder", type=Path, help="of pages, in place of made-up articles")
     arguments = parser.parse_args()
+    if arguments.writers:
+        row = measure_writers(arguments.writers, arguments.pages, arguments.folder)
+        print("\n".join(f"{name}: {value}" for name, value in row.items()))
+        return
     rows = [measure(int(count)) for count in arguments.documents.split(",")]
     for row in rows:
-        print("\n".join(lines(row)))
+        print(f"\n{row['documents']:,} documents: {row['bytes_per_document']} bytes each")
+        head = ("find and add, us a page", *(f"groups of {group}" for group in GROUPS))
+        print_table(head, [(name, *times.values()) for name, times in row["add_us"].items()])
     write_result(arguments.output, ("scrapy-simhash", "redis", "numpy", "lmdb"), rows=rows)
 
 

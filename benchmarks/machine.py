@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def progress(text: str) -> None:
@@ -30,6 +33,26 @@ def _show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@contextmanager
+def run_redis(folder: Path, *options: str) -> Iterator[str]:
+    """Run a `redis-server` on a socket; yields its URL. Nothing is saved without an append file."""
+    socket = folder / "socket"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
+    command += ["--save", "", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        try:
+            while not socket.exists():
+                assert server.poll() is None, "redis-server ended"  # noqa: S101
+                time.sleep(0.01)
+            yield f"unix://{socket}"
+        finally:
+            server.kill()
+
+
+# Every commit is synced, as LMDB does.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 def describe_machine() -> dict[str, str | int]:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from machine import print_table, write_result
+from machine import DURABLE, print_table, run_redis, write_result
 from sites import make_page
 
 if TYPE_CHECKING:
@@ -138,18 +138,8 @@ def make_store(kind: str, folder: Path) -> Iterator[str]:
     if kind == "lmdb":
         yield str(folder / "store")
         return
-    socket = folder / "socket"
-    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
-    command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None  # noqa: S101
-            while "eady to accept connections" not in server.stdout.readline():
-                assert server.poll() is None, "redis-server ended"  # noqa: S101
-            threading.Thread(target=server.stdout.read, daemon=True).start()
-            yield f"unix://{socket}"
-        finally:
-            server.kill()
+    with run_redis(folder, *DURABLE) as url:
+        yield url
 
 
 def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Sites of which it is known which addresses are the same document, and their server.
+"""Sites of which it is known which addresses are the same document: a made-up one with traps.
 
-A site says in a header which document it answers with (`X-Document`), and behind a wall, which one
-it would have been (`X-Behind`). README.md says which traps are in the site that is made here; the
-other one is that of the example project.
+Besides sections of articles it has a list of members, of whom a third of requests meets a wall, a
+calendar without end, and pages that are shown twice before they change. The other site is that of
+the example project.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ _MARKUP = re.compile(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>|&\w+;")
 
 
 class Page(NamedTuple):
-    """An answer: which document, its HTML, and the document that it stands before, if any."""
+    """A page, and which document it is; none: there is no such page."""
 
     document: str
-    html: str
-    behind: str = ""
+    body: bytes = b""
 
 
-NOT_FOUND = Page("", "")
+NOT_FOUND = Page("")
 
 
 class UrlSite:
@@ -159,10 +158,12 @@ class UrlSite:
         notes = notes if self._hidden and number % _HIDDEN_EVERY == 0 else []
         printed = number // _HIDDEN_EVERY % 2 == 0  # else the mirror has the link
         if "print" in query:
-            return Page(document, _print_view(title, text, _link(notes if printed else [])))
+            return Page(
+                document, _print_view(title, text, _link(notes if printed else [])).encode()
+            )
         if "mirror" in query:
             links = [f"http://{MIRROR}{other}" for other in near] + ([] if printed else notes)
-            return Page(document, _mirror(title, text, _link(links)))
+            return Page(document, _mirror(title, text, _link(links)).encode())
         links = [*near, f"/section-{section}/"]
         if not session and "lang" not in query:
             links += self._variants(number, section, path, part, long=long)
@@ -223,12 +224,11 @@ class UrlSite:
         """Show a member, or a wall: the second third of all requests meets it."""
         wall = self._members // 3 <= next(self._asked_members) < 2 * self._members // 3
         document = f"member/{number}"
-        return self._login(document) if wall else self._plain(document, document, "")
+        return self._login() if wall else self._plain(document, document, "")
 
-    def _login(self, behind: str) -> Page:
+    def _login(self) -> Page:
         form = '<form method="post"><input name="email"><input name="password"></form>'
-        page = self._frame("login", "Please sign in", f"<p>{self._prose('login', 120)}</p>", form)
-        return page._replace(behind=behind)
+        return self._frame("login", "Please sign in", f"<p>{self._prose('login', 120)}</p>", form)
 
     def _month(self, year: int, month: int) -> Page:
         number = 12 * (year - 2026) + month - 1
@@ -256,7 +256,7 @@ class UrlSite:
 <aside><p>Advertisement: {self._prose(f"advertisement {answer % 7}", 15)}</p></aside>
 <main><article><h1>{title}</h1>{text}</article></main><section><h2>See also</h2>{links}</section>
 <footer><p>The long shelf, all that is worth keeping. Answer number {answer}.</p></footer>
-</body></html>""",
+</body></html>""".encode(),
         )
 
 
@@ -279,7 +279,7 @@ def _link(addresses: Iterable[str]) -> str:
 
 
 class ExampleSite:
-    """The site of the example project, for the same server."""
+    """The site of the example project."""
 
     def __init__(self, seed: int) -> None:
         sys.path.append(str(EXAMPLE))
@@ -290,4 +290,4 @@ class ExampleSite:
     def answer(self, url: str) -> Page:
         """Answer a request for an absolute URL."""
         answer = self._site.answer(url)
-        return Page(answer.document if answer.status == 200 else "", answer.text)
+        return Page(answer.document if answer.status == 200 else "", answer.text.encode())

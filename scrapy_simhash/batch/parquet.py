@@ -80,7 +80,7 @@ class ParquetSource:
         except self._errors as error:
             raise SourceError(
                 f"{self.name} cannot be read from row {record + 1:,} ({path.name}) on: {error}. "
-                "Get a complete copy, and run this again: what is in the store is recognised"
+                "Get a complete copy, and run this again"
             ) from error
 
 

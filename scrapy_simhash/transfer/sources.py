@@ -85,8 +85,8 @@ class Source:
         except _UNREADABLE as error:
             raise SourceError(
                 f"{self.name} cannot be read from record {record + 1:,} on: "
-                f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run this "
-                "again: what is in the store is recognised"
+                f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run "
+                "this again"
             ) from error
 
 

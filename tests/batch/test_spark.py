@@ -113,8 +113,8 @@ def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
     assert rows_of(found, "first", "second") == find_all(values, 3).tolist()
 
 
-def site(tmp_path: Path) -> tuple[dict[str, str], int]:
-    """Write two WARC files, the second one cut; the pages that are whole, and where it is cut."""
+def site(tmp_path: Path) -> dict[str, str]:
+    """Write two WARC files, the second one cut; return the pages that are whole."""
     words = make_words(1)
     pages = {
         "http://a.example/": page(1),
@@ -139,16 +139,16 @@ def site(tmp_path: Path) -> tuple[dict[str, str], int]:
     )
     cut = warc_by_record({"http://c.example/cut": page(6)})[:-200]
     (tmp_path / "warcs/two.warc.gz").write_bytes(records[-1] + cut)
-    return pages, len(records[-1])
+    return pages
 
 
 def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
     """All that one machine finds, and a row with a reason for every page without a fingerprint."""
-    pages, cut_at = site(tmp_path)
+    pages = site(tmp_path)
     limits = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.hang", "-s", "SIMHASH_PAGE_TIMEOUT=2")
     done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
     assert done.exit_code == 1
-    assert f"two.warc.gz cannot be read from octet {cut_at:,} (record 2)" in done.err
+    assert "two.warc.gz cannot be read from record 2 on: " in done.err
     assert done.answers[0]["without_fingerprint"] == {
         **dict.fromkeys(("empty", "not_html", "status", "timed_out", "warc_damaged"), 1)
     }
