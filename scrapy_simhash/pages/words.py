@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import xxhash
 
-from scrapy_simhash.pages.features import is_mark, is_unspaced, is_word_character, normalise
+from scrapy_simhash.pages.features import (
+    is_joined,
+    is_mark,
+    is_unspaced,
+    is_word_character,
+    normalise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,7 +170,7 @@ def _begins_alone(character: str) -> bool:
     category, code = unicodedata.category(character), ord(character)
     if category[0] == "L":
         return code not in _JAMOS and code not in _SUPPLEMENTARY
-    return category[0] != "M"
+    return category[0] != "M" and not is_joined(character)
 
 
 def _cut(
