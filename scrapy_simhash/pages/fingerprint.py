@@ -276,7 +276,7 @@ def _read_texts(
         main = whole.hashes[words:end_words]
         normal = whole.normal[octets:end_octets]
     else:
-        normal, main, _ = hash_words(page.main, seed)
+        normal, main, *_ = hash_words(page.main, seed)
     return HashedText(main, ()), HashedText(whole.hashes, ()), normal
 
 

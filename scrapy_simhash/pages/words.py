@@ -59,6 +59,7 @@ class HashedWords(NamedTuple):
 
     normal: bytes  # the normalised text in UTF-8
     hashes: NDArray[np.uint64]  # 64-bit hash of each word, in the order of the text
+    ends: NDArray[np.int64]  # where each word ends, in octets of `normal`
     borders: list[tuple[int, int]]  # for each one wanted, octets of `normal` and words before it
 
 
@@ -71,13 +72,16 @@ def hash_words(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords
         return _hash_piece(text, seed, borders)
     cuts = sorted({0, *borders, *_find_blanks(text), len(text)})
     pieces = [_hash_piece(text[start:end], seed) for start, end in pairwise(cuts)]
-    octets = accumulate((len(piece.normal) for piece in pieces), initial=0)
+    octets = list(accumulate((len(piece.normal) for piece in pieces), initial=0))
     words = accumulate((len(piece.hashes) for piece in pieces), initial=0)
-    before = dict(zip(cuts, zip(octets, words, strict=True), strict=True))
+    places = dict(zip(cuts, zip(octets, words, strict=True), strict=True))
     return HashedWords(
         b"".join(piece.normal for piece in pieces),
         np.concatenate([piece.hashes for piece in pieces]),
-        [before[border] for border in borders],
+        np.concatenate(
+            [piece.ends + before for piece, before in zip(pieces, octets, strict=False)]
+        ),
+        [places[border] for border in borders],
     )
 
 
@@ -98,7 +102,7 @@ def _hash_piece(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWord
     if places is not None:
         starts, ends, borders = places[starts], places[ends], places[list(borders)].tolist()
     hashes = hash_slices(normal, starts, ends, seed)
-    return HashedWords(normal, hashes, list(zip(borders, words, strict=True)))
+    return HashedWords(normal, hashes, ends, list(zip(borders, words, strict=True)))
 
 
 def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], Sequence[int]]:
