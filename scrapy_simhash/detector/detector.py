@@ -94,7 +94,7 @@ class Detector:
         with _naming("SIMHASH_HAND_OVER_TEXT"):
             if config.text_reader:
                 load_text_reader(config.text_reader)
-        self._keep_text = config.keep_text or config.scope not in SCOPES_WITHOUT_TEXT
+        self._keep_text = config.scope not in SCOPES_WITHOUT_TEXT
         self._workers = Workers(config.workers, config.page_timeout)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
@@ -272,7 +272,6 @@ class Detector:
             made,
             self._rule,
             page.identity,
-            keep_text=self._config.keep_text,
             url=decision.url,
             crawl=self.crawl,
             scope=decision.scope,

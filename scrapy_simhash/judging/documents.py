@@ -21,6 +21,7 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages.addresses import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.wording import Wording  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ class PageFacts(msgspec.Struct, frozen=True):
 
 
 # The facts of a document in a row of Parquet; the project that imports it determines the others.
-FACT_COLUMNS = {
+FACT_COLUMNS: dict[str, Any] = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
     if field.name not in {"identity", "scope", "reader"}
-}
+} | {"wording": bytes}
 
 
 FACTS = PageFacts.__struct_fields__
@@ -144,7 +145,7 @@ class Document(PageFacts, frozen=True):
     Attributes:
         crawl: id of the crawl that fetched it, or "" outside of crawls.
         aliases: identities of the requests that were redirected here.
-        text: its main text, kept compressed; None to keep none.
+        wording: what a reader sees of it, see `pages.wording.pack`; b"" of a file.
         not_before: seconds since 1970, UTC; what was last fetched before then makes it no
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
@@ -158,7 +159,7 @@ class Document(PageFacts, frozen=True):
 
     crawl: str = ""
     aliases: tuple[bytes, ...] = ()
-    text: str | None = None
+    wording: bytes = b""
     not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
@@ -268,7 +269,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         distance: bits between the two, or -1.
         similarity: of their sketches, or None.
         tests: what decided.
-        text: its main text where texts are kept, else None.
+        wording: what a reader sees of it; None of a file, where it is damaged, or was not read.
         spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
         new_links: share of its links that its original lacked, 0 to 1, or None.
         without_items: when it was done, its callback or the pipelines had left no item.
@@ -284,7 +285,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     distance: int
     similarity: float | None
     tests: tuple[str, ...]
-    text: str | None = None
+    wording: Wording | None = None
     spared: bool = False
     new_links: float | None = None
     without_items: bool = False
@@ -294,8 +295,6 @@ def make_document(
     page: PageFingerprint,
     rule: Rule,
     identity: bytes = b"-",
-    *,
-    keep_text: bool = False,
     **fetched: Any,
 ) -> Document:
     """Make the document of a page; `fetched` are its attributes that tell where and when it was.
@@ -331,7 +330,7 @@ def make_document(
         sketch=page.sketch,
         link_sketch=page.link_sketch,
         stub=not fingerprints,
-        text=page.text if keep_text and not page.is_file else None,
+        wording=page.wording,
         links=page.targets,
         **fetched,
     )

@@ -9,6 +9,7 @@ from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Reco
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.tables.probing import Probe
 
 
@@ -44,6 +45,12 @@ class Reading(Protocol):
         """List the documents that have exactly this fingerprint, oldest first within a scope."""
         # `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
 
+    def get_wording(self, number: int) -> Wording | None:
+        """Get what a reader sees of a document; None of a file, and where it is damaged."""
+
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get those wordings that are there and undamaged; one round trip."""
+
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
         # Rows are written and read by `judging.documents.pack_row` and `unpack_row`.
@@ -58,7 +65,12 @@ class Documents(Reading, Protocol):
     def __iter__(self) -> Iterator[tuple[int, Record]]: ...
 
     def add(
-        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
     ) -> int:
         """Write a document and all that leads to it, under the next number in place of 0."""
 
@@ -66,13 +78,13 @@ class Documents(Reading, Protocol):
         """Delete all entries that lead to a document; its record stays."""
 
     def put(
-        self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        names: Iterable[bytes] = (),
     ) -> None:
         """Write a record whose place among the others is the same."""
-
-    def get_text(self, number: int) -> str | None: ...
-
-    def drop_text(self, number: int) -> None: ...
 
     def list_aliases(self, number: int) -> tuple[bytes, ...]: ...
 

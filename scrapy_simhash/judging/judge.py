@@ -333,12 +333,11 @@ class Judge(Matcher):
                 setattr(own, field, value)
             if changed:
                 own.original = 0
-                writing.drop_text(number)
             names = (document.identity, *document.aliases)
             if moved:
-                writing.add(number, own, document.text, aliases=names)
+                writing.add(number, own, document.wording, aliases=names)
             else:
-                writing.put(number, own, document.text, names)
+                writing.put(number, own, document.wording, names)
         reason = "changed" if changed else "unchanged" if had else "undelivered"
         return Verdict("revisit", reason, number)
 
@@ -363,7 +362,7 @@ class Judge(Matcher):
         )
         if match is not None:
             note_match(record, match)
-        number = writing.add(number, record, document.text, aliases=document.aliases)
+        number = writing.add(number, record, document.wording, aliases=document.aliases)
         if match is not None and match.pending and not match.kept:
             _add_lost(writing, document, number, match.document)
         return number

@@ -28,7 +28,8 @@ from scrapy_simhash.pages.recipe import (
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode, is_shell
-from scrapy_simhash.pages.words import hash_words
+from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
+from scrapy_simhash.pages.words import HashedWords, hash_words
 from scrapy_simhash.simhash import simhash
 
 _BLANKS = {"", " ", "\n"}
@@ -65,6 +66,7 @@ class PageFingerprint:
         extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
         fell_back: true if it found none.
         text: the main text.
+        wording: what a reader sees of it, packed, see `wording`; b"" of a file.
         extract_ms: milliseconds for decoding, parsing and extraction.
         fingerprint_ms: milliseconds for features, simhashes and sketch.
         second_opinion: why the second reader read the page: the fast one `raised`, or its
@@ -92,6 +94,7 @@ class PageFingerprint:
     extractor: str = ""
     fell_back: bool = False
     text: str = ""
+    wording: bytes = b""
     extract_ms: float = 0.0
     fingerprint_ms: float = 0.0
     second_opinion: str = ""
@@ -214,7 +217,7 @@ def fingerprint_text(
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
     # One step of the paper after the other, each for both texts.
-    main, whole, normal = _read_texts(page, features, seed)
+    main, whole, normal, words = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
     shingles = whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW)
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
@@ -225,8 +228,9 @@ def fingerprint_text(
         fingerprint=fingerprint,
         whole_fingerprint=whole_fingerprint,
         # Keyed as the tokens are: half of it decides a short page's place in the tables.
-        stub=_digest(seed, page.title, page.whole, page.read_embedded()) if may_be_stub else b"",
-        text_digest=xxhash.xxh3_128_digest(normal),
+        stub=_digest(seed, page) if may_be_stub else b"",
+        # Where a block ends changes with the template.
+        text_digest=xxhash.xxh3_128_digest(normal.replace(b"\n", b" ")),
         sketch=sketch,
         link_sketch=link_sketch,
         features=len(main_features.hashes),
@@ -242,6 +246,7 @@ def fingerprint_text(
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
+        wording=pack(make_wording(words, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,
     )
 
@@ -265,19 +270,19 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
 
 def _read_texts(
     page: PageText, features: FeatureSet, seed: int
-) -> tuple[HashedText, HashedText, bytes]:
-    """Hash main and whole text; return them, and the normalised main text in UTF-8."""
-    if not features.reads_words:
-        return _read_tokens(page, features, seed)
+) -> tuple[HashedText, HashedText, bytes, HashedWords]:
+    """Hash main and whole text; return them, the normalised main text, the words of the whole."""
     # A main text that is a stretch of the whole text is not read again.
     whole = hash_words(page.whole, seed, _find_main(page))
+    if not features.reads_words:
+        return *_read_tokens(page, features, seed), whole
     if whole.borders:
         (octets, words), (end_octets, end_words) = whole.borders
         main = whole.hashes[words:end_words]
         normal = whole.normal[octets:end_octets]
     else:
         normal, main, *_ = hash_words(page.main, seed)
-    return HashedText(main, ()), HashedText(whole.hashes, ()), normal
+    return HashedText(main, ()), HashedText(whole.hashes, ()), normal, whole
 
 
 def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
@@ -319,5 +324,6 @@ def _fingerprint_data(data: str, seed: int) -> bytes:
     return simhash(*FEATURE_SETS["words-2"].weigh_features(words)).to_bytes(8, "big")
 
 
-def _digest(seed: int, *texts: str) -> bytes:
+def _digest(seed: int, page: PageText) -> bytes:
+    texts = page.title, page.whole.replace("\n", " "), page.read_embedded()
     return xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)

@@ -32,7 +32,6 @@ _MOST_UNPACKED_OCTETS = 1 << 18
 # The fastest level: others make 6 % less of a page, and take twice as long.
 _LEVEL = 1
 _DIGEST_DIGITS = 16
-_NO_VALUES = frozenset({"hidden", "password", "image", "checkbox", "radio", "file", "color", "range"})
 # Beyond the "?" is what a share button wants to be written.
 _CONTACT = re.compile(r"^\s*(?:mailto|tel):([^?\n]+)", re.IGNORECASE | re.MULTILINE)
 _FILE = re.compile(
@@ -63,7 +62,7 @@ def make_wording(words: HashedWords, beside: Iterable[str], seed: int) -> Wordin
 
     Args:
         words: as `words.hash_words` makes them.
-        beside: as the page has it, see `list_links_seen` and `is_seen`.
+        beside: as the page has it, see `list_links_seen`.
         seed: of the store, 0 to 2**64 - 1: nobody else can make two pages of one digest.
     """
     octets, ends = words.normal, words.ends
@@ -94,11 +93,6 @@ def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def is_seen(kind: str) -> bool:
-    """Return True if a reader sees the value of an `<input>` of a kind, in any case."""
-    return kind.strip().lower() not in _NO_VALUES
-
-
 def list_links_seen(links: Iterable[str]) -> list[str]:
     """List, of the targets of links, addresses to write to and to call, and names of files."""
     joined = "\n".join(links)
@@ -114,6 +108,8 @@ def unpack(packed: bytes) -> Wording:
     """Read a packed wording, or raise a DamagedError."""
     reader = zlib.decompressobj()
     try:
-        return msgspec.msgpack.decode(reader.decompress(packed, _MOST_UNPACKED_OCTETS), type=Wording)
+        return msgspec.msgpack.decode(
+            reader.decompress(packed, _MOST_UNPACKED_OCTETS), type=Wording
+        )
     except (zlib.error, msgspec.MsgspecError) as error:
         raise DamagedError(f"the text of a page is damaged: {error}") from error

@@ -6,7 +6,7 @@ document has it, too, a member of zeros records that it was bulk-loaded.
 
 from __future__ import annotations
 
-import zlib
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,6 +29,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -64,6 +65,7 @@ BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 _ADDRESS_KEY_BYTES = 2
 _NUMBER_BYTES = 5
+_CHECKSUM_BYTES = 8
 
 
 class Documents:
@@ -114,13 +116,13 @@ class Documents:
         self,
         number: int,
         record: Record,
-        text: str | None = None,
+        wording: bytes | None = None,
         names: Iterable[bytes] = (),
         leads: Iterable[_Row] = (),
     ) -> None:
-        """Write a record, its text unless that is None, and let these identities lead to it.
+        """Write a record and its packed wording, and let these identities lead to it.
 
-        Its own one does in any case, others unless they lead to another document. `leads` are added
+        None leaves the wording that is there, b"" deletes it. Its own one does in any case, others unless they lead to another document. `leads` are added
         to their sets.
         """
         values, key = self.values, octets(number)
@@ -137,18 +139,25 @@ class Documents:
                 values.discard(ALIASES, before[:8], name)
         for lead in leads:
             values.add(*lead)
-        if text is not None:
-            values.put(TEXTS, key, zlib.compress(text.encode()))
+        if wording:
+            values.put(TEXTS, key, xxhash.xxh3_64_digest(key + wording) + wording)
+        elif wording is not None:
+            values.delete(TEXTS, key)
 
     def add(
-        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
     ) -> int:
         """Write a document and all that leads to it; one of this number must have been taken out.
 
         Args:
             number: of the document; the next one in place of 0.
             record: of the document.
-            text: None leaves what is kept as it is.
+            wording: packed, see `put`.
             aliases: lead to the document, too, unless they lead to another one.
 
         Returns:
@@ -156,7 +165,7 @@ class Documents:
         """
         number = number or self._take_number()
         leads = leads_of(number, record)
-        self.put(number, record, text, (record.identity, *aliases), leads)
+        self.put(number, record, wording, (record.identity, *aliases), leads)
         if record.state != State.DUPLICATE:
             self._index(number, record)
         return number
@@ -177,7 +186,7 @@ class Documents:
             self._unindex(number, record)
 
     def remove(self, number: int, record: Record) -> None:
-        """Delete a document that was taken out, with its text and identities."""
+        """Delete a document that was taken out, with its wording and identities."""
         key = octets(number)
         for identity in (record.identity, *self.values.members(ALIASES, key)):
             if self.find_number(identity) == number:
@@ -395,21 +404,20 @@ class Documents:
         held, (indexed, noted) = self.read_table(0), self.read_indexed()
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
-    def get_text(self, number: int) -> str | None:
-        """Get a document's main text, or None where none was kept."""
-        packed = self.values.get(TEXTS, octets(number))
-        try:
-            return None if packed is None else zlib.decompress(packed).decode()
-        except (zlib.error, UnicodeDecodeError) as error:
-            raise StoreError(f"text of document {number} is damaged: {error}") from error
+    def get_wording(self, number: int) -> Wording | None:
+        """Get what a reader sees of a document; None of a file, and where it is damaged."""
+        return self.get_wordings([number]).get(number)
 
-    def drop_text(self, number: int) -> None:
-        """Forget a document's main text."""
-        self.values.delete(TEXTS, octets(number))
-
-    def list_texts(self) -> set[int]:
-        """List the documents whose main texts are kept, by their numbers."""
-        return {number_of(key) for key, _ in self.values.scan(TEXTS)}
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get wordings in one round trip; leaves out missing and damaged ones."""
+        keys = list(map(octets, numbers))
+        self.values.fetch((TEXTS, key) for key in keys)
+        found: dict[int, Wording] = {}
+        for number, key in zip(numbers, keys, strict=True):
+            if (packed := self.values.get(TEXTS, key)) is not None:
+                with suppress(DamagedError):  # `check` lists it
+                    found[number] = unpack_wording(key, packed)
+        return found
 
     def list_duplicates(self, original: int) -> list[int]:
         """List the near-duplicates of a document."""
@@ -520,6 +528,13 @@ class Documents:
         numbers = list(numbers)
         wanted = [(table, octets(number)) for table in tables for number in numbers]
         self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
+
+
+def unpack_wording(key: bytes, packed: bytes) -> Wording:
+    """Read the wording of the document of a key, or raise a DamagedError."""
+    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + packed[_CHECKSUM_BYTES:]):
+        raise DamagedError(f"damaged text of document {number_of(key)}: checksum differs")
+    return unpack(packed[_CHECKSUM_BYTES:])
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:

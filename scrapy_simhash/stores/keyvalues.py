@@ -8,7 +8,7 @@ mending. The rows of all kinds are::
     documents      number                         Record
     identities     identity or alias              number + 4 bytes of a checksum
     crawls         id of a crawl                  CrawlRecord
-    texts          number                         main text, zlib
+    texts          number                         8 bytes of a checksum, `pages.wording.pack`
     lost           number                         Lost, see `stores.lost`
 
     aliases        number                         identities other than its own, 1 to 64 bytes

@@ -367,7 +367,7 @@ class Store(AbstractContextManager["Store"]):
         """Find documents by their URL."""
         return self.read(
             lambda stored: [
-                upkeep.describe_document(number, record, stored.get_text(number))
+                upkeep.describe_document(number, record, stored.get_wording(number))
                 for number, record in stored.list_at(url)
             ]
         )
@@ -379,18 +379,19 @@ class Store(AbstractContextManager["Store"]):
             record = stored.get(document)
             if record is None:
                 return None
-            return upkeep.describe_document(document, record, stored.get_text(document))
+            return upkeep.describe_document(document, record, stored.get_wording(document))
 
         return self.read(work)
 
     def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
-        """Get documents by their numbers, without texts; leaves out those that do not exist."""
+        """Get documents by their numbers; leaves out those that do not exist."""
 
         def work(stored: Documents) -> list[StoredDocument]:
             stored.prefetch_rows((), records=documents)
+            wordings = stored.get_wordings(documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [
-                upkeep.describe_document(number, record, None)
+                upkeep.describe_document(number, record, wordings.get(number))
                 for number, record in found
                 if record is not None
             ]
@@ -413,7 +414,7 @@ class Store(AbstractContextManager["Store"]):
                 if isinstance(record, DamagedError):
                     damaged += 1
                 else:
-                    take(upkeep.describe_document(number, record, None))
+                    take(upkeep.describe_document(number, record))
 
         self.read(work)
         return damaged
@@ -569,7 +570,7 @@ class Store(AbstractContextManager["Store"]):
         """List the wanted documents with their near-duplicates; reads every record.
 
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
-        times for a document, and the document's `text` is None.
+        times for a document, and the document's `wording` is None.
         """
         return self.read(
             lambda stored: upkeep.select_documents(stored, wanted, self.engine.leases.alive)

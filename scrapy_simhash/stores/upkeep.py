@@ -8,7 +8,6 @@ document takes its place. A damaged row of a lost page is made anew, without its
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +35,7 @@ from scrapy_simhash.stores.documents import (
     pack_identity,
     rows_of,
     unpack_identity,
+    unpack_wording,
 )
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -60,18 +60,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
 
 # The number of the largest scopes, and of the largest groups, to list.
 _ROWS_SHOWN = 20
+_NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 # What a record has of a document as people see it.
-_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "text"}
+_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "wording"}
 
 
-def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
+def describe_document(
+    number: int, record: Record, wording: Wording | None = None
+) -> StoredDocument:
     """Describe a record for display and for `explain`."""
     kept = {name: getattr(record, name) for name in _KEPT}
-    return StoredDocument(**kept, document=number, state=record.state.name.lower(), text=text)
+    state = record.state.name.lower()
+    return StoredDocument(**kept, document=number, state=state, wording=wording)
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:
@@ -129,7 +134,7 @@ def select_documents(
     found = [
         number
         for number, record in stored
-        if not _in_use(record, alive) and wanted(describe_document(number, record, None))
+        if not _in_use(record, alive) and wanted(describe_document(number, record))
     ]
     return with_near_duplicates(stored, found, alive)
 
@@ -358,19 +363,27 @@ class Mender:
                     yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
 
     def _check_values(self) -> Iterator[str]:
-        """Find records of crawls and texts that are unreadable, and texts of no document."""
+        """Find unreadable records of crawls and texts, and documents or texts without the other."""
         for key, packed in self._values.scan(CRAWLS):
             try:
                 unpack_row(CrawlRecord, key, packed)
             except DamagedError as error:
                 yield error.what
+        without = {
+            number
+            for number, record in self._records.items()
+            if record.whole_words and record.state != State.DUPLICATE
+        }
         for key, packed in self._values.scan(TEXTS):
+            without.discard(number_of(key))
             if not self._exists(number_of(key)):
                 yield f"there is a text of document {number_of(key)}, but no such document"
             try:
-                zlib.decompress(packed)
-            except zlib.error as error:
-                yield f"text of document {number_of(key)} is damaged: {error}"
+                unpack_wording(key, packed)
+            except DamagedError as error:
+                yield f"{error.what}; {_NO_WORDING}"
+        for number in sorted(without):
+            yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
     def _find_damaged_rows(self) -> Iterator[tuple[str, bytes]]:
         """List the rows of lost pages that are damaged: what is wrong, and the key."""
