@@ -374,6 +374,8 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.new_links = match.new_links
         decision.match_pending = match.pending
         decision.evidence = match.evidence
+        decision.own_words = list(match.own_words)
+        decision.match_own_words = list(match.match_own_words)
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

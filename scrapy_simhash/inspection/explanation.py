@@ -16,7 +16,6 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.difference import (
-    compare_features,
     compare_fingerprints,
     compare_side_by_side,
     list_template,
@@ -43,6 +42,7 @@ from scrapy_simhash.pages.fingerprint import (
     load_features,
     make_recipe,
 )
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
@@ -223,7 +224,7 @@ def _is_file(what: str) -> bool:
 
 
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
-_NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
+_NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
 _KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"
 
@@ -277,7 +278,7 @@ def _explain(
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
     page = _fingerprint_file(config, name, recipe, seed)
-    return make_document(page, config.rule, keep_text=True, url=name)
+    return make_document(page, config.rule, url=name)
 
 
 def compare_pages(
@@ -323,17 +324,20 @@ def compare_pages(
         compared["similarity"] = max(texts)
     if answer.deciding is Deciding.TEXTS:
         compared |= {"site_known": context.known, "confirmed": answer.confirmed}
-    if first.text is None or second.text is None:
+    wording, other = map(_read_wording, (first, second))
+    if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
-    features = store.recipe.features if store else config.features
     sample = {number for site in context.sites for number in site.numbers}
-    others = filter(None, map(store.get_document, sample)) if store else ()
-    template = list_template([other.text for other in others if other.text is not None])
-    return {
-        **compared,
-        **compare_features(features, first.text, second.text),
-        "side_by_side": compare_side_by_side(first.text, second.text, template),
-    }
+    documents = store.get_documents(list(sample)) if store else []
+    template = list_template([str(each.wording) for each in documents if each.wording])
+    return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
+
+
+def _read_wording(page: _Page) -> Wording | None:
+    """Get what a reader sees of a page of the store or of a file; None where it is missing."""
+    if isinstance(page, StoredDocument):
+        return page.wording
+    return unpack(page.wording) if page.wording else None
 
 
 def find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:

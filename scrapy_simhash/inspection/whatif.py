@@ -227,6 +227,8 @@ def count_changes(
                 "match_url": original.url if original else None,
                 "distance": decided.distance,
                 "similarity": decided.similarity,
+                "own_words": list(match.own_words) if match else [],
+                "match_own_words": list(match.match_own_words) if match else [],
             }
         )
     return {**counts, "changes": changes}

@@ -204,6 +204,8 @@ class Match:
         pending: nobody has its items yet; its crawl is at work on them.
         kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
             `other_spider`, who got this one.
+        own_words: the first words that only the new document has, beside the other one.
+        match_own_words: those that only the other one has.
         evidence: all that decided, see `judging.rule`.
     """
 
@@ -217,7 +219,10 @@ class Match:
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
     kept: Kept = ""
-    evidence: Evidence | None = field(default=None, compare=False)  # not kept in the store
+    # Neither is kept in the store.
+    own_words: tuple[str, ...] = ()
+    match_own_words: tuple[str, ...] = ()
+    evidence: Evidence | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,31 @@ _BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "
 # A page may be made of headings, each in the other, and the text of each takes as long as it is.
 _MOST_HEADINGS_READ = 256
 # Elements that begin and end a line of the text, or are cells and items of their own.
-BLOCK_TAGS = (
-    *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
-    *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
-    *("h2", "h3", "h4", "h5", "h6", "header", "hr", "legend", "li", "main", "menu", "nav", "ol"),
-    *("option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
+BLOCK_TAGS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
+        *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
+        *(
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "header",
+            "hr",
+            "legend",
+            "li",
+            "main",
+            "menu",
+            "nav",
+            "ol",
+        ),
+        *("option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
+    )
 )
-# Stands at the border of a block while a page is read; Unicode keeps it for internal use.
-BLOCK_BORDER = "\ufdd0"
+# Stands at the border of a block while a page is read. No charset of the web has it for anything,
+# lxml takes it, and it is one octet.
+BLOCK_BORDER = "\x81"
 # Inputs whose value nobody sees, or not as text. That of a button is its text.
 _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
 _MOST_DECLARED = 16

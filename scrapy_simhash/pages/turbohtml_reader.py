@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
 _NAMING = 'base[href], link[rel~="canonical" i][href], meta[property^="og:"], meta[name^="og:"]'
 _SEEN = "img[alt], area[alt], input, option[selected], meter[value], progress[value]"
-_BLOCKS = ", ".join(BLOCK_TAGS)
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
 _INVISIBLE = "script, style, noscript, template, iframe"
@@ -157,15 +156,23 @@ def _read_texts(document: Document) -> tuple[str, str, str]:
     if body is None:
         return "", "", ""
     content = _widen(document.main_content(), body)
-    for block in body.select(_BLOCKS):
-        block.insert(0, Text(BLOCK_BORDER))
-        block.append(Text(BLOCK_BORDER))
     if content is not None:
         content.insert(0, Text(_BORDER))
         content.append(Text(_BORDER))
-    before, _, rest = " ".join(body.stripped_strings).partition(_BORDER)
+    before, _, rest = " ".join(_list_pieces(body)).partition(_BORDER)
     main, _, after = rest.partition(_BORDER)
     return cut_blocks(before), cut_blocks(main), cut_blocks(after)
+
+
+def _list_pieces(body: Element) -> Iterator[str]:
+    """Read the pieces of the visible text, with the borders of blocks between them."""
+    for node in body.descendants:
+        # What follows a block begins a line, too.
+        for each in (node.previous_sibling, node):
+            if type(each) is Element and each.tag in BLOCK_TAGS:
+                yield BLOCK_BORDER
+        if type(node) is Text:
+            yield node.data
 
 
 def _widen(content: Element | None, body: Element) -> Element | None:

@@ -56,6 +56,11 @@ class Wording(NamedTuple):
     rest: bytes = b""
     beside: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return all of it, one block a line; of the words beyond only their digest."""
+        rest = (f"(words from {MOST_WORDS + 1:,} on: {self.rest.hex()})",) if self.rest else ()
+        return "\n".join((self.text, *rest, *self.beside))
+
 
 def make_wording(words: HashedWords, beside: Iterable[str], seed: int) -> Wording:
     """Make the wording of a page from the words of its visible text, and what is seen beside it.

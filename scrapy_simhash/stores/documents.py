@@ -122,8 +122,9 @@ class Documents:
     ) -> None:
         """Write a record and its packed wording, and let these identities lead to it.
 
-        None leaves the wording that is there, b"" deletes it. Its own one does in any case, others unless they lead to another document. `leads` are added
-        to their sets.
+        None leaves the wording that is there, b"" deletes it. The record's own identity leads to
+        it in any case, others unless they lead to another document. `leads` are added to their
+        sets.
         """
         values, key = self.values, octets(number)
         rows = {name: pack_identity(name, number) for name in names}

@@ -156,7 +156,7 @@ class _World:
             crawl=crawl,
             reader=Reader("spider", "parse"),
             not_before=self.clock - expiry if expiry is not None else 0.0,
-            text="a text" if self.draw(0.05) else None,
+            wording=b"a text" if self.draw(0.05) else b"",
             requested=self.make_url("asked") if self.draw(0.03) else "",
         )
 

@@ -95,11 +95,11 @@ def make_large_log(count: int) -> Iterator[dict[str, Any]]:
 
 
 async def crawl_hostile_pages(store: Path) -> None:
-    """Fill a store and its log with pages, their copies, and villains; texts are kept."""
+    """Fill a store and its log with pages, their copies, and villains."""
     words = make_words(1)
     edited = edit_words(words, 3, seed=7)
     title = HOSTILE_TITLE
-    async with running(store, keep_text=True) as detector:
+    async with running(store) as detector:
         for url, html in (
             ("http://site.example/one", page(1, title=title)),
             ("http://site.example/press/again/", make_page(edited, title=title)),

@@ -137,12 +137,14 @@ def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
 def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
     """Make what a store keeps of a page's texts, by the names of `PageFingerprint`."""
     main, whole = (read_slowly(text, features, seed) for text in (page.main, page.whole))
-    all_it_has = f"{page.title}\0{page.whole}\0{page.read_embedded()}"
+    all_it_has = f"{page.title}\0{page.whole.replace(chr(10), chr(32))}\0{page.read_embedded()}"
     return {
         "fingerprint": main.fingerprint,
         "whole_fingerprint": whole.fingerprint,
         "stub": xxhash.xxh3_128_digest(all_it_has.encode(), seed),
-        "text_digest": xxhash.xxh3_128_digest(normalise_slowly(page.main).encode()),
+        "text_digest": xxhash.xxh3_128_digest(
+            normalise_slowly(page.main).replace("\n", " ").encode()
+        ),
         "sketch": sketch_slowly(whole.triples, main.triples),
         "features": len(main.features),
         "whole_features": len(whole.features),

@@ -71,7 +71,7 @@ def test_pages_of_one_template_are_told_apart_once_the_site_is_known(
 
 
 async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
-    async with running(store, keep_text=True) as detector:
+    async with running(store) as detector:
         more = [name for name in SITE if name.startswith("more")]
         for name in dict.fromkeys((*first, *more, "other", "one", "copy")):
             url = f"http://{HOST}/{name}/page/"
