@@ -164,15 +164,28 @@ def _read_texts(document: Document) -> tuple[str, str, str]:
     return cut_blocks(before), cut_blocks(main), cut_blocks(after)
 
 
-def _list_pieces(body: Element) -> Iterator[str]:
+def _list_pieces(body: Element) -> list[str]:
     """Read the pieces of the visible text, with the borders of blocks between them."""
+    # A page has a thousand nodes.
+    pieces = [BLOCK_BORDER]
+    add, blocks = pieces.append, BLOCK_TAGS
+    is_open = False  # a line has begun
     for node in body.descendants:
-        # What follows a block begins a line, too.
-        for each in (node.previous_sibling, node):
-            if type(each) is Element and each.tag in BLOCK_TAGS:
-                yield BLOCK_BORDER
-        if type(node) is Text:
-            yield node.data
+        kind = type(node)
+        if is_open:
+            # What follows a block begins a line, too.
+            before = node.previous_sibling
+            if (kind is Element and node.tag in blocks) or (
+                type(before) is Element and before.tag in blocks
+            ):
+                add(BLOCK_BORDER)
+                is_open = False
+        if kind is Text:
+            text = node.data
+            if not text.isspace():
+                add(text)
+                is_open = True
+    return pieces
 
 
 def _widen(content: Element | None, body: Element) -> Element | None:
