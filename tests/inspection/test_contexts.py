@@ -155,5 +155,7 @@ def test_what_other_pages_of_the_site_have_is_greyed(
     asyncio.run(crawl_site(tmp_path / "noticed"))
     answer = run.answer("explain", f"http://{HOST}/copy/page/", "--store", tmp_path / "noticed")
     rows = answer["side_by_side"]
-    assert [row for row in rows if row.get("template")] == [{"same": notice.lower(), "template": True}]
+    assert [row for row in rows if row.get("template")] == [
+        {"same": notice.lower(), "template": True}
+    ]
     assert any("first" in row for row in rows)
