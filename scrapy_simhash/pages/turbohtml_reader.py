@@ -171,16 +171,15 @@ def _list_pieces(body: Element) -> list[str]:
     add, blocks = pieces.append, BLOCK_TAGS
     is_open = False  # a line has begun
     for node in body.descendants:
-        kind = type(node)
         if is_open:
             # What follows a block begins a line, too.
             before = node.previous_sibling
-            if (kind is Element and node.tag in blocks) or (
-                type(before) is Element and before.tag in blocks
+            if (isinstance(node, Element) and node.tag in blocks) or (
+                isinstance(before, Element) and before.tag in blocks
             ):
                 add(BLOCK_BORDER)
                 is_open = False
-        if kind is Text:
+        if isinstance(node, Text):
             text = node.data
             if not text.isspace():
                 add(text)

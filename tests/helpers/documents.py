@@ -18,8 +18,9 @@ ALL_KINDS = ("lmdb", "memory", "redis")
 READER = Reader("spider", "parse")
 
 
-def document(name: str, *fingerprints: int, text: str = "", **fields: Any) -> Document:
+def document(name: str, *fingerprints: int, **fields: Any) -> Document:
     """Make a document whose identity, URL and digest follow from its name and fingerprints."""
+    text = fields.pop("text", "")
     fields = {
         "wording": pack(Wording(text)) if text else b"",
         "text_digest": repr(fingerprints).encode()[:64],
