@@ -20,7 +20,7 @@ READER = Reader("spider", "parse")
 
 def document(name: str, *fingerprints: int, **fields: Any) -> Document:
     """Make a document whose identity, URL and digest follow from its name and fingerprints."""
-    text = fields.pop("text", "")
+    text = fields.pop("text", "a text" if fields.get("whole_words") else "")
     fields = {
         "wording": pack(Wording(text)) if text else b"",
         "text_digest": repr(fingerprints).encode()[:64],

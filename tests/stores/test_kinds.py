@@ -80,7 +80,7 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     key = draw.choice(KEYS if table == IDENTITIES else NUMBERS)
     action = draw.choice(("put", "put", "get", "get", "delete", "scan", "count"))
     if action == "put":
-        value = draw.randbytes(draw.choice((0, 1, 30, 600)))
+        value = draw.randbytes(draw.choice((0, 1, 30, 600, 2_500)))
         values.put(table, key, value)
         oracle.values[table, key] = value
     elif action == "delete":
