@@ -33,6 +33,7 @@ _MOST_ILLEGIBLE_SHARE = 0.03
 # By code unit of UTF-16; of the two of a character beyond the first plane, the first one counts.
 _ILLEGIBLE = np.zeros(2**16, np.bool_)
 _ILLEGIBLE[0xFFFD] = _ILLEGIBLE[0xE000:0xF900] = _ILLEGIBLE[0xDB80:0xDC00] = True
+_ILLEGIBLE_LEADS = b"\xee", b"\xef", b"\xf3", b"\xf4"
 # Attributes without content. An `id` has some: a script finds by it what to show.
 _WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity"})
 # Fields and `<meta>` against forged requests have another value in each answer, so that no login
@@ -160,7 +161,9 @@ def _decode_declared(body: bytes, encoding: str) -> str:
 
 def check_legible(text: str) -> None:
     """Raise an UnjudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
-    if text.isascii():
+    # Most texts have none of the octets with which such a character may begin.
+    octets = text.encode()
+    if not any(lead in octets for lead in _ILLEGIBLE_LEADS):
         return
     units = np.frombuffer(text.encode("utf-16-le"), "<u2")
     illegible = np.count_nonzero(_ILLEGIBLE.take(units))

@@ -166,7 +166,7 @@ def _read_texts(document: Document) -> tuple[str, str, str]:
 
 def _list_pieces(body: Element) -> list[str]:
     """Read the pieces of the visible text, with the borders of blocks between them."""
-    # A page has a thousand nodes.
+    # A page has a thousand nodes: `isinstance` takes a sixth longer.
     pieces = [BLOCK_BORDER]
     add, blocks = pieces.append, BLOCK_TAGS
     is_open = False  # a line has begun
@@ -174,12 +174,12 @@ def _list_pieces(body: Element) -> list[str]:
         if is_open:
             # What follows a block begins a line, too.
             before = node.previous_sibling
-            if (isinstance(node, Element) and node.tag in blocks) or (
-                isinstance(before, Element) and before.tag in blocks
+            if (type(node) is Element and node.tag in blocks) or (
+                type(before) is Element and before.tag in blocks
             ):
                 add(BLOCK_BORDER)
                 is_open = False
-        if isinstance(node, Text):
+        if type(node) is Text:
             text = node.data
             if not text.isspace():
                 add(text)

@@ -32,12 +32,11 @@ _MOST_UNPACKED_OCTETS = 1 << 18
 # Takes no longer than level 1; level 6 makes 6 % less of a page in twice the time.
 _LEVEL = 3
 _DIGEST_DIGITS = 16
-_LONGEST_ENDING = 5
-_CONTACTS = ("mailto:", "tel:")
-_FILE = re.compile(
+# Beyond the "?" is what a share button wants to be written.
+_CONTACT = re.compile(r"^\s*(?:mailto|tel):([^?\n]+)", re.MULTILINE)
+_ENDING = re.compile(
     r"\.(?:pdf|zip|gz|tgz|bz2|xz|7z|rar|docx?|xlsx?|pptx?|odt|ods|csv|epub|mobi|exe|msi|dmg|apk|iso"
-    r"|mp3|mp4|ics|vcf|ps|djvu)$",
-    re.IGNORECASE,
+    r"|mp3|mp4|ics|vcf|ps|djvu)(?=[?#\n]|$)"
 )
 
 
@@ -100,16 +99,11 @@ def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:
 
 def list_links_seen(links: Iterable[str]) -> list[str]:
     """List, of the targets of links, addresses to write to and to call, and names of files."""
-    contacts: list[str] = []
-    files: list[str] = []
-    for link in links:
-        # Beyond the "?" is what a share button wants to be written.
-        address = link.strip().partition("?")[0].partition("#")[0]
-        if address[:7].lower().startswith(_CONTACTS):
-            contacts.append(address.partition(":")[2])
-        elif _FILE.search(address[-_LONGEST_ENDING:]):
-            files.append(address.rpartition("/")[2])
-    return contacts + files
+    joined = "\n".join(links).lower()
+    contacts = _CONTACT.findall(joined) if "mailto:" in joined or "tel:" in joined else []
+    ends = ((found.start(), found.end()) for found in _ENDING.finditer(joined))
+    starts_ends = ((max(joined.rfind(each, 0, dot) for each in "/\n"), end) for dot, end in ends)
+    return contacts + [joined[before + 1 : end] for before, end in starts_ends]
 
 
 def pack(wording: Wording) -> bytes:
