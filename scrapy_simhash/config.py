@@ -89,9 +89,9 @@ class Config:
         enabled: `False` switches both middlewares off
         distance: (advanced) bits, of 64, in which the fingerprints of two candidates differ at
             most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
-            default is lowered to that. Pages of one host that share a part of a title or heading
-            are candidates, too, however many bits apart. With `SIMHASH_CONFIRM = None` they are
-            not, and the default is 3
+            default is lowered to that. Pages with rare triples of words in common, and pages of
+            one host that share a part of a title or heading, are candidates, too, however many
+            bits apart. With `SIMHASH_CONFIRM = None` they are not, and the default is 3
         tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
         extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,

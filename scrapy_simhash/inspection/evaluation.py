@@ -50,7 +50,7 @@ class Judged(NamedTuple):
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their nearest fingerprints
-    named: bool = False  # the one is found for the other by a name, whatever the distance
+    named: bool = False  # one is found by a name or by rare triples, whatever the distance
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0  # of their sketches
     confirmed: bool = False  # whatever the distance
@@ -309,7 +309,8 @@ def _judge_pairs(
         context = contexts.find(pair.first, pair.second)
         answer = compare(first, second, config.rule, context=context)
         seconds += time.perf_counter() - started
-        judged.append(_judge(pair, first, second, config, context, answer))
+        unknown = contexts.find_unknown(pair.first, pair.second)
+        judged.append(_judge(pair, first, second, config, (context, unknown), answer))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
@@ -331,10 +332,11 @@ def _judge(
     first: Document,
     second: Document,
     config: Config,
-    context: Context,
+    contexts: tuple[Context, Context],
     answer: Answer,
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
+    context, unknown = contexts
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
@@ -345,9 +347,9 @@ def _judge(
         pair,
         answer.duplicate,
         known=context.known,
-        duplicate_if_unknown=compare(first, second, config.rule).duplicate,
+        duplicate_if_unknown=compare(first, second, config.rule, context=unknown).duplicate,
         distance=bits,
-        named=bool(context.name),
+        named=bool(context.name or context.keys),
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
         confirmed=answer.confirmed,

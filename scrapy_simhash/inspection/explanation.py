@@ -33,6 +33,7 @@ from scrapy_simhash.judging.comparison import (
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.addresses import split_url
@@ -352,7 +353,10 @@ def find_context(store: Store, first: StoredDocument, second: StoredDocument) ->
             if other.document in numbers and len(numbers) <= MOST_CALLED
         )
         two = {page.document, other.document}
-        return make_context(*Sites().find(stored, (page.url, other.url), two), next(names, ""))
+        sites = Sites().find(stored, (page.url, other.url), two)
+        reader = name_reader(page.reader, across_spiders=False)
+        alike = stored.list_alike(page, reader, page.document)
+        return make_context(*sites, next(names, ""), alike.get(other.document, 0))
 
     return store.read(find)
 
@@ -365,7 +369,7 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
         sides[evidence.equal].append("digests")
     else:
         near = evidence.distance <= evidence.within
-        named = ", or the same name" * evidence.named
+        named = ", or the same name" * evidence.named + ", or rare triples" * (evidence.keys > 0)
         sides[near].append(f"fingerprints ({bits}, at most {evidence.within}{named})")
     if evidence.deciding is Deciding.TEXTS:
         for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):

@@ -28,6 +28,7 @@ import xxhash
 from scrapy_simhash.errors import CorpusError
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, make_context
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import host_of
@@ -221,6 +222,16 @@ class FolderContexts:
                     self._by_host[host].append(name)
                 for part in list_parts(page.title, page.heading):
                     self._called[host, part].append(name)
+        self._keys = {
+            name: make_keys(page)
+            for name, page in self._pages.items()
+            if page.sketch and not page.stub
+        }
+        having: defaultdict[int, set[str]] = defaultdict(set)
+        for name, keys in self._keys.items():
+            for key in keys.triples:
+                having[key].add(self._document_of(name))
+        self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
 
     def find(self, first: str, second: str) -> Context:
@@ -236,7 +247,18 @@ class FolderContexts:
             if other in called
         )
         site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
-        return make_context(site, other_site, next(names, ""))
+        context = make_context(site, other_site, next(names, ""))
+        return context._replace(keys=self._count_keys(first, second, known=context.known))
+
+    def find_unknown(self, first: str, second: str) -> Context:
+        """Find the context of two pages beside which nobody knows any other."""
+        return Context(keys=self._count_keys(first, second, known=False))
+
+    def _count_keys(self, first: str, second: str, *, known: bool) -> int:
+        if first not in self._keys or second not in self._keys:
+            return 0
+        two, dissolved = (self._keys[first], self._keys[second]), self._dissolved
+        return count_common(*two, dissolved if known else (), known=known)
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""

@@ -107,10 +107,12 @@ class Context(NamedTuple):
     Attributes:
         sites: of either; both are known, or none.
         name: the part of a name by which the one was found for the other; "" if by none.
+        keys: how many rare triples, or whole sketches, it was found by, see `keys`.
     """
 
     sites: tuple[Site, Site] = UNKNOWN_SITES
     name: str = ""
+    keys: int = 0
 
     @property
     def known(self) -> bool:
@@ -127,7 +129,8 @@ class Answer(NamedTuple):
     Attributes:
         deciding: what decides about them.
         distance: bits between their nearest fingerprints.
-        near: that is within the rule's distance (of short pages, 0), or it was found by its name.
+        near: that is within the rule's distance (of short pages, 0), or it was found by its name,
+            or by rare triples.
         confirmed: what decides beside the distance agrees, however far apart they are.
         duplicate: they are near-duplicates: near and confirmed.
         proposal: what made the one a candidate for the other, for people.
@@ -181,15 +184,20 @@ def compare(
     short = first.stub or second.stub
     within = 0 if short else rule.distance
     name = "" if distance <= within or exactly else found
+    otherwise = rule.confirm is None or short or distance <= within or name
+    keys = 0 if otherwise else context.keys
     evidence = Evidence(
         deciding=deciding,
         distance=distance,
         within=within,
         named=bool(name),
+        keys=keys,
         equal=first.stub == second.stub and first.text_digest == second.text_digest,
         short=short,
     )
-    proposal = name_proposal(distance, stub=short, file=deciding is Deciding.FILE, name=name)
+    proposal = name_proposal(
+        distance, stub=short, file=deciding is Deciding.FILE, name=name, keys=keys
+    )
     similarity, called = None, ""
     if deciding is Deciding.TEXTS:
         assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
@@ -214,7 +222,7 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
     They are near-duplicates if both hold.
     """
     deciding, distance = evidence.deciding, evidence.distance
-    near = evidence.named or distance <= evidence.within
+    near = evidence.named or evidence.keys > 0 or distance <= evidence.within
     if deciding is not Deciding.TEXTS:
         confirmed = {
             Deciding.SCOPE: False,
@@ -292,15 +300,13 @@ def compare_many(
     others: Sequence[PageFacts],
     rule: Rule,
     distances: Sequence[int],
-    sites: Sequence[tuple[Site, Site]],
-    names: Sequence[str],
+    contexts: Sequence[Context],
 ) -> list[Answer]:
-    """Compare a page with others, by distances in bits, sites, and the names that found them."""
-    contexts = [make_context(*two, name) for two, name in zip(sites, names, strict=True)]
+    """Compare a page with others, by distances in bits, and what is known of each of the two."""
     sketched = [
         place
-        for place, (other, name) in enumerate(zip(others, names, strict=True))
-        if find_deciding(page, other, rule, named=bool(name)) is Deciding.TEXTS
+        for place, (other, context) in enumerate(zip(others, contexts, strict=True))
+        if find_deciding(page, other, rule, named=bool(context.name)) is Deciding.TEXTS
     ]
     found = compare_contents(
         [(page, others[place]) for place in sketched], [contexts[place].sites for place in sketched]
@@ -314,10 +320,10 @@ def compare_many(
     ]
 
 
-def make_context(first: Site, second: Site, name: str = "") -> Context:
+def make_context(first: Site, second: Site, name: str = "", keys: int = 0) -> Context:
     """Make the context of two pages; where one of their sites is not known, none is."""
     known = first.known and second.known
-    return Context((first, second) if known else UNKNOWN_SITES, name)
+    return Context((first, second) if known else UNKNOWN_SITES, name, keys)
 
 
 def _decide(evidence: Evidence) -> tuple[str, bool]:
@@ -501,13 +507,17 @@ def find_nearest(first: Iterable[int], second: Iterable[int]) -> tuple[int, int]
     return min(product(first, second), key=lambda pair: hamming_distance(*pair))
 
 
-def name_proposal(distance: int, *, stub: bool, file: bool = False, name: str = "") -> str:
-    """Name for people what made a document a candidate; `name`, if it was that."""
+def name_proposal(
+    distance: int, *, stub: bool, file: bool = False, name: str = "", keys: int = 0
+) -> str:
+    """Name for people what made a document a candidate: `name` or `keys`, if it was that."""
     if file:
         return "same file"
     bits = f"distance {distance} bit{'s' * (distance != 1)}"
     if name:
         return f"called {name!r}, too; {'a short page' if stub else bits}"
+    if keys and not stub:
+        return f"rare triples: {keys}; {bits}"
     return "same short page" if stub else bits
 
 

@@ -85,7 +85,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         shell: not "" where it is made of scripts and has hardly any text: path and query that it
             names as its own, or "-", see `pages.fingerprint`.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
-        sketch: of main and whole text, 768 bytes, see `sketch`; b"" for none.
+        sketch: of main and whole text, 1,280 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.
@@ -233,9 +233,9 @@ class Verdict:
         status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`.
         reason: of a revisit, `unchanged`, `changed`, or `undelivered`: its text is the same, but
             its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of an
-            unjudged document, `bucket_too_full`: kept as a new one, but it had more candidates
-            than are compared, of which the nearest were no match, or too many documents share its
-            keys; or `shell`: its scripts would show what it is, and it is not recorded; else "".
+            unjudged document, `bucket_too_full`: in plain simhash, kept as a new one, but more
+            documents are near than are looked at, or too many share a prefix of its fingerprint;
+            or `shell`: its scripts would show what it is, and it is not recorded; else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, or of its
@@ -372,8 +372,9 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     # State and crawl are those of the fetch for `reader`; `earlier_readers` got the same text
     # before. `delivered`: it was done at least once, whatever its state is now. `spared`: judged
     # again it is no near-duplicate of anything, because somebody took its drop back. `original`, of
-    # a document that is no duplicate: it was kept for a reader that did not get the original.
-    # `without_items`: when it was done last, no item of it had come through.
+    # a document that is no duplicate: it was kept for a reader that did not get the original, and
+    # `kept_for` names who finds it by its keys (`keys.name_reader`). `without_items`: when it was
+    # done last, no item of it had come through.
 
     state: State
     delivered: bool
@@ -387,6 +388,7 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     new_links: float | None = None
     earlier_readers: tuple[Reader, ...] = ()
     without_items: bool = False
+    kept_for: str = ""
 
     @property
     def readers(self) -> tuple[Reader, ...]:

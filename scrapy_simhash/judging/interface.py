@@ -27,6 +27,10 @@ class Reading(Protocol):
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
+    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
+        """List the documents with rare triples of a page, each with their number; 16 at most."""
+        # Of its scope; without `own`. See `judging.keys`.
+
     def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with up to 9 documents that have it, too."""
         # Of its host and scope, no near-duplicates and no files, all with sketches.
@@ -35,7 +39,12 @@ class Reading(Protocol):
         """Get those records that are there and undamaged, as they happen to be; one round trip."""
 
     def near(
-        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+        self,
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        in_bucket: int | None = None,
+        or_nothing: bool = False,
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
 

@@ -85,7 +85,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         deciding: what decides.
         distance: bits between their nearest fingerprints.
         within: how many bits may lie between two candidates.
-        named: one was found by its name.
+        named: one was found by its name; `keys`: by so many rare triples.
         equal: their digests are equal.
         short: one of them has too little text for a simhash.
 
@@ -108,6 +108,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distance: int
     within: int
     named: bool = False
+    keys: int = 0
     equal: bool = False
     short: bool = False
     confirm: float = 0.0

@@ -26,11 +26,14 @@ from scrapy_simhash.judging.documents import (
     read_rows,
     unpack_row,
 )
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
+from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
+from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores.keys import KeyTable, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -57,9 +60,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.judging.keys import Keys
+    from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.tables.permutation import Design
 
-_Query: TypeAlias = tuple[int, int, int | None, bool]
+_Query: TypeAlias = tuple[int, int, int | None, int | None, bool]
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
@@ -76,10 +81,16 @@ class Documents:
         prober: of the design that the tables have.
         seed: of the store.
         alive: tells whether a crawl is running.
+        dissolved: keys that are remembered to be dissolved, see `stores.keys`.
     """
 
     def __init__(
-        self, values: KeyValues, prober: Prober, seed: int, alive: Callable[[str], bool]
+        self,
+        values: KeyValues,
+        prober: Prober,
+        seed: int,
+        alive: Callable[[str], bool],
+        dissolved: set[int],
     ) -> None:
         self.values = values
         self.seed, self.alive = seed, alive
@@ -90,6 +101,7 @@ class Documents:
         self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
+        self.keys = KeyTable(values, dissolved, self._get_keys)
         # Rows that `judging.documents` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows = values.scan, values.count
@@ -246,10 +258,14 @@ class Documents:
                         values.add(TABLES, *table_row)
                 self._changed[fingerprint] = True
             values.add(FINGERPRINTS, key, row)
+        if keys := keys_of(record):
+            self.keys.enter(number, keys)
         self.enter_site(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        if keys := keys_of(record):
+            self.keys.remove(number, keys)
         for site_row in rows_of_site(number, record, self.seed):
             if self.values.has(*site_row):
                 self.values.discard(*site_row)
@@ -280,6 +296,27 @@ class Documents:
                 self._samples.clear()
             for beyond in set(there).difference(kept):
                 self.values.discard(table, key, beyond)
+
+    def _get_keys(self, number: int) -> Keys | None:
+        """Make the keys of a document; None if it is damaged."""
+        record = self.glance([number]).get(number)
+        return None if record is None else keys_of(record)
+
+    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
+        """List the documents with rare triples of a page, each with their number; most come first.
+
+        At most 8, and 8 more of those that were kept for a reader (`keys.name_reader`). The
+        document of the number `own` is left out.
+        """
+        if page.stub or not page.sketch:
+            return {}
+        known = len(self.sample(host_of(page.url))) == SAMPLE
+        most = KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS
+        found: dict[int, int] = {}
+        for keys, some in ((make_keys(page), most), (make_keys(page, reader), KEYS_OF_A_PAGE)):
+            members = self.keys.find(keys, some)
+            found |= rank_by_keys([number for number in key if number != own] for key in members)
+        return found
 
     def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
@@ -314,12 +351,17 @@ class Documents:
         self.values.fill(FINGERPRINTS, marked)
 
     def near(
-        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+        self,
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        in_bucket: int | None = None,
+        or_nothing: bool = False,
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        query = (fingerprint, distance, most, bounded)
+        query = (fingerprint, distance, most, in_bucket, or_nothing)
         if query not in self._probed:
-            return self._probe(*query)
+            return self._probe(query)
         near, complete_bits = self._probed[query]
         near = [found for found in near if found[1] not in self._changed]
         near += [
@@ -329,10 +371,11 @@ class Documents:
         ]
         return Probe(sorted(near)[:most], complete_bits)
 
-    def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
+    def _probe(self, query: _Query) -> Probe:
+        fingerprint, distance, most, in_bucket, or_nothing = query
         try:
             return self._prober.probe(
-                self.values.many, fingerprint, distance, most, bounded=bounded
+                self.values.many, fingerprint, distance, most, in_bucket, or_nothing=or_nothing
             )
         except ValueError as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
@@ -435,14 +478,14 @@ class Documents:
 
     # Reading ahead, which is worthwhile where each read is a round trip
 
-    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], distance: int) -> None:
+    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
         """Read what judging documents and marking others will need: three steps for a group.
 
         Identities and buckets; then the documents of the neighbours; then their records. The
         samples of hosts come along; those of other hosts than the documents' are a step more.
         """
         probes = [
-            (document.scope, fingerprint, 0 if document.stub else distance)
+            (document.scope, (fingerprint, *limit_probe(document, rule)))
             for document in documents
             for fingerprint in document.fingerprints
         ]
@@ -450,18 +493,23 @@ class Documents:
         keys = {octets(number) for number in marked}
         wanted = [(IDENTITIES, identity) for identity in identities]
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
-        wanted += self._list_keys({probe[1:] for probe in probes})
+        wanted += self._list_keys({query[:2] for _, query in probes})
         wanted += self._list_sites(documents)
         wanted += [(ADDRESSES, address_row(page.url, 0)[0]) for page in documents if page.url]
         wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
+        wanted += [
+            row
+            for page in documents
+            if page.sketch and not page.stub
+            for reader in ("", _name_reader(page))
+            for row in self.keys.list_ahead(make_keys(page, reader))
+        ]
         self.values.fetch(wanted)
         near: set[tuple[int, str]] = set()
-        for scope, fingerprint, bits in probes:
-            # The same call as the judge's.
-            query = (fingerprint, bits, MOST_CANDIDATES + 1, True)
-            probe = self._probed[query] = self._probe(*query)
-            near.add((fingerprint, scope))
-            near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
+        for scope, query in probes:
+            probe = self._probed[query] = self._probe(query)
+            near.add((query[0], scope))
+            near.update((found, scope) for _, found in probe.near)
         known = [number for name in identities if (number := self.find_number(name))]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found)) for found, _ in near]
@@ -473,6 +521,7 @@ class Documents:
             if len(numbers) <= MOST_CALLED
             for number in numbers
         }
+        called.update(n for page in documents for n in self.list_alike(page, _name_reader(page)))
         self.prefetch_rows(wanted, records=[*known, *called])
         candidates = {
             number
@@ -502,6 +551,11 @@ class Documents:
         """Read what entering documents in the samples of their hosts and under names reads."""
         rows = (row for record in records for row in rows_of_site(0, record, self.seed))
         self.values.fetch((table, key) for table, key, _ in rows)
+
+    def prefetch_keys(self, numbers: Collection[int]) -> None:
+        """Read under which keys documents are."""
+        made = filter(None, map(keys_of, self.glance(numbers).values()))
+        self.values.fetch(row for keys in made for row in self.keys.list_ahead(keys))
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""
@@ -536,6 +590,10 @@ def unpack_wording(key: bytes, packed: bytes) -> Wording:
     if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + packed[_CHECKSUM_BYTES:]):
         raise DamagedError(f"damaged text of document {number_of(key)}: checksum differs")
     return unpack(packed[_CHECKSUM_BYTES:])
+
+
+def _name_reader(page: Document) -> str:
+    return name_reader(page.reader, across_spiders=page.across_spiders)
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:

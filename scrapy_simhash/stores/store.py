@@ -94,6 +94,7 @@ class Store(AbstractContextManager["Store"]):
         self.engine = engine
         self.lost = LostTable(self)
         self._sites = Sites()
+        self._dissolved: set[int] = set()
         try:
             check_confirm(confirm)
             automatic = tables == "auto"
@@ -162,7 +163,9 @@ class Store(AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(values, self._prober, self._header.seed, self.engine.leases.alive)
+        return Documents(
+            values, self._prober, self._header.seed, self.engine.leases.alive, self._dissolved
+        )
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
@@ -272,7 +275,7 @@ class Store(AbstractContextManager["Store"]):
             living.clear()  # it may run several times, and crawls end meanwhile
             if self.engine.shared:
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
-                stored.prefetch(documents, marked, self.distance)
+                stored.prefetch(documents, marked, rule)
                 self._sites.prepare(stored, documents)
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)

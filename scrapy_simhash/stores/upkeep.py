@@ -29,6 +29,7 @@ from scrapy_simhash.judging.documents import (
     unpack_row,
 )
 from scrapy_simhash.judging.judge import get_sound
+from scrapy_simhash.judging.keys import MOST_UNDER_KEY
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
@@ -37,6 +38,7 @@ from scrapy_simhash.stores.documents import (
     unpack_identity,
     unpack_wording,
 )
+from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -45,6 +47,7 @@ from scrapy_simhash.stores.keyvalues import (
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
+    KEYS,
     NAMES,
     SAMPLE,
     SETS,
@@ -52,6 +55,7 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     cut,
     number_of,
+    octets,
 )
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, contains, sort_distinct
 
@@ -170,6 +174,7 @@ def delete_documents(
 ) -> int:
     """Delete documents that are not in use, with their near-duplicates; returns how many."""
     stored.prefetch_documents(numbers)
+    stored.prefetch_keys(numbers)
     chosen = with_near_duplicates(stored, numbers, alive)
     for number in chosen:
         record = stored.get(number)
@@ -201,7 +206,7 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
     return np.array(sorted(left), np.uint64)
 
 
-_DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES)
+_DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES, KEYS)
 # Sets that only some of the documents fit into that belong there: how many.
 _MOST = {SITES: SAMPLE, NAMES: CALLED}
 _RECORDS_PER_READ = 1_000
@@ -226,7 +231,7 @@ class Mender:
     """Checks and mends a store in one transaction, which must be a writing one for mending.
 
     It keeps the tables in memory, 8 bytes a fingerprint each, all records but for most of their
-    sketches, some 1.5 kB each, and the rows of one table at a time.
+    sketches, some 2 kB each, and the rows of one table at a time.
     """
 
     def __init__(self, stored: Documents) -> None:
@@ -238,12 +243,19 @@ class Mender:
         if len(self._tables) > 1:
             held = np.sort(np.concatenate(self._tables))
             self._trusted = sort_distinct(held[1:][held[1:] == held[:-1]])
+        rows = self._values.scan(KEYS)
+        self._dissolved = {number_of(key) for key, member in rows if member == DISSOLVED}
+        self._keys: dict[int, list[int]] = {}
+        self._readers: set[int] = set()
         self._records: dict[int, Record] = {}
         self._damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
             if isinstance(record, DamagedError):
                 self._damaged[number] = record
             else:
+                if keys := keys_of(record):
+                    self._keys[number] = choose_keys(keys, self._dissolved)
+                    self._readers.add(keys.reader)
                 short = structs.replace(record, sketch=record.sketch[:1], link_sketch=b"")
                 self._records[number] = short
 
@@ -276,6 +288,9 @@ class Mender:
                     self._values.put(table, key, member)
                 else:
                     self._values.delete(table, key)
+        self._stored.keys.forget()
+        for key in self._find_full(KEYS, MOST_UNDER_KEY):
+            self._stored.keys.dissolve(number_of(key))
         for some in cut(self._records.items(), _RECORDS_PER_READ):
             self._stored.prefetch_sites(record for _, record in some)
             for number, record in some:
@@ -302,6 +317,11 @@ class Mender:
 
     def _derive(self, table: str) -> Iterator[tuple[bytes, bytes]]:
         """List the rows of a table that the records derive."""
+        if table == KEYS:
+            for number, keys in self._keys.items():
+                yield from ((octets(key), octets(number)) for key in keys)
+            yield from ((octets(reader), DISSOLVED) for reader in self._readers - {0})
+            return
         for number, record in self._records.items():
             yield from rows_of(table, number, record, self._stored.seed)
 
@@ -328,6 +348,8 @@ class Mender:
         """Return True if a row that no record derives should not be there."""
         if table == FINGERPRINTS and member == BULK_LOADED:
             return not contains(self._trusted, np.array([number_of(key)], np.uint64))[0]
+        if table == KEYS and member == DISSOLVED:
+            return False
         number = _lead(table, key, member)
         if table in (IDENTITIES, ALIASES):
             return not self._exists(number)
@@ -357,10 +379,14 @@ class Mender:
 
     def _check_sizes(self) -> Iterator[str]:
         """Find sets with more documents than fit. Fewer are right: a deletion leaves a gap."""
-        for table, most in _MOST.items():
-            for key, count in Counter(key for key, _ in self._values.scan(table)).items():
-                if count > most:
-                    yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
+        for table, most in {**_MOST, KEYS: MOST_UNDER_KEY}.items():
+            for key, count in self._find_full(table, most).items():
+                yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
+
+    def _find_full(self, table: str, most: int) -> dict[bytes, int]:
+        """Find the sets that have more members than fit, with their sizes."""
+        sizes = Counter(key for key, _ in self._values.scan(table))
+        return {key: count for key, count in sizes.items() if count > most}
 
     def _check_values(self) -> Iterator[str]:
         """Find unreadable records of crawls and texts, and documents or texts without the other."""

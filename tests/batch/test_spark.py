@@ -296,7 +296,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": [5],
         "stub": False,
         "text_digest": b"",
-        "sketch": bytes([17]) * 768,
+        "sketch": bytes([17]) * 1_280,
         "title": "A",
         **dict.fromkeys(("heading", "canonical", "shell", "host"), ""),
         "called": [],

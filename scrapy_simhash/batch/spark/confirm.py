@@ -61,7 +61,7 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
     # there are more than 512, only the first 512 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
     # first one by id with the same digest; other pairs follow from these. Cost: candidates are
-    # kept, 40 bytes each; two joins move 768 bytes and the names of both documents of each pair,
+    # kept, 40 bytes each; two joins move 1.3 kB and the names of both documents of each pair,
     # and two bring it the samples of both hosts, 13 kB each; 100 us of a core to compare a pair.
     # One task numbers all documents of a fingerprint, and sorts their ids.
     require_columns(pairs, "the table of pairs", first="bigint", second="bigint", distance="int")

@@ -6,7 +6,7 @@ three databases; keys begin with the table's number, so that each table is one s
 
     base      packed buckets, see `tables.probing`: written by `fill`
     added     key -> rests of single fingerprints (DUPSORT + DUPFIXED) that were added since
-    crowded   keys with more than `MOST_IN_BUCKET` rows in both, which probes pass over
+    crowded   keys with more than `MOST_IN_BUCKET` rows in both, which probes may pass over
 
 For each table, a fingerprint is in one of the first two. A value of TEXTS is cut into parts.
 """
@@ -193,11 +193,25 @@ class LmdbValues(KeyValues):
         elif not marked and self._count_rows(key) > MOST_IN_BUCKET:
             self.put(CROWDED, key, b"")
 
-    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        if table in _SMALL or not SETS[table] or not keys:
+            return super().read_sets(table, keys)
+        start, width = len(keys[0]), len(keys[0]) + SETS[table]
+        rows: bytes = self.transaction.cursor(self.databases[table]).getmulti(  # type: ignore[assignment]
+            keys, dupdata=True, dupfixed_bytes=SETS[table], keyfixed=True
+        )
+        found: dict[bytes, list[bytes]] = {key: [] for key in keys}
+        for at in range(0, len(rows), width):
+            found[rows[at : at + start]].append(rows[at + start : at + width])
+        return [found[key] for key in keys]
+
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
         cursor, databases = self.transaction.cursor, self.databases
         crowded: list[bytes] = []
-        if bounded and (marks := cursor(databases[CROWDED])).first():
+        if in_bucket is not None and (marks := cursor(databases[CROWDED])).first():
             crowded = [key for key, _ in marks.getmulti(keys)]
+            if in_bucket > MOST_IN_BUCKET:
+                crowded = [key for key in crowded if self._count_rows(key) > in_bucket]
             keys = [key for key in keys if key not in crowded]
         joined = cursor(databases[BASE]).getmulti(keys)
         # When all is packed this is empty, and testing that is much faster than looking up keys.
