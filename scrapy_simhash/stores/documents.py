@@ -26,7 +26,7 @@ from scrapy_simhash.judging.documents import (
     read_rows,
     unpack_row,
 )
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
+from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
 from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
 from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
 from scrapy_simhash.judging.names import list_parts
@@ -505,14 +505,14 @@ class Documents:
             for row in self.keys.list_ahead(make_keys(page, reader))
         ]
         self.values.fetch(wanted)
-        near: set[tuple[int, str]] = set()
+        near: set[tuple[int, str, int]] = set()
         for scope, query in probes:
             probe = self._probed[query] = self._probe(query)
-            near.add((query[0], scope))
-            near.update((found, scope) for _, found in probe.near)
+            near.add((query[0], scope, query[2]))
+            near.update((found, scope, query[2]) for _, found in probe.near)
         known = [number for name in identities if (number := self.find_number(name))]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
-        wanted = [(FINGERPRINTS, octets(found)) for found, _ in near]
+        wanted = [(FINGERPRINTS, octets(found)) for found, *_ in near]
         wanted += [(LOST, key_of_lost(number)) for number in dropped]
         called = {
             number
@@ -524,9 +524,7 @@ class Documents:
         called.update(n for page in documents for n in self.list_alike(page, _name_reader(page)))
         self.prefetch_rows(wanted, records=[*known, *called])
         candidates = {
-            number
-            for found, scope in near
-            for number in self.numbers(found, scope, MOST_CANDIDATES)
+            number for found, scope, most in near for number in self.numbers(found, scope, most)
         }
         # A page that changed leaves the fingerprints that it had.
         records = [record for number in known if (record := self.get(number)) is not None]
@@ -535,7 +533,8 @@ class Documents:
         rows = [(FINGERPRINTS, key) for key in before]
         rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
         self.prefetch_rows(rows, records=candidates)
-        self.values.fetch(self._list_sites(self.glance(candidates).values()))
+        pages = self.glance({*candidates, *called})
+        self.values.fetch(self._list_sites(pages.values()))
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
