@@ -20,7 +20,6 @@ from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
-from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.labels import Corpus, LabelledPage, LabelledPair
-    from scrapy_simhash.judging.comparison import Answer
+    from scrapy_simhash.judging.comparison import Answer, Context
     from scrapy_simhash.judging.documents import Verdict
 
 NO_DISTANCE = 65  # if a page has no fingerprint
@@ -307,10 +306,11 @@ def _judge_pairs(
             continue
         started = time.perf_counter()
         context = contexts.find(pair.first, pair.second)
-        answer = compare(first, second, config.rule, context=context)
+        answer = contexts.compare(pair.first, pair.second, config.rule, context)
         seconds += time.perf_counter() - started
-        unknown = contexts.find_unknown(pair.first, pair.second)
-        judged.append(_judge(pair, first, second, config, (context, unknown), answer))
+        alone = contexts.find_unknown(pair.first, pair.second)
+        unknown = contexts.compare(pair.first, pair.second, config.rule, alone)
+        judged.append(_judge(pair, first, second, context, (answer, unknown)))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
@@ -331,12 +331,11 @@ def _judge(
     pair: LabelledPair,
     first: Document,
     second: Document,
-    config: Config,
-    contexts: tuple[Context, Context],
-    answer: Answer,
+    context: Context,
+    answers: tuple[Answer, Answer],
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
-    context, unknown = contexts
+    answer, unknown = answers
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
@@ -347,7 +346,7 @@ def _judge(
         pair,
         answer.duplicate,
         known=context.known,
-        duplicate_if_unknown=compare(first, second, config.rule, context=unknown).duplicate,
+        duplicate_if_unknown=unknown.duplicate,
         distance=bits,
         named=bool(context.name or context.keys),
         plain_distance=plain_bits,

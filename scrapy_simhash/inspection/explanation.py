@@ -32,10 +32,13 @@ from scrapy_simhash.judging.comparison import (
 )
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import name_reader
+from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
     fingerprint_file,
@@ -305,6 +308,16 @@ def compare_pages(
     else:
         context = find_context(store, first, second)
     answer = compare(first, second, rule, context=context)
+    wording, other = map(_read_wording, (first, second))
+    sample = {number for site in context.sites for number in site.numbers}
+    documents = store.get_documents(list(sample)) if store else []
+    if wording and other and may_be_one(first, second, answer):
+        one_host = context.sites[0] is context.sites[1]
+        known = [(each, each.wording) for each in documents * one_host if each.wording]
+        texts = Texts()
+        shared = texts.make_template(known)
+        own = compare_words(texts.read(wording), texts.read(other), shared)
+        answer = look_at_words(answer, first, second, own)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
     compared: dict[str, Any] = {
         "verdict": f"by the current settings: {verdict}",
@@ -320,16 +333,13 @@ def compare_pages(
     compared |= compare_fingerprints(*nearest, design)
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])
-        texts = round(content.main_alike, 4), round(content.whole, 4)
-        compared["main_similarity"], compared["whole_similarity"] = texts
-        compared["similarity"] = max(texts)
+        alike = round(content.main_alike, 4), round(content.whole, 4)
+        compared["main_similarity"], compared["whole_similarity"] = alike
+        compared["similarity"] = max(alike)
     if answer.deciding is Deciding.TEXTS:
         compared |= {"site_known": context.known, "confirmed": answer.confirmed}
-    wording, other = map(_read_wording, (first, second))
     if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
-    sample = {number for site in context.sites for number in site.numbers}
-    documents = store.get_documents(list(sample)) if store else []
     template = list_template([str(each.wording) for each in documents if each.wording])
     return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
 

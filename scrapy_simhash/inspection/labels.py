@@ -26,18 +26,25 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, make_context
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, make_context
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
+from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.keyvalues import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document, PageFacts
+    from scrapy_simhash.judging.own import Template
+    from scrapy_simhash.judging.rule import Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -189,6 +196,7 @@ def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
 
 
 _SITES_REMEMBERED = 256
+_TEMPLATES_REMEMBERED = 32
 
 
 class FolderContexts:
@@ -206,7 +214,7 @@ class FolderContexts:
         self._document_of = LabelledDocuments(corpus).find
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
-        self._pages: dict[str, PageFacts] = {
+        self._pages = {
             name: document for name, document in documents.items() if document is not None
         }
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
@@ -233,6 +241,9 @@ class FolderContexts:
                 having[key].add(self._document_of(name))
         self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
+        self._ids = [*corpus.pages]
+        self._texts = Texts()
+        self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
 
     def find(self, first: str, second: str) -> Context:
         """Find the context of two pages by their ids."""
@@ -259,6 +270,22 @@ class FolderContexts:
             return 0
         two, dissolved = (self._keys[first], self._keys[second]), self._dissolved
         return count_common(*two, dissolved if known else (), known=known)
+
+    def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
+        """Compare two pages by a rule, and word by word what that would drop."""
+        mine, theirs = self._pages[first], self._pages[second]
+        answer = compare(mine, theirs, rule, context=context)
+        if not (mine.wording and theirs.wording and may_be_one(mine, theirs, answer)):
+            return answer
+        one_host = context.sites[0] is context.sites[1]
+        template = self._make_template(context.sites[0].numbers if one_host else ())
+        one, other = (self._texts.read(unpack(page.wording)) for page in (mine, theirs))
+        return look_at_words(answer, mine, theirs, compare_words(one, other, template))
+
+    def _read_template(self, numbers: tuple[int, ...]) -> Template:
+        """Make the template of a sample."""
+        pages = [self._pages[self._ids[number - 1]] for number in numbers]
+        return self._texts.make_template((page, unpack(page.wording)) for page in pages)
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""

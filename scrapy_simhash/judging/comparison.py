@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scrapy_simhash.judging.documents import PageFacts
+    from scrapy_simhash.judging.own import OwnWords
 
 # What must agree of all content, by what the names say; SIMHASH_CONFIRM says what must agree within
 # its common part.
@@ -138,6 +139,7 @@ class Answer(NamedTuple):
             do not decide.
         tests: what each test of texts and names said, for people.
         evidence: all that decided.
+        own: what each has for itself, if that was looked at.
     """
 
     deciding: Deciding
@@ -149,6 +151,7 @@ class Answer(NamedTuple):
     evidence: Evidence
     similarity: float | None = None
     tests: tuple[str, ...] = ()
+    own: OwnWords | None = None
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -233,7 +236,7 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
             Deciding.NO_SKETCH: distance <= PLAIN_DISTANCE_BITS,
         }[deciding]
         return deciding.value, near, confirmed
-    said, confirmed = _decide(evidence)
+    said, confirmed = (evidence.copy, True) if evidence.copy else _decide(evidence)
     if evidence.short and evidence.whole == 1:
         # Their digests differ: in a picture, say, as the pages of an album do.
         said, confirmed = "one short text, but pictures or attributes that differ", False
@@ -251,6 +254,8 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
         titled = evidence.title in {Relation.SAME, Relation.SILENT}
         if not (confirmed and titled) or evidence.two_shells:
             said, confirmed = SHELLS, False
+    elif evidence.objection:
+        said, confirmed = evidence.objection, False
     return said, near, confirmed
 
 

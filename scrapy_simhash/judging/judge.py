@@ -55,9 +55,13 @@ from scrapy_simhash.judging.documents import (
     read_rows,
     was_delivered,
 )
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
-from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
+    from scrapy_simhash.judging.own import OwnWords, Text
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
 
@@ -74,6 +79,8 @@ if TYPE_CHECKING:
 MOST_CALLED = 8
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
+# Candidates whose words are compared; their originals are among the best.
+MOST_LOOKED_AT = 8
 # Of equal short pages and files, which their readers keep once each.
 _MOST_EQUAL = 64
 # No crawl can have this id, so its lease is never alive.
@@ -124,8 +131,9 @@ class Matcher:
     documents: Reading
     rule: Rule
     alive: Callable[[str], bool]
-    # Lasts from one matcher to the next.
+    # These last from one matcher to the next.
     sites: Sites = field(default_factory=Sites)
+    texts: Texts = field(default_factory=Texts)
 
     def counts(self, record: Record) -> bool:
         """Whether this record makes another document a near-duplicate."""
@@ -140,6 +148,7 @@ class Matcher:
         # could be one was compared.
         candidates, complete = self._find_candidates(document, own)
         compared = self._ask(document, self._read_candidates(document, candidates), own)
+        compared = self._look_at_words(document, compared, own)
         alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
         # Those that its reader got come first.
         if match := next((each for each in alike if each.candidate.stands), None):
@@ -162,6 +171,34 @@ class Matcher:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
+
+    def _look_at_words(
+        self, page: Document, compared: Iterable[_Compared], own: int
+    ) -> list[_Compared]:
+        """Compare word by word what would be a match, the best first, until one is."""
+        compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
+        if self.rule.confirm is None or not page.wording:
+            return compared
+        text = self.texts.read(unpack(page.wording))
+        looked, left = list[_Compared](), MOST_LOOKED_AT
+        for candidate, record, answer in compared:
+            if record is not None and may_be_one(page, record, answer):
+                if not left:
+                    continue
+                left -= 1
+                two = self._find_sites(page, record, {own, candidate.number})
+                own_words = self._compare_words(text, candidate.number, two)
+                answer = look_at_words(answer, page, record, own_words)  # noqa: PLW2901
+                left *= not answer.duplicate
+            looked.append(_Compared(candidate, record, answer))
+        return looked
+
+    def _compare_words(self, text: Text, number: int, sites: tuple[Site, Site]) -> OwnWords | None:
+        """Compare a text with that of a document, or return None if that cannot be read."""
+        one_host = sites[0] is sites[1]
+        template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
+        wording = self.documents.get_wording(number)
+        return compare_words(text, self.texts.read(wording), template) if wording else None
 
     def _deserves_a_look(self, compared: _Compared) -> bool:
         """Whether a page that does not match is near, or has more in common than some triples."""
@@ -301,6 +338,8 @@ def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
         pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,
+        own_words=answer.own.first.list_words() if answer.own else (),
+        match_own_words=answer.own.second.list_words() if answer.own else (),
     )
 
 

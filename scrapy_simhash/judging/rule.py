@@ -99,6 +99,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         renamed: words of both titles and of both headings differ, be they the site's or not.
         alone: bins of the page that has fewer for itself; `own`: bins of both, weighed; `both_own`:
             those of the page that has fewer; of equal main texts, those that no other page has.
+        objection: why their own words tell them apart; "" if they do not, or were not compared.
+        copy: why they show that both are one page, whatever the rest says; "" if they do not.
         common: the weight of what either has within the common part, as `Content.within`.
 
     The others are those of `Content`.
@@ -134,4 +136,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     common: float = 0.0
     agreed: float = 0.0
     agreed_within: float = 0.0
+    objection: str = ""
+    copy: str = ""
     triples: float = 0.0

@@ -69,7 +69,7 @@ def make_wording(words: HashedWords, beside: Iterable[str], seed: int) -> Wordin
         beside: as the page has it, see `list_links_seen`.
         seed: of the store, 0 to 2**64 - 1: nobody else can make two pages of one digest.
     """
-    octets, ends = words.normal, words.ends
+    octets, ends = words.normal, words.spans[1]
     count = min(MOST_WORDS, int(ends.searchsorted(_MOST_OCTETS, "right")))
     rest = b""
     if count < len(ends):

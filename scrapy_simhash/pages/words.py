@@ -59,7 +59,7 @@ class HashedWords(NamedTuple):
 
     normal: bytes  # the normalised text in UTF-8
     hashes: NDArray[np.uint64]  # 64-bit hash of each word, in the order of the text
-    ends: NDArray[np.int64]  # where each word ends, in octets of `normal`
+    spans: Places  # where each word begins and ends, in octets of `normal`, shape (2, n)
     borders: list[tuple[int, int]]  # for each one wanted, octets of `normal` and words before it
 
 
@@ -78,9 +78,7 @@ def hash_words(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords
     return HashedWords(
         b"".join(piece.normal for piece in pieces),
         np.concatenate([piece.hashes for piece in pieces]),
-        np.concatenate(
-            [piece.ends + before for piece, before in zip(pieces, octets, strict=False)]
-        ),
+        np.hstack([piece.spans + before for piece, before in zip(pieces, octets, strict=False)]),
         [places[border] for border in borders],
     )
 
@@ -102,7 +100,9 @@ def _hash_piece(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWord
     if places is not None:
         starts, ends, borders = places[starts], places[ends], places[list(borders)].tolist()
     hashes = hash_slices(normal, starts, ends, seed)
-    return HashedWords(normal, hashes, ends, list(zip(borders, words, strict=True)))
+    return HashedWords(
+        normal, hashes, np.stack([starts, ends]), list(zip(borders, words, strict=True))
+    )
 
 
 def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], Sequence[int]]:

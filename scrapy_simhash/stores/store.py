@@ -25,6 +25,7 @@ from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import Judge, mark_done, number_of, withdraw
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
@@ -94,6 +95,7 @@ class Store(AbstractContextManager["Store"]):
         self.engine = engine
         self.lost = LostTable(self)
         self._sites = Sites()
+        self._texts = Texts()
         self._dissolved: set[int] = set()
         try:
             check_confirm(confirm)
@@ -281,7 +283,7 @@ class Store(AbstractContextManager["Store"]):
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, self._sites, writing)
+            judge = Judge(stored, rule, alive, self._sites, self._texts, writing)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:
