@@ -77,12 +77,19 @@ class LmdbValues(KeyValues):
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         if table != TEXTS:
-            self.transaction.put(key, value, db=self.databases[table])
+            self._append(table, key, value)
             return
         self.delete(TEXTS, key)
         for number, start in enumerate(range(0, len(value) or 1, _PART_BYTES)):
             part = value[start : start + _PART_BYTES]
-            self.transaction.put(key + number.to_bytes(2, "big"), part, db=self.databases[TEXTS])
+            self._append(TEXTS, key + number.to_bytes(2, "big"), part)
+
+    def _append(self, table: str, key: bytes, value: bytes) -> None:
+        """Write a value; if the key is the last one of its table, fill pages whole."""
+        # LMDB halves full pages otherwise, and of large values half of each page stays empty.
+        database = self.databases[table]
+        if not self.transaction.put(key, value, append=True, db=database):
+            self.transaction.put(key, value, db=database)
 
     def delete(self, table: str, key: bytes) -> None:
         if table == TEXTS:
