@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tldextract import tldextract
 
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.comparison import LEAST_ALIKE, UNKNOWN_SITES, compare, find_deciding
+from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.names import call_differently
+from scrapy_simhash.judging.rule import CONFIRM, Deciding, Rule
 from scrapy_simhash.pages.addresses import (
     INDEX,
     MOSTLY_NEW,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.documents import PageFacts, StoredDocument
 
 
 class RuleKind(StrEnum):
@@ -209,6 +211,66 @@ _LEAST_VALUES = 3
 _RECENT = 100
 # Of a site, those that most pairs propose: what a site makes up takes no more time; not measured.
 MOST_RULES = 64
+# A page that was fetched a day later may have been changed in between.
+STALE_SECONDS = 86_400
+# Texts of so many words that have less than `LEAST_ALIKE` in common speak against a rule: sketches
+# of shorter ones are uncertain.
+_LEAST_WORDS = 64
+# Of a text that is shorter, or much shorter than the other, sketches cannot tell which share of it
+# is in the other: bins that agree by chance are as good as .2 of it at 16 times the length.
+_LEAST_WORDS_CONTAINED = 50
+_MOST_TIMES_AS_LONG = 16
+
+
+class Outcome(StrEnum):
+    """What comes of comparing two pages."""
+
+    SAME = "s"
+    DIFFERENT = "d"
+    GREY = "g"
+
+
+def can_vote(page: PageFacts) -> bool:
+    """Whether a page says anything: one with little text, such as an empty shell, does not."""
+    return not page.stub and not page.shell and bool(page.sketch)
+
+
+def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
+    """Compare two pages that can vote, by the judgement's rule, however far apart they are.
+
+    They are `different` where texts of 64 words and more are less than .6 alike, and less than .6
+    of the shorter one is in the other (a print view lacks the navigation); or where no name of the
+    one fits the other. But not if a day lies between them. The rest is `grey`.
+    """
+    if find_deciding(first, second, Rule(rule.distance, CONFIRM)) is not Deciding.TEXTS:
+        return Outcome.GREY
+    confirm = CONFIRM if rule.confirm is None else rule.confirm
+    answer = compare(first, second, Rule(rule.distance, confirm))
+    if answer.confirmed:
+        return Outcome.SAME
+    if abs(first.time - second.time) > STALE_SECONDS:
+        return Outcome.GREY
+    if call_differently(first, second):
+        return Outcome.DIFFERENT
+    (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
+    shared = max(
+        _share_contained(content.main_alike, first.words, second.words),
+        _share_contained(content.whole, first.whole_words, second.whole_words),
+    )
+    alike = max(content.main_alike, content.whole, shared) >= LEAST_ALIKE
+    unlike = min(first.words, second.words) >= _LEAST_WORDS and not alike
+    return Outcome.DIFFERENT if unlike else Outcome.GREY
+
+
+def _share_contained(similarity: float, words: int, others: int) -> float:
+    """Estimate which share of the shorter text, 0 to 1 or a little more, is in the longer one."""
+    # Of shingles, of which a text has about as many as words: |A and B| = J (|A| + |B|) / (1 + J).
+    shorter, longer = sorted((words, others))
+    if shorter < _LEAST_WORDS_CONTAINED or longer > _MOST_TIMES_AS_LONG * shorter:
+        return 0.0
+    return similarity * (words + others) / (1 + similarity) / shorter
+
+
 # Of what the last votes of a form were; it votes again only with a stronger outcome.
 _WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2, Outcome.DIFFERENT: 3}
 
