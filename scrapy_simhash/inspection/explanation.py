@@ -300,7 +300,7 @@ def compare_pages(
     design = parse_design(store.design if store else tables)
     rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
     first, second = (
-        structs.replace(page, fingerprints=look_at(page, rule)) for page in (first, second)
+        structs.replace(page, fingerprints=(look_at(page, rule),)) for page in (first, second)
     )
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):

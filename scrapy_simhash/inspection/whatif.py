@@ -116,7 +116,10 @@ def replay(
         kept.bulk_load(store.bulk_loaded())
         kept.start_crawl(_CRAWL, "")
         for stored in _read(store, documents):
-            facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "link_sketch": b""}
+            facts = facts_of(stored) | {
+                "fingerprints": (look_at(stored, rule),),
+                "link_sketch": b"",
+            }
             wording = b"" if stored.wording is None else pack(stored.wording)
             document = Document(
                 **facts | {"scope": scope_of(stored)},

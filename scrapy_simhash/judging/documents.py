@@ -351,9 +351,9 @@ def choose_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     return tuple(dict.fromkeys(fingerprints))
 
 
-def look_at(page: PageFacts, rule: Rule) -> tuple[int, ...]:
-    """List the fingerprints of a page that a rule looks at: plain simhash goes by main texts."""
-    return page.fingerprints if rule.confirm is not None else page.fingerprints[:1]
+def look_at(page: PageFacts, rule: Rule) -> int:
+    """Get the fingerprint by which a rule finds a page: of its whole text; if plain, main text."""
+    return page.fingerprints[0 if rule.confirm is None else -1]
 
 
 class State(IntEnum):

@@ -50,6 +50,7 @@ from scrapy_simhash.judging.documents import (
     counts,
     facts_of,
     key_of_lost,
+    look_at,
     note_match,
     pack_row,
     read_rows,
@@ -244,19 +245,16 @@ class Matcher:
         # are used, those of other scopes included.
         equal = page.stub and self.rule.confirm is not None
         most = None if equal else limits.most
+        probe = self.documents.near(look_at(page, self.rule), *limits)
+        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
         found: dict[int, _Candidate] = {}
-        complete = True
-        for fingerprint in set(page.fingerprints):
-            probe = self.documents.near(fingerprint, *limits)
-            complete = complete and len(probe.near) < limits.most
-            complete = complete and probe.complete_bits == limits.bits
-            for bits, near in probe.near:
-                for number in self.documents.numbers(near, page.scope, most)[-limits.most :]:
-                    candidate = _Candidate(bits, number, near)
-                    found[number] = min(candidate, found.get(number, candidate))
-                if len(found) >= limits.most:
-                    complete = False
-                    break
+        for bits, near in probe.near:
+            for number in self.documents.numbers(near, page.scope, most)[-limits.most :]:
+                candidate = _Candidate(bits, number, near)
+                found[number] = min(candidate, found.get(number, candidate))
+            if len(found) >= limits.most:
+                complete = False
+                break
         return {} if limits.or_nothing and not complete else found, complete
 
     def _ask(

@@ -22,6 +22,7 @@ from scrapy_simhash.judging.documents import (
     Record,
     State,
     key_of_lost,
+    look_at,
     pack_row,
     read_rows,
     unpack_row,
@@ -485,9 +486,8 @@ class Documents:
         samples of hosts come along; those of other hosts than the documents' are a step more.
         """
         probes = [
-            (document.scope, (fingerprint, *limit_probe(document, rule)))
+            (document.scope, (look_at(document, rule), *limit_probe(document, rule)))
             for document in documents
-            for fingerprint in document.fingerprints
         ]
         identities = [name for page in documents for name in (page.identity, *page.aliases)]
         keys = {octets(number) for number in marked}
