@@ -60,6 +60,9 @@ class Reading(Protocol):
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""
 
+    def prefetch_wordings(self, numbers: Collection[int]) -> None:
+        """Read wordings ahead in one round trip, where reads are some."""
+
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
         # Rows are written and read by `judging.documents.pack_row` and `unpack_row`.

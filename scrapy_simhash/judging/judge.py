@@ -16,6 +16,7 @@ record of its own, which later pages for this reader match.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -181,6 +182,8 @@ class Matcher:
         if self.rule.confirm is None or not page.wording:
             return compared
         text = self.texts.read(unpack(page.wording))
+        alike = (each.candidate.number for each in compared if each.answer.duplicate)
+        self.documents.prefetch_wordings(list(islice(alike, MOST_LOOKED_AT)))
         looked, left = list[_Compared](), MOST_LOOKED_AT
         for candidate, record, answer in compared:
             if record is not None and may_be_one(page, record, answer):

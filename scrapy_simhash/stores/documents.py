@@ -455,14 +455,18 @@ class Documents:
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get wordings in one round trip; leaves out missing and damaged ones."""
-        keys = list(map(octets, numbers))
-        self.values.fetch((TEXTS, key) for key in keys)
+        self.prefetch_wordings(numbers)
         found: dict[int, Wording] = {}
-        for number, key in zip(numbers, keys, strict=True):
+        for number in numbers:
+            key = octets(number)
             if (packed := self.values.get(TEXTS, key)) is not None:
                 with suppress(DamagedError):  # `check` lists it
                     found[number] = unpack_wording(key, packed)
         return found
+
+    def prefetch_wordings(self, numbers: Collection[int]) -> None:
+        """Read wordings ahead in one round trip, where reads are some."""
+        self.values.fetch([(TEXTS, octets(number)) for number in numbers])
 
     def list_duplicates(self, original: int) -> list[int]:
         """List the near-duplicates of a document."""
