@@ -297,8 +297,9 @@ def find_fields(own: OwnWords, *, times: bool = True) -> tuple[str, str] | None:
     """Find a field in which two pages differ, whatever the site has there; its two values, or None.
 
     That is other words at one place, behind the same word, if they are few; or a number in a block
-    of its own, such as a cell. `times`: numbers at one place are none.
+    of its own, such as a cell. `times`: numbers at one place are none; without, any words are one.
     """
+    most = MOST_IN_A_FIELD if times else len(own.first.text) + len(own.second.text)
     for mine in own.sides:
         cells = mine.alone & mine.text.numbers & (mine.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(mine.text, cells):
@@ -306,11 +307,11 @@ def find_fields(own: OwnWords, *, times: bool = True) -> tuple[str, str] | None:
             return shown if mine is own.first else shown[::-1]
     places: dict[int, list[Run]] = {}
     for run in list_runs(own.second.text, own.second.alone):
-        if run.own <= MOST_IN_A_FIELD:
+        if run.own <= most:
             places.setdefault(own.second.text.get_before(run), []).append(run)
     for run in list_runs(own.first.text, own.first.alone):
         for other in places.get(own.first.text.get_before(run), ()):
-            if run.own <= MOST_IN_A_FIELD and not (times and run.is_number and other.is_number):
+            if run.own <= most and not (times and run.is_number and other.is_number):
                 return (
                     own.first.text.show(run.start, run.end),
                     own.second.text.show(other.start, other.end),

@@ -152,3 +152,13 @@ def test_numbers_are_known_by_digits_of_all_scripts() -> None:
     text = Text("12 iphone7 word \u0663")
     assert text.numbers.tolist() == [True, True, False, True]
     assert np.array_equal(text.blocks, [0] * 4)
+
+
+def test_other_paragraphs_at_one_place_are_a_field_if_times_are() -> None:
+    first, second = (
+        Text(f"home of all\n{words}\nand much else that all have")
+        for words in ("a b c d e f g h", "i j k l m n o p")
+    )
+    own = compare_words(first, second)
+    assert find_fields(own) is None
+    assert find_fields(own, times=False) == ("a b c d e f g h", "i j k l m n o p")
