@@ -19,7 +19,6 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
-from scrapy_simhash.judging.judge import SHELL
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
@@ -47,10 +46,6 @@ Otherwise = TypeVar("Otherwise")
 _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
-_SHELLS = (
-    "Pages with hardly any text but scripts all look alike, and pass unjudged, first %s, "
-    "which looks like %s: a browser would show what they are, for instance by scrapy-playwright"
-)
 
 
 # While detectors are open, the garbage collector passes over what was there before: 80,000 objects
@@ -101,7 +96,7 @@ class Detector:
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
-        self._warned, self._warned_of_shells = 0, False
+        self._warned = 0
         self._opened = ExitStack()  # what is to be closed
         self.crawl = new_crawl(prefix)
         self.is_open = False
@@ -296,10 +291,6 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
-        if verdict.reason == SHELL and not self._warned_of_shells:
-            self._warned_of_shells = True
-            like = verdict.nearest.url if verdict.nearest else None
-            logger.warning(_SHELLS, quote(page.url), quote(like or ""))
         decision.text_digest = document.text_digest.hex()
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:

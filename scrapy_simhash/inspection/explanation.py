@@ -23,10 +23,8 @@ from scrapy_simhash.inspection.difference import (
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.judging.comparison import (
-    LEAST_AGREED,
     NO_CONTEXT,
     compare,
-    decide,
     find_nearest,
     make_context,
 )
@@ -36,7 +34,13 @@ from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.own import compare_words
-from scrapy_simhash.judging.rule import Deciding, Relation
+from scrapy_simhash.judging.rule import (
+    LEAST_AGREED,
+    LEAST_AGREED_OF_OTHER_NAMES,
+    Deciding,
+    Relation,
+    decide,
+)
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import split_url
@@ -388,7 +392,8 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
                 sides[same].append(name if same else f"{name} ({relation})")
         if evidence.known and evidence.title is evidence.heading is Relation.SILENT:
             sides[evidence.equal].append("digests of the main texts")
-        least = LEAST_AGREED.get(evidence.together, 1.0)
+        alike = evidence.together in {Relation.SAME, Relation.SILENT}
+        least = LEAST_AGREED if alike else LEAST_AGREED_OF_OTHER_NAMES
         for name, share, needed in (
             ("whole texts", evidence.whole, evidence.confirm),
             ("main texts", evidence.main_alike, evidence.confirm),

@@ -231,8 +231,8 @@ class Outcome(StrEnum):
 
 
 def can_vote(page: PageFacts) -> bool:
-    """Whether a page says anything: one with little text, such as an empty shell, does not."""
-    return not page.stub and not page.shell and bool(page.sketch)
+    """Whether a page says anything: one with little text, does not."""
+    return not page.stub and bool(page.sketch)
 
 
 def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:

@@ -82,8 +82,6 @@ class PageFacts(msgspec.Struct, frozen=True):
         title, heading, canonical: what names it, for the confirmation.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
-        shell: not "" where it is made of scripts and has hardly any text: path and query that it
-            names as its own, or "-", see `pages.fingerprint`.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
         sketch: of main and whole text, 1,280 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
@@ -105,7 +103,6 @@ class PageFacts(msgspec.Struct, frozen=True):
     features: int = 0
     words: int = 0
     whole_words: int = 0
-    shell: str = ""
     data_fingerprint: bytes = b""
     sketch: bytes = b""
     link_sketch: bytes = b""
@@ -235,7 +232,7 @@ class Verdict:
             its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of an
             unjudged document, `bucket_too_full`: in plain simhash, kept as a new one, but more
             documents are near than are looked at, or too many share a prefix of its fingerprint;
-            or `shell`: its scripts would show what it is, and it is not recorded; else "".
+            else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, or of its
@@ -326,7 +323,6 @@ def make_document(
         title=page.title,
         heading=page.heading,
         canonical=page.canonical,
-        shell=page.shell,
         data_fingerprint=page.data_fingerprint,
         language=page.language,
         features=page.features,

@@ -5,9 +5,10 @@ are two records, unless
 
 1. neither page has a word of its own, in its text, title or heading; or
 2. the one names the other as the address of its content, and little is its own; or
-3. the host is known, and what differs cannot be a record's: much of what they have in common is no
-   template, little is their own, names do not differ, and no field does: no other words at one
-   place, no other number in a cell, whatever the rest of the site has there.
+3. what differs cannot be a record's: much of what they have in common is no template, names do not
+   differ, and only one page has something of its own, little, in whole blocks: an advertisement, a
+   menu, a comment. Two records each have something of their own. On a known host nor does a field
+   differ: no other words at one place, no other number in a cell, whatever the site has there.
 
 Where no word tells them apart, what a reader sees beside the text must be the same, too.
 Measured in docs/study.md.
@@ -22,13 +23,13 @@ from typing import TYPE_CHECKING
 import regex
 from msgspec import structs
 
-from scrapy_simhash.judging.comparison import Answer, decide
 from scrapy_simhash.judging.own import find_fields
-from scrapy_simhash.judging.rule import Deciding
+from scrapy_simhash.judging.rule import Deciding, decide
 from scrapy_simhash.pages.addresses import host_of, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
+    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.own import OwnWords
 
@@ -88,10 +89,9 @@ def _find_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
         return "one declares the other as its original"
     name, other = map(own.template.find_name, (first.url, second.url))
     two = _are_two_addresses(first.url, second.url) and name != other
-    if two and own.template.known and own.common >= LEAST_IN_A_COPY:
-        whole = all(side.has_whole_blocks() for side in own.sides)
-        if whole and find_fields(own, times=False) is None:
-            return "what is only on one of them is whole blocks"
+    alike = two and own.template.known and own.common >= LEAST_IN_A_COPY
+    if alike and find_fields(own, times=False) is None:
+        return "what is only on one of them is whole blocks"
     return ""
 
 
@@ -142,18 +142,21 @@ def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
 
 def _find_record(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
-    shown = own.first.show(), own.second.show()
-    if not own.template.known:
-        return _show_two("two addresses of a host that is not known", *shown)
+    shown, known = (own.first.show(), own.second.show()), own.template.known
     for names in ((first.title, second.title), (first.heading, second.heading)):
         if all(names) and all(_tell_apart(*names)):
             return _show_two("two names", *names)
     if not own.same_rest:
         return "two addresses, and other words beyond the first 4,096"
-    if own.common < LEAST_IN_COMMON:
-        return _show_two(f"only {own.common} words in common that are no template", *shown)
-    if max(side.count_but_for_counter() for side in own.sides) > MOST_OF_ITS_OWN * own.common:
-        return _show_two("much of two addresses is their own", *shown)
+    counts = [side.count_but_for_counter() if known else side.own.sum() for side in own.sides]
+    for why, holds in (
+        ("few words in common", own.common < (LEAST_IN_COMMON if known else LEAST_IN_A_COPY)),
+        ("much of two addresses is their own", max(counts) > MOST_OF_ITS_OWN * own.common),
+        ("each has words of its own", min(counts) > 0),
+        ("other words within a block", not all(side.has_whole_blocks() for side in own.sides)),
+    ):
+        if holds:
+            return _show_two(why, *shown)
     fields = find_fields(own)
     return _show_two("two records", *fields) if fields else ""
 

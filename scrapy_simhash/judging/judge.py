@@ -25,7 +25,6 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     LEAST_ALIKE,
-    SHELLS,
     UNKNOWN_SITES,
     Answer,
     compare,
@@ -87,7 +86,7 @@ MOST_LOOKED_AT = 8
 _MOST_EQUAL = 64
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
-BUCKET_TOO_FULL, SHELL = "bucket_too_full", "shell"
+BUCKET_TOO_FULL = "bucket_too_full"
 
 
 class Limits(NamedTuple):
@@ -161,7 +160,7 @@ class Matcher:
                 "other_spider" if self._is_for(same_callback, alike[0].record) else "other_callback"
             )
             return _make_match(document, alike[0], kept), None, complete
-        parted = min(filter(self._deserves_a_look, compared), key=_rank_parted, default=None)
+        parted = min(filter(self._deserves_a_look, compared), key=_rank, default=None)
         return None, _make_match(document, parted) if parted else None, complete
 
     def _is_for(self, page: Document, record: Record | None) -> bool:
@@ -315,16 +314,11 @@ def _rank(compared: _Compared) -> tuple[float, _Candidate]:
     return -(compared.answer.similarity or 0.0), compared.candidate
 
 
-def _rank_parted(compared: _Compared) -> tuple[bool, float, _Candidate]:
-    """Rank candidates that do not match: a shell like this one says more than others."""
-    return SHELLS not in compared.answer.tests, *_rank(compared)
-
-
 def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
     candidate, record, answer = compared
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
-        links = page.links if answer.duplicate or SHELLS in answer.tests else NO_LINKS
+        links = page.links if answer.duplicate else NO_LINKS
         new_links = measure_new_links(
             page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
         )
@@ -359,8 +353,6 @@ class Judge(Matcher):
         match, nearest, complete = self.find_match(document, number)
         if own is not None and own.spared:
             match, complete = None, True
-        elif nearest is not None and SHELLS in nearest.tests:
-            return Verdict("unjudged", SHELL, 0, None, nearest)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0

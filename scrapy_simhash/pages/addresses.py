@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
 MOST_PARTS = 128
-# In place of path and query, where a page names no address of its own.
-NO_PATH = "-"
 _DIGEST_BYTES = 16
 _MOST_KEPT_CHARACTERS = MOST_CHARACTERS + 64
 # As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".

@@ -11,11 +11,9 @@ import xxhash
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     NO_LINKS,
-    NO_PATH,
     PageLinks,
     join_url,
     read_links,
-    split_url,
 )
 from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, HashedText, normalise
 from scrapy_simhash.pages.recipe import (
@@ -27,7 +25,7 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode, is_shell
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.pages.words import HashedWords, hash_words
 from scrapy_simhash.simhash import simhash
@@ -58,8 +56,6 @@ class PageFingerprint:
         title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
         canonical: target of `<link rel="canonical">`, absolute, or "".
-        shell: of a page of scripts with hardly any text, path and query of the address that its
-            `og:url` names, or `NO_PATH`; "" of any other page.
         data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
             with little text; b"" of any other page.
         links: number of distinct link targets on the page.
@@ -88,7 +84,6 @@ class PageFingerprint:
     heading: str = ""
     language: str = ""
     canonical: str = ""
-    shell: str = ""
     data_fingerprint: bytes = b""
     links: int = 0
     extractor: str = ""
@@ -241,7 +236,6 @@ def fingerprint_text(
         heading=page.heading,
         language=page.language,
         canonical=_resolve_canonical(page.canonical, base),
-        shell=_find_declared_path(page, base) if is_shell(page) else "",
         data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
         links=len(page.links),
         fell_back=page.fell_back,
@@ -311,12 +305,6 @@ def _resolve_canonical(canonical: str, url: str) -> str:
     address = join_url(url, canonical) if canonical else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
-
-
-def _find_declared_path(page: PageText, base: str) -> str:
-    declared = next((content for name, content in page.declared if name == "og:url"), "")
-    parts = split_url(join_url(base, declared)) if declared else None
-    return f"{parts.path}?{parts.query}"[:_LONGEST_ADDRESS] if parts is not None else NO_PATH
 
 
 def _fingerprint_data(data: str, seed: int) -> bytes:

@@ -3,7 +3,7 @@
 from scrapy_simhash.judging.documents import Reader, Record, State, pack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
-RECORD = Record(  # noqa: S604 - a page that is a shell runs nothing
+RECORD = Record(
     identity=b"\1" * 20,
     state=State.DUPLICATE,
     delivered=False,
@@ -24,7 +24,6 @@ RECORD = Record(  # noqa: S604 - a page that is a shell runs nothing
     heading="Heading",
     canonical="/c",
     whole_words=14,
-    shell="/s",
     data_fingerprint=b"\5" * 8,
     sketch=b"\3" * 4,
     link_sketch=b"\4" * 4,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # The facts that the rule needs if texts and names decide.
 _FACTS = (
     *("fingerprints", "text_digest", "url", "sketch"),
-    *("title", "heading", "shell", "data_fingerprint", "words", "whole_words"),
+    *("title", "heading", "data_fingerprint", "words", "whole_words"),
 )
 # Those that describe a site.
 _SITE = ("sketch", "title", "heading")
