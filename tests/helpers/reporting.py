@@ -20,7 +20,7 @@ START = 1_700_000_000.0
 HOSTILE_TITLE = (
     "</script><!--<script>window.hacked = 1</script>\u2028\u202e<img src=x onerror=hack()>"
 )
-HOSTILE_URL = "http://site.example/\"'><script>window.hacked=2</script>\u202egpj"
+HOSTILE_URL = "http://site.example/\"'><script>window.hacked=2</script>\u202egpj/one"
 HOSTILE_WORDS = "</script><script>window.hacked=3</script> \u2028 \u202e <b>bold</b> "
 
 
@@ -102,7 +102,7 @@ async def crawl_hostile_pages(store: Path) -> None:
     async with running(store) as detector:
         for url, html in (
             ("http://site.example/one", page(1, title=title)),
-            ("http://site.example/press/again/", make_page(edited, title=title)),
+            ("http://site.example/press/one/", make_page(edited, title=title)),
             ("http://mirror.example/one", page(1, title=title)),
             (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
             ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),

@@ -35,7 +35,7 @@ def on_the_site(seed: int, words: int = 20, *, title: str = "") -> str:
 # A document twice, another one of the same name, and more of the site.
 SITE = {
     "one": on_the_site(1, title="Same"),
-    "copy": on_the_site(1, title="Same").replace("Menu", "Another menu"),
+    "copy": on_the_site(1, title="Same").replace("<ul>", "<p>Another menu</p><ul>"),
     "other": on_the_site(2, words=5, title="Same"),
     **{f"more{n}": on_the_site(10 + n) for n in range(OTHERS)},
 }
