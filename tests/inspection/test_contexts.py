@@ -26,7 +26,7 @@ TEMPLATE = make_words(99)[:270]
 OTHERS = 8
 
 
-def on_the_site(seed: int, words: int = 20, *, title: str = "") -> str:
+def on_the_site(seed: int, words: int = 60, *, title: str = "") -> str:
     """Make a page of which most is template; its names end in that of the site."""
     text = [*make_words(seed)[:words], *TEMPLATE]
     return make_page(text, title=f"{title or f'Thing {seed}'} - The site of sites")
