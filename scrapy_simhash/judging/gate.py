@@ -149,10 +149,11 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
     if not own.same_rest:
         return "two addresses, and other words beyond the first 4,096"
     counts = [side.count_but_for_counter() if known else side.own.sum() for side in own.sides]
+    unique = [side.count_but_for_counter(side.unique) for side in own.sides]
     for why, holds in (
         ("few words in common", own.common < (LEAST_IN_COMMON if known else LEAST_IN_A_COPY)),
         ("much of two addresses is their own", max(counts) > MOST_OF_ITS_OWN * own.common),
-        ("each has words of its own", min(counts) > 0),
+        ("each has words that nobody else has", min(unique) > 0),
         ("other words within a block", not all(side.has_whole_blocks() for side in own.sides)),
     ):
         if holds:

@@ -208,6 +208,7 @@ class Side(NamedTuple):
         within: from the first to the last of the common ones, but for 3 % at either end.
         new: of the own words, those that stand within, or that no page of the sample has.
         alone: words that are own if no template is taken off.
+        unique: of the own words, those that no page of the sample has.
     """
 
     text: Text
@@ -216,10 +217,11 @@ class Side(NamedTuple):
     within: Marks
     new: Marks
     alone: Marks
+    unique: Marks
 
-    def count_but_for_counter(self) -> int:
-        """Count the own words, without one run of a few numbers: a time, or a counter."""
-        runs = list(list_runs(self.text, self.own))
+    def count_but_for_counter(self, marked: Marks | None = None) -> int:
+        """Count the own words, or others, without one run of a few numbers: a time, a counter."""
+        runs = list(list_runs(self.text, self.own if marked is None else marked))
         counters = (run.own for run in runs if run.is_number and run.own <= MOST_IN_A_COUNTER)
         return sum(run.own for run in runs) - max(counters, default=0)
 
@@ -331,8 +333,9 @@ def _find_own(text: Text, other: Text, template: Template) -> Side:
     own = alone & ~_is_in(text.triples, template.triples)
     common = ~masked_alone & ~_is_in(text.masked, template.masked)
     within = _span(common)
-    masked_new = masked_own & (within | ~_is_in(text.masked, template.any_masked))
-    new = own & (within | ~_is_in(text.triples, template.any_triples))
+    masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
+    unique = own & ~_is_in(text.triples, template.any_triples)
+    masked_new, new = masked_unique | masked_own & within, unique | own & within
     return Side(
         text,
         _choose(text, masked_own, own),
@@ -340,6 +343,7 @@ def _find_own(text: Text, other: Text, template: Template) -> Side:
         within,
         _choose(text, masked_new, new),
         _choose(text, masked_alone, alone),
+        _choose(text, masked_unique, unique),
     )
 
 

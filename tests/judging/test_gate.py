@@ -40,7 +40,7 @@ def test_a_record_says_what_it_is_kept_for() -> None:
     pages = [(f"/case/{n}", make_record(n, "cells", 5, 800, "Case details")) for n in range(2)]
     verdicts = judge_pages(pages)
     assert verdicts["/case/1"].status == "new"
-    assert "each has words of its own: " in explain(verdicts, "/case/1")
+    assert "each has words that nobody else has: " in explain(verdicts, "/case/1")
 
 
 COPIES = {
