@@ -71,6 +71,7 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
+    foreign: bool = False  # whether a link of another site led to it
     pack_request: Callable[[], bytes] = bytes  # see `judging.Document`
 
 
@@ -272,6 +273,7 @@ class Detector:
             made,
             self._rule,
             page.identity,
+            foreign=page.foreign,
             url=decision.url,
             crawl=self.crawl,
             scope=decision.scope,

@@ -32,11 +32,10 @@ from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.own import compare_words
-from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site
+from scrapy_simhash.judging.sites import LEAST_KNOWN, SAMPLE, UNKNOWN_SITE, Site, draw_sample
 from scrapy_simhash.judging.texts import Texts
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.stores.keyvalues import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -240,6 +239,7 @@ class FolderContexts:
             for key in keys.triples:
                 having[key].add(self._document_of(name))
         self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
+        self._drawn: dict[str, list[str]] = {}
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
         self._ids = [*corpus.pages]
         self._texts = Texts()
@@ -298,14 +298,17 @@ class FolderContexts:
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""
-        sample: dict[str, str] = {}
-        for name in self._by_host[host]:
-            document = self._document_of(name)
-            if document not in without:
-                sample.setdefault(document, name)
-            if len(sample) == SAMPLE:
-                break
-        return self._make_site(tuple(sample.values()))
+        drawn = self._drawn.get(host)
+        if drawn is None:
+            first = {self._document_of(name): name for name in reversed(self._by_host[host])}
+            names = [name for name in self._by_host[host] if first[self._document_of(name)] == name]
+            drawn = self._drawn[host] = draw_sample(names, self._describe, SAMPLE + 2)
+        others = [name for name in drawn if self._document_of(name) not in without]
+        return self._make_site(tuple(others[:SAMPLE]))
+
+    def _describe(self, name: str) -> tuple[int, str]:
+        page = self._pages[name]
+        return page.suspicion, form_of(page.url)
 
     def _sample(self, names: tuple[str, ...]) -> Site:
         if len(names) < LEAST_KNOWN:

@@ -91,6 +91,8 @@ class PageFacts(msgspec.Struct, frozen=True):
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
         reader: who gets it, or was the last to get it.
+        suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
+            a link of another site led to it first, 2 if it repeats its query.
     """
 
     identity: bytes
@@ -112,6 +114,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     stub: bool = False
     time: float = 0.0
     reader: Reader = NOBODY
+    suspicion: int = 0
 
     @property
     def file(self) -> bool:
@@ -300,9 +303,13 @@ def make_document(
     page: PageFingerprint,
     rule: Rule,
     identity: bytes = b"-",
+    *,
+    foreign: bool = False,
     **fetched: Any,
 ) -> Document:
     """Make the document of a page; `fetched` are its attributes that tell where and when it was.
+
+    `foreign` is whether a link of another site led to it.
 
     With confirmation, main text and whole text both propose candidates, each when it has enough
     features. In plain simhash only the main text does, as in the paper. A page without enough is
@@ -337,6 +344,7 @@ def make_document(
         stub=not fingerprints,
         wording=page.wording,
         links=page.targets,
+        suspicion=2 if page.repeats_query else int(foreign),
         **fetched,
     )
 

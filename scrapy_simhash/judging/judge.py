@@ -396,6 +396,7 @@ class Judge(Matcher):
                 writing.take_out(number, own)
             # The identity of the visit may be an alias, and its reader may have the page.
             facts = facts_of(document) | {"identity": own.identity, "reader": own.reader}
+            facts["suspicion"] = own.suspicion
             if changed or not had:
                 own.earlier_readers = () if changed else own.readers
                 own.state, own.crawl = State.PENDING, document.crawl
@@ -421,10 +422,12 @@ class Judge(Matcher):
         match: Match | None,
     ) -> int:
         """Record a judgement, in place of its own record where it has one; return its number."""
+        facts = facts_of(document)
         if own is not None:
             writing.take_out(number, own)
+            facts["suspicion"] = own.suspicion  # as it was found first
         record = Record(
-            **facts_of(document),
+            **facts,
             state=State.PENDING,
             delivered=False,
             crawl=document.crawl,

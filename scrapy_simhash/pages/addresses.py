@@ -195,6 +195,12 @@ def form_of(url: str) -> str:
     return f"{names}?{parameters}" if parameters else names
 
 
+def list_values(url: str) -> list[str]:
+    """List the values of the parameters of an address, decoded; of the first eight."""
+    parts = _split(url) if "?" in url else None
+    return [value for _, value in _parse(parts)] if parts is not None else []
+
+
 def _mask(name: str) -> str:
     words = _WORD.findall(_ENDING.sub("", name))
     if len(words) >= _LEAST_OF_TITLE or any(map(_MIXED.search, words)):

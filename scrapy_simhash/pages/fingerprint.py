@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib import import_module
 
+import numpy as np
 import xxhash
 
 from scrapy_simhash.pages.addresses import (
@@ -14,6 +15,7 @@ from scrapy_simhash.pages.addresses import (
     NO_PATH,
     PageLinks,
     join_url,
+    list_values,
     read_links,
     split_url,
 )
@@ -72,6 +74,7 @@ class PageFingerprint:
         second_opinion: why the second reader read the page: the fast one `raised`, or its
             `worker_died`; "" if the fast one read it.
         targets: its links; not stored.
+        repeats_query: whether title or text has two words of a value in the page's address.
     """
 
     fingerprint: int
@@ -99,6 +102,7 @@ class PageFingerprint:
     fingerprint_ms: float = 0.0
     second_opinion: str = ""
     targets: PageLinks = NO_LINKS
+    repeats_query: bool = False
 
     @property
     def is_file(self) -> bool:
@@ -248,6 +252,7 @@ def fingerprint_text(
         text=page.main,
         wording=pack(make_wording(words, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,
+        repeats_query=_repeats_query(page.title, whole, features, seed, url),
     )
 
 
@@ -304,6 +309,18 @@ def _read_tokens(
     main = features.read_normal(normal, seed, known)
     whole = main if page.whole == page.main else features.read(page.whole, seed, known)
     return main, whole, normal.encode()
+
+
+def _repeats_query(
+    title: str, whole: HashedText, features: FeatureSet, seed: int, url: str
+) -> bool:
+    """Return whether two words of a parameter's value are in title or text, as on a search page."""
+    values = [features.read(value, seed).hashes for value in list_values(url)]
+    asked = [np.unique(words) for words in values if len(words) > 1]
+    if not asked:
+        return False
+    text = np.concatenate([whole.hashes, features.read(title, seed).hashes])
+    return any(np.count_nonzero(np.isin(words, text)) > 1 for words in asked)
 
 
 def _resolve_canonical(canonical: str, url: str) -> str:

@@ -31,7 +31,8 @@ from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
 from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
 from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.judging.sites import SAMPLE, draw_sample
+from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keys import KeyTable, keys_of
@@ -45,7 +46,6 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     NAMES,
-    SAMPLE,
     SITES,
     TABLES,
     TEXTS,
@@ -285,13 +285,15 @@ class Documents:
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
 
-        In a sample there is for one among the smallest; a name has those that came first.
+        A sample is drawn, see `judging.sites`; a name has those that came first.
         """
         for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
             if table == NAMES and len(there) == CALLED:
                 continue
-            kept = sorted({*there, member})[: SAMPLE if table == SITES else CALLED]
+            kept = sorted({*there, member})
+            if table == SITES:
+                kept = draw_sample(kept, _describe, SAMPLE)
             if member in kept and member not in there:
                 self.values.add(table, key, member)
                 self._samples.clear()
@@ -334,8 +336,9 @@ class Documents:
         """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
 
         Each has a digest of what it tells of its site, which changes with that. They are no
-        near-duplicates and no stubs, have sketches, and their order depends on nothing that a site
-        can choose. A gap that a deletion left is filled by later documents.
+        near-duplicates and no stubs, have sketches, and are the least suspect ones; their order
+        depends on nothing that a site can choose. A gap that a deletion left is filled by later
+        documents.
         """
         sample = self._samples.get(host)
         if sample is None:
@@ -679,9 +682,7 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     """List table, key and member of the rows by which a document's site is known.
 
     Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
-    be compared. The seed of a store is secret, so nobody can choose the pages of a sample. Its
-    member has a digest of the identity, the number, and a digest of what the document tells of its
-    site.
+    be compared. The seed of a store is secret, so nobody can choose the pages of a sample.
     """
     known = record.sketch and record.state != State.DUPLICATE
     if not known or not (host := host_of(record.url)):
@@ -691,9 +692,15 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
         member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
         facts = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
-        member += xxhash.xxh32_digest(facts.encode())
+        member += xxhash.xxh32_digest(facts.encode()) + bytes((record.suspicion,))
+        member += xxhash.xxh32_digest(form_of(record.url).encode(errors="surrogatepass"))[:3]
         rows.append((SITES, site_key(host, seed), member))
     return rows
+
+
+def _describe(member: bytes) -> tuple[int, bytes]:
+    """Return how suspect a member of a sample is, and the form of its address."""
+    return member[20], member[21:]
 
 
 @lru_cache(maxsize=1_024)

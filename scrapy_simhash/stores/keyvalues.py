@@ -15,7 +15,9 @@ mending. The rows of all kinds are::
     fingerprints   fingerprint                    scope hash (8) + number (8)
     duplicates     number of an original          number of a near-duplicate
     addresses      digest of a URL (2)            1 byte more of the digest + number (5)
-    sites          digest of a host (8)           digest of an identity (8) + number (8): its sample
+    sites          digest of a host (8)           of its sample: digest of an identity (8) + number
+                                                  (8) + digest of facts (4) + suspicion (1) + form
+                                                  of the address (3)
     names          digest of a name (8)           number of a document of that name
     keys           a rare triple (8)              number of a document that has it
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
@@ -76,13 +78,11 @@ SETS = {
     FINGERPRINTS: 16,
     DUPLICATES: 8,
     ADDRESSES: 6,
-    SITES: 20,
+    SITES: 24,
     NAMES: 8,
     KEYS: 8,
     TABLES: -1,
 }
-# The most members of a set of SITES, the smallest ones.
-SAMPLE = 16
 # The most members of a set of NAMES: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536

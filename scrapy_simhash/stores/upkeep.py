@@ -30,6 +30,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
+from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
@@ -49,7 +50,6 @@ from scrapy_simhash.stores.keyvalues import (
     IDENTITIES,
     KEYS,
     NAMES,
-    SAMPLE,
     SETS,
     SITES,
     TEXTS,

@@ -130,7 +130,7 @@ def enter(values: KeyValues, number: int) -> None:
     """Put a document into the sample of the first one's host."""
     (key,) = {key for key, member in values.scan(SITES) if member[8:16] == octets(1)}
     entered = [row[1] for row in values.scan(SITES) if number_of(row[1][8:16]) == number != 1]
-    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number) + bytes(4))
+    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number) + bytes(8))
 
 
 Plant = Callable[[KeyValues], object]

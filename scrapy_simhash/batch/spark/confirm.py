@@ -21,9 +21,8 @@ from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.judging.sites import Site
+from scrapy_simhash.judging.sites import SAMPLE, Site
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.stores.keyvalues import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
