@@ -1,4 +1,4 @@
-"""The spider middleware: drops near-duplicates or their outlinks, and notes delivered pages."""
+"""The spider middleware: drops near-duplicates or their outlinks, and follows delivered pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class SimhashSpiderMiddleware:
-    """Drops near-duplicates or their outlinks; notes what becomes of pages."""
+    """Drops near-duplicates or their outlinks; follows what becomes of pages."""
 
     def __init__(self, crawler: Crawler) -> None:
         if not read_config(crawler.settings).enabled:

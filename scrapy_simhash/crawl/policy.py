@@ -108,7 +108,7 @@ class Actions:
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
-    def settle(
+    def set_action(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS
     ) -> None:
         """Choose the action on a page for a reader, and count."""
@@ -263,7 +263,7 @@ def identify_for(crawler: Crawler, request: Request) -> bytes:
 
 
 def depth_of(request: Request) -> int:
-    """Get the depth of a request, as Scrapy's middleware noted it."""
+    """Get the depth of a request, as Scrapy's middleware counted it."""
     depth = request.meta.get("depth", 0)
     return depth if isinstance(depth, int) else 0
 

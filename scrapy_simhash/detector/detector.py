@@ -16,7 +16,7 @@ from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
 from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
+from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
 from scrapy_simhash.judging.judge import SHELL
@@ -203,7 +203,7 @@ class Detector:
         decision.extractor = self._config.extractor
         try:
             made = await self._fingerprint(page)
-            _note_fingerprint(decision, made)
+            _add_fingerprint(decision, made)
             on_read(made)
             if turn is not None:
                 await turn()
@@ -239,7 +239,7 @@ class Detector:
         return logging.WARNING
 
     def pass_over(self, url: str, body_bytes: int, reason: str = "") -> Decision:
-        """Make the decision for a page that is not judged; `reason` says why."""
+        """Make the decision for a page that is not judged, for a reason."""
         return Decision(
             time=round(time.time(), 3),
             url=bound_url(url, self.seed),
@@ -297,7 +297,7 @@ class Detector:
             raise UnjudgedError("store_unavailable", str(error)) from error
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
-        _note_verdict(decision, verdict)
+        _add_verdict(decision, verdict)
         if verdict.reason == SHELL and not self._warned_of_shells:
             self._warned_of_shells = True
             like = verdict.nearest.url if verdict.nearest else None
@@ -317,10 +317,10 @@ class Detector:
             logger.warning("Pages pass unjudged while the store fails: %s", printable(error))
         self._failing = True
 
-    def note(self, note: Note) -> None:
-        """Note what became of a document or a request; document 0 stands for none."""
-        if any(note) and self._writer is not None:
-            self._writer.note(note)
+    def mark(self, mark: Mark) -> None:
+        """Write down what became of a document or a request; document 0 stands for none."""
+        if any(mark) and self._writer is not None:
+            self._writer.mark(mark)
 
     @property
     def seed(self) -> int:
@@ -353,7 +353,7 @@ def _naming(setting: str) -> Iterator[None]:
         raise SettingError(f"{setting}: {error}") from None
 
 
-def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
+def _add_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.fingerprint = f"{made.fingerprint:016x}"
     decision.features, decision.words, decision.links = made.features, made.words, made.links
     decision.language, decision.canonical = made.language, made.canonical
@@ -361,7 +361,7 @@ def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.extract_ms, decision.fingerprint_ms = made.extract_ms, made.fingerprint_ms
 
 
-def _note_verdict(decision: Decision, verdict: Verdict) -> None:
+def _add_verdict(decision: Decision, verdict: Verdict) -> None:
     decision.status = verdict.status
     decision.reason = verdict.reason
     decision.document = verdict.document

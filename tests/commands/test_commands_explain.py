@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -83,7 +83,7 @@ async def crawl_siblings(store: Path) -> None:
         for url, title in ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple")):
             html = make_page(make_words(1), title=title).replace("Heading", title)
             decision = await detector.judge(replace(fetched(url, html), url=url))
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)
 
 
@@ -138,7 +138,7 @@ def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) ->
         async with running(folder) as detector:
             decision = await detector.judge(fetched("one", page(1)))
             fingerprints = np.array([int(decision.fingerprint or "", 16)], np.uint64)
-            detector.note(Note(withdrawn=decision.document))
+            detector.mark(Mark(withdrawn=decision.document))
         with open_store(str(folder)) as opened:
             opened.bulk_load(fingerprints ^ np.uint64(1))
         async with running(folder) as detector:

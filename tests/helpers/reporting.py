@@ -10,7 +10,7 @@ import msgspec
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report import write_report
 from tests.helpers.detecting import fetched, new_line, running, write_decision
@@ -115,5 +115,5 @@ async def crawl_hostile_pages(store: Path) -> None:
             decision = await detector.judge(asked)
             if decision.is_near_duplicate:
                 decision.action = "drop"
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.inspection.evaluation import evaluate
 from scrapy_simhash.inspection.labels import (
     read_corpus,
@@ -77,7 +77,7 @@ async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
             url = f"http://{HOST}/{name}/page/"
             asked = replace(fetched("", SITE[name], identity=name.encode()), url=url)
             decision = await detector.judge(asked)
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)
 
 
@@ -132,7 +132,7 @@ def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store
             asked = replace(
                 fetched("", on_the_site(77), identity=b"more0"), url=f"http://{HOST}/more0/page/"
             )
-            detector.note(Note(done=(await detector.judge(asked)).document))
+            detector.mark(Mark(done=(await detector.judge(asked)).document))
 
     asyncio.run(fetch_again())
     assert run("prune", f"http://{HOST}/more1/page/", "--store", store).exit_code == 0
