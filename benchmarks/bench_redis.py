@@ -189,14 +189,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="of pages, in place of made-up articles")
     arguments = parser.parse_args()
     if arguments.writers:
-        row = measure_writers(arguments.writers, arguments.pages, arguments.folder)
-        print("\n".join(f"{name}: {value}" for name, value in row.items()))
-        return
-    rows = [measure(int(count)) for count in arguments.documents.split(",")]
-    for row in rows:
-        print(f"\n{row['documents']:,} documents: {row['bytes_per_document']} bytes each")
-        head = ("find and add, us a page", *(f"groups of {group}" for group in GROUPS))
-        print_table(head, [(name, *times.values()) for name, times in row["add_us"].items()])
+        rows = [measure_writers(arguments.writers, arguments.pages, arguments.folder)]
+        print("\n".join(f"{name}: {value}" for name, value in rows[0].items()))
+    else:
+        rows = [measure(int(count)) for count in arguments.documents.split(",")]
+        for row in rows:
+            print(f"\n{row['documents']:,} documents: {row['bytes_per_document']} bytes each")
+            head = ("find and add, us a page", *(f"groups of {group}" for group in GROUPS))
+            print_table(head, [(name, *times.values()) for name, times in row["add_us"].items()])
     write_result(arguments.output, ("scrapy-simhash", "redis", "numpy", "lmdb"), rows=rows)
 
 

@@ -85,7 +85,7 @@ def measure(folder: Path, count: int, tables: str) -> dict[str, Any]:
     with open_store(str(folder), tables=tables) as store:
         progress(f"{count:,}: probing")
         row |= measure_cold(our_subject(store), random)
-        store.stats()  # reads every page: warm from here on
+        store.check()  # reads every page: warm from here on
         ours = our_subject(store, NARROW_BITS)
         subjects = {
             "probe within 3 bits, us": (ours, ours.queries),

@@ -33,8 +33,6 @@ from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.pages.addresses import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -92,11 +90,6 @@ def _split(digests: bytes, callback: str) -> tuple[NDArray[Any], NDArray[Any]]:
     read = np.frombuffer(digests, DIGESTS) ^ DIGESTS.type(_digest_name(callback) if callback else 0)
     halves = read.view("<u4")
     return halves[::2] & _SLOTS, halves[1::2]
-
-
-def _pack(addresses: Sequence[str]) -> PageLinks:
-    digests = np.fromiter(map(digest_link, addresses), DIGESTS)
-    return PageLinks(digests.tobytes(), "\n".join(addresses).encode("utf-8", "replace"))
 
 
 class _DroppedPage(NamedTuple):
@@ -164,8 +157,7 @@ class Links(Follower):
         document, callback = _original_of(page.decision), page.reader.callback
         if (callback, document) in self._turns:
             del self._followed[callback][document]
-            copy = self._turns.pop((callback, document))
-            if copy is not None:
+            if copy := self._turns.pop((callback, document)):
                 self._crawler.engine.crawl(copy.replace(dont_filter=True))
 
     def requested(self, request: Request, page: JudgedPage | None) -> None:
@@ -200,22 +192,19 @@ class Links(Follower):
             depth = depth_of(request)
             followed[document] = min(depth, followed.get(document, depth))
         page.lost = self._flags and (losing or not reached)
-        wall = losing and decision.sink
-        if losing and not (wall and self._is_end(request, page.reader, decision.url, page.links)):
+        end = request, page.reader, decision.url, page.links
+        if losing and not (decision.sink and self._is_end(*end)):
             links = self._seen.list_new(page.links, callback)
-            self._remember(_DroppedPage(decision.url, callback, links))
+            left = max(0, _MOST_REMEMBERED - self._remembered)
+            self._beyond += len(links[left:])
+            self._remembered += len(links[:left])
+            if links:
+                self._dropped.append(_DroppedPage(decision.url, callback, links[:left]))
         if reached:
             self._seen.add_url(decision.url)
         if not (losing or page.lost):
             self._has_links |= bool(page.links.digests)
             self._seen.add(page.links.digests, callback)
-
-    def _remember(self, page: _DroppedPage) -> None:
-        left = max(0, _MOST_REMEMBERED - self._remembered)
-        self._beyond += len(page.links[left:])
-        self._remembered += len(page.links[:left])
-        if page.links:
-            self._dropped.append(page._replace(links=page.links[:left]))
 
     async def close(self) -> None:
         """Find the links that nobody saw, and count them, unless the spider follows none."""
@@ -226,19 +215,18 @@ class Links(Follower):
 
     def _find_unseen(self) -> dict[str, list[str]]:
         """Log the links that nobody requested; list them by the dropped pages that have them."""
-        made, found = list_asked(self._crawler), set[str]()
+        made, found = list_asked(self._crawler) - self._flagged | {b""}, set[str]()
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
-        spider = spider_of(self._crawler)
         pages: dict[str, list[str]] = {}
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
                 continue
-            for url in self._seen.list_new(_pack(page.links), page.callback):
-                identity = self._identify(url)
-                made_anyway = identity in made and identity not in self._flagged
-                if url in found or not identity or made_anyway:
+            digests = np.fromiter(map(digest_link, page.links), DIGESTS).tobytes()
+            links = PageLinks(digests, "\n".join(page.links).encode("utf-8", "replace"))
+            for url in self._seen.list_new(links, page.callback):
+                if url in found or self._identify(url) in made:
                     continue
-                if offsite is None or offsite.should_follow(Request(url), spider):
+                if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
                     found.add(url)
                     pages.setdefault(page.url, []).append(url)
                     logger.debug("Unseen link on %s: %s", quote(page.url), quote(url))
@@ -247,8 +235,7 @@ class Links(Follower):
     def _identify(self, link: Request | str) -> bytes:
         """Return the identity of the page that a link leads to, or b"" if there can be none."""
         try:
-            request = Request(link) if isinstance(link, str) else link
-            return identify_for(self._crawler, request)
+            return identify_for(self._crawler, Request(link) if isinstance(link, str) else link)
         except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
             return b""
 

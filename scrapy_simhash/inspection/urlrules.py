@@ -25,16 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tldextract import tldextract
 
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
+from scrapy_simhash.inspection.votes import Outcome, Page, Vote, list_voters, list_votes
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import (
     INDEX,
-    MOSTLY_NEW,
-    NO_LINKS,
     SESSION,
     Address,
     format_address,
-    measure_new_links,
     parse_address,
     split_pair,
     split_url,
@@ -209,30 +206,6 @@ _LEAST_VALUES = 3
 _RECENT = 100
 # Of a site, those that most pairs propose: what a site makes up takes no more time; not measured.
 MOST_RULES = 64
-# Of what the last votes of a form were; it votes again only with a stronger outcome.
-_WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2, Outcome.DIFFERENT: 3}
-
-
-class Page(NamedTuple):
-    """A page that votes, with its address in parts and as text."""
-
-    facts: StoredDocument
-    address: Address
-    text: str
-
-
-class Vote(NamedTuple):
-    """A comparison of two pages that have one form."""
-
-    outcome: Outcome
-    page: Page
-    kept: Page
-    form: str
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The URLs of both."""
-        return self.page.facts.url, self.kept.facts.url
 
 
 class FoundRule(NamedTuple):
@@ -241,12 +214,6 @@ class FoundRule(NamedTuple):
     rule: UrlRule
     votes: Sequence[Vote]
     directories: Sequence[str]
-
-
-def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
-    """List the pages that vote: those that can be compared, at an address that rules may judge."""
-    addresses = ((facts, parse_address(facts.url)) for facts in stored if can_vote(facts))
-    return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
 
 
 def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
@@ -273,44 +240,6 @@ def _propose(pages: Sequence[Page]) -> list[UrlRule]:
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})
     return [rule for rule, _ in proposed.most_common(MOST_RULES)]
-
-
-def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
-    """Compare the pages that have one form: of each, and its form, in the order of arrival."""
-    first: dict[str, Page] = {}
-    changing, groups = set[str](), set[int]()
-    votes: Counter[str] = Counter()
-    for page, form in pages:
-        if form != page.text:
-            changing.add(form)
-        kept = first.setdefault(form, page)
-        if kept.text == page.text or form not in changing:
-            continue
-        outcome = _compare(page.facts, kept.facts, rule)
-        if outcome is not None and page.facts.time - kept.facts.time > STALE_SECONDS:
-            first[form] = page  # otherwise no later page could ever speak against the rule
-        weight = _WEIGHTS.get(outcome, 0)
-        if outcome is None or (outcome is not Outcome.DIFFERENT and votes[form] >= weight):
-            continue
-        # One document has one vote: a wall has many forms.
-        shown = {each.facts.original or each.facts.document for each in (page, kept)}
-        if outcome is Outcome.SAME and not groups.isdisjoint(shown):
-            continue
-        groups |= shown if outcome is Outcome.SAME else set()
-        votes[form] = max(votes[form], weight)
-        yield Vote(outcome, page, kept, form)
-
-
-def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome | None:
-    """Compare two pages; None where they have no vote, because most links are others."""
-    outcome = compare_pages(page, kept, rule)
-    if outcome is Outcome.SAME:
-        share = measure_new_links(page.link_sketch, NO_LINKS, page.url, kept.link_sketch, kept.url)
-        # The judge had all links of the page, and carried them over to the place of its original.
-        known = share if page.new_links is None else page.new_links
-        if share is not None and min(share, known or 0.0) >= MOSTLY_NEW:
-            return None
-    return outcome
 
 
 def lower_bound(same: int, different: int) -> float:
@@ -430,7 +359,7 @@ def describe(rule: str, votes: Iterable[Vote], directories: Iterable[str] = ()) 
     """Describe a rule and the votes on it, ready for JSON."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
     for vote in votes:
-        pairs[vote.outcome].append(vote.pair)
+        pairs[vote.outcome].append((vote.page.facts.url, vote.kept.facts.url))
     counts = {outcome.name.lower(): len(found) for outcome, found in pairs.items()}
     return {
         "rule": rule,

@@ -18,14 +18,13 @@ behind each constant.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
-from scrapy_simhash.judging.names import Relations, call_differently, list_words, relate_names
+from scrapy_simhash.judging.names import Relations, list_words, relate_names
 from scrapy_simhash.judging.rule import (
     CONFIRM,
     PLAIN_DISTANCE_BITS,
@@ -86,14 +85,6 @@ LEAST_BESIDE_ONE_MAIN = 0.1
 MOST_BITS_OF_ONE_DATA = 10
 # Texts that have less in common speak against a rule.
 LEAST_ALIKE = 0.6
-# Sketches of shorter texts are uncertain.
-LEAST_WORDS = 64
-# Of a text that is shorter, or much shorter than the other, sketches cannot tell which share of it
-# is in the other: bins that agree by chance are as good as .2 of it at 16 times the length.
-LEAST_WORDS_CONTAINED = 50
-MOST_TIMES_AS_LONG = 16
-# A page that was fetched a day later may have been changed in between.
-STALE_SECONDS = 86_400
 
 
 # In `tests` of pages that only a browser could tell apart.
@@ -509,55 +500,3 @@ def name_proposal(distance: int, *, stub: bool, file: bool = False, name: str = 
     if name:
         return f"called {name!r}, too; {'a short page' if stub else bits}"
     return "same short page" if stub else bits
-
-
-# Evidence: whether two pages that a rule about addresses makes one are the same page.
-
-
-class Outcome(StrEnum):
-    """What comes of comparing two pages."""
-
-    SAME = "s"
-    DIFFERENT = "d"
-    GREY = "g"
-
-
-def can_vote(page: PageFacts) -> bool:
-    """Whether a page says anything: one with little text, such as an empty shell, does not."""
-    return not page.stub and not page.shell and bool(page.sketch)
-
-
-def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
-    """Compare two pages that can vote, by the judgement's rule, however far apart they are.
-
-    They are `different` where texts of 64 words and more are less than .6 alike, and less than .6
-    of the shorter one is in the other (a print view lacks the navigation); or where no name of the
-    one fits the other. But not if a day lies between them. The rest is `grey`.
-    """
-    if find_deciding(first, second, Rule(rule.distance, CONFIRM)) is not Deciding.TEXTS:
-        return Outcome.GREY
-    confirm = CONFIRM if rule.confirm is None else rule.confirm
-    answer = compare(first, second, Rule(rule.distance, confirm))
-    if answer.confirmed:
-        return Outcome.SAME
-    if abs(first.time - second.time) > STALE_SECONDS:
-        return Outcome.GREY
-    if call_differently(first, second):
-        return Outcome.DIFFERENT
-    (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
-    shared = max(
-        _share_contained(content.main_alike, first.words, second.words),
-        _share_contained(content.whole, first.whole_words, second.whole_words),
-    )
-    alike = max(content.main_alike, content.whole, shared) >= LEAST_ALIKE
-    unlike = min(first.words, second.words) >= LEAST_WORDS and not alike
-    return Outcome.DIFFERENT if unlike else Outcome.GREY
-
-
-def _share_contained(similarity: float, words: int, others: int) -> float:
-    """Estimate which share of the shorter text, 0 to 1 or a little more, is in the longer one."""
-    # Of shingles, of which a text has about as many as words: |A and B| = J (|A| + |B|) / (1 + J).
-    shorter, longer = sorted((words, others))
-    if shorter < LEAST_WORDS_CONTAINED or longer > MOST_TIMES_AS_LONG * shorter:
-        return 0.0
-    return similarity * (words + others) / (1 + similarity) / shorter

@@ -103,10 +103,6 @@ class Matcher:
     # Lasts from one matcher to the next.
     sites: Sites = field(default_factory=Sites)
 
-    def counts(self, record: Record) -> bool:
-        """Whether this record makes another document a near-duplicate."""
-        return counts(record, self.alive)
-
     def find_match(
         self, document: Document, own: int = 0
     ) -> tuple[Match | None, Match | None, bool]:
@@ -313,7 +309,7 @@ class Judge(Matcher):
 
     def _seen(self, record: Record) -> bool:
         """Whether this document came through before, or is about to."""
-        return record.delivered or self.counts(record)
+        return record.delivered or counts(record, self.alive)
 
     def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
         changed = own.text_digest != document.text_digest or own.scope != document.scope

@@ -1,0 +1,143 @@
+"""Votes of stored pages on rules about addresses: whether two pages of one form are the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_simhash.judging.comparison import LEAST_ALIKE, UNKNOWN_SITES, compare, find_deciding
+from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.names import call_differently
+from scrapy_simhash.judging.rule import CONFIRM, Deciding, Rule
+from scrapy_simhash.pages.addresses import (
+    MOSTLY_NEW,
+    NO_LINKS,
+    Address,
+    format_address,
+    measure_new_links,
+    parse_address,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_simhash.judging.documents import PageFacts, StoredDocument
+
+# Sketches of shorter texts are uncertain.
+LEAST_WORDS = 64
+# Of a text that is shorter, or much shorter than the other, sketches cannot tell which share of it
+# is in the other: bins that agree by chance are as good as .2 of it at 16 times the length.
+LEAST_WORDS_CONTAINED = 50
+MOST_TIMES_AS_LONG = 16
+# A page that was fetched a day later may have been changed in between.
+STALE_SECONDS = 86_400
+
+
+class Outcome(StrEnum):
+    """What comes of comparing two pages."""
+
+    SAME = "s"
+    DIFFERENT = "d"
+    GREY = "g"
+
+
+# Of what the last votes of a form were; it votes again only with a stronger outcome.
+_WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2, Outcome.DIFFERENT: 3}
+
+
+class Page(NamedTuple):
+    """A page that votes, with its address in parts and as text."""
+
+    facts: StoredDocument
+    address: Address
+    text: str
+
+
+class Vote(NamedTuple):
+    """A comparison of two pages that have one form."""
+
+    outcome: Outcome
+    page: Page
+    kept: Page
+    form: str
+
+
+def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
+    """List the pages that vote: those with text enough, at an address that rules may judge."""
+    able = (facts for facts in stored if facts.sketch and not facts.stub and not facts.shell)
+    addresses = ((facts, parse_address(facts.url)) for facts in able)
+    return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
+
+
+def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
+    """Compare the pages that have one form: of each, and its form, in the order of arrival."""
+    first: dict[str, Page] = {}
+    changing, groups = set[str](), set[int]()
+    votes: Counter[str] = Counter()
+    for page, form in pages:
+        if form != page.text:
+            changing.add(form)
+        kept = first.setdefault(form, page)
+        if kept.text == page.text or form not in changing:
+            continue
+        outcome = _compare(page.facts, kept.facts, rule)
+        if outcome is not None and page.facts.time - kept.facts.time > STALE_SECONDS:
+            first[form] = page  # otherwise no later page could ever speak against the rule
+        weight = _WEIGHTS.get(outcome, 0)
+        if outcome is None or (outcome is not Outcome.DIFFERENT and votes[form] >= weight):
+            continue
+        # One document has one vote: a wall has many forms.
+        shown = {each.facts.original or each.facts.document for each in (page, kept)}
+        if outcome is Outcome.SAME and not groups.isdisjoint(shown):
+            continue
+        groups |= shown if outcome is Outcome.SAME else set()
+        votes[form] = max(votes[form], weight)
+        yield Vote(outcome, page, kept, form)
+
+
+def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome | None:
+    """Compare two pages; None where they have no vote, because most links are others."""
+    outcome = compare_pages(page, kept, rule)
+    if outcome is Outcome.SAME:
+        share = measure_new_links(page.link_sketch, NO_LINKS, page.url, kept.link_sketch, kept.url)
+        # The judge had all links of the page, and carried them over to the place of its original.
+        known = share if page.new_links is None else page.new_links
+        if share is not None and min(share, known or 0.0) >= MOSTLY_NEW:
+            return None
+    return outcome
+
+
+def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
+    """Compare two pages that vote, by the judgement's rule, however far apart they are.
+
+    They are `different` where texts of 64 words and more are less than .6 alike, and less than .6
+    of the shorter one is in the other (a print view lacks the navigation); or where no name of the
+    one fits the other. But not if a day lies between them. The rest is `grey`.
+    """
+    rule = Rule(rule.distance, CONFIRM if rule.confirm is None else rule.confirm)
+    if find_deciding(first, second, rule) is not Deciding.TEXTS:
+        return Outcome.GREY
+    if compare(first, second, rule).confirmed:
+        return Outcome.SAME
+    if abs(first.time - second.time) > STALE_SECONDS:
+        return Outcome.GREY
+    if call_differently(first, second):
+        return Outcome.DIFFERENT
+    (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
+    shared = max(
+        _share_contained(content.main_alike, first.words, second.words),
+        _share_contained(content.whole, first.whole_words, second.whole_words),
+    )
+    alike = max(content.main_alike, content.whole, shared) >= LEAST_ALIKE
+    unlike = min(first.words, second.words) >= LEAST_WORDS and not alike
+    return Outcome.DIFFERENT if unlike else Outcome.GREY
+
+
+def _share_contained(similarity: float, words: int, others: int) -> float:
+    """Estimate which share of the shorter text, 0 to 1 or a little more, is in the longer one."""
+    # Of shingles, of which a text has about as many as words: |A and B| = J (|A| + |B|) / (1 + J).
+    shorter, longer = sorted((words, others))
+    if shorter < LEAST_WORDS_CONTAINED or longer > MOST_TIMES_AS_LONG * shorter:
+        return 0.0
+    return similarity * (words + others) / (1 + similarity) / shorter
