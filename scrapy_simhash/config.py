@@ -76,8 +76,6 @@ class Config:
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
         workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging
-        keep_text: keep main texts in the store, compressed, so that `explain` and the report can
-            show how two pages differ
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
             `trafilatura`, `html2txt` (all visible text), and the import path of a function from
@@ -91,9 +89,9 @@ class Config:
         enabled: `False` switches both middlewares off
         distance: (advanced) bits, of 64, in which the fingerprints of two candidates differ at
             most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
-            default is lowered to that. Pages of one host that share a part of a title or heading
-            are candidates, too, however many bits apart. With `SIMHASH_CONFIRM = None` they are
-            not, and the default is 3
+            default is lowered to that. Pages with rare triples of words in common, and pages of
+            one host that share a part of a title or heading, are candidates, too, however many
+            bits apart. With `SIMHASH_CONFIRM = None` they are not, and the default is 3
         tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
         extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,
@@ -122,7 +120,6 @@ class Config:
     workers: Annotated[int, Meta(ge=0, le=1_024, description="0 to 1024 processes")] = field(
         default_factory=_default_workers
     )
-    keep_text: _Flag = False
     hand_over_text: Annotated[
         bool | _Text, Meta(description="True or False, or the name of a reader")
     ] = False

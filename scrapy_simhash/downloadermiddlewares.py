@@ -214,7 +214,7 @@ class SimhashDownloaderMiddleware:
         return response
 
     def arrived(self, response: Response, page: JudgedPage) -> None:
-        """Tell the followers that a page is about to reach its callback, which it always does."""
+        """Let the followers act on a page that reaches its callback, which it always does."""
         self.pages[response] = page
         for follower in self.followers:
             try:
@@ -258,13 +258,13 @@ class SimhashDownloaderMiddleware:
                 size = len(response.body)
                 decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
             links = read[0].targets if read else NO_LINKS
-            self._actions.settle(request, reader, decision, links)
+            self._actions.set_action(request, reader, decision, links)
             page = JudgedPage(decision, reader, links=links)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)
             decision = self._detector.pass_over(response.url, len(response.body), "failed")
-            self._actions.settle(request, reader, decision)
+            self._actions.set_action(request, reader, decision)
             page = JudgedPage(decision, reader)
         for made in read:
             if made.second_opinion:

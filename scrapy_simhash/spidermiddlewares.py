@@ -1,4 +1,4 @@
-"""The spider middleware: drops near-duplicates or their outlinks, and notes delivered pages."""
+"""The spider middleware: drops near-duplicates or their outlinks, and follows delivered pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count
+from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class SimhashSpiderMiddleware:
-    """Drops near-duplicates or their outlinks; notes what becomes of pages."""
+    """Drops near-duplicates or their outlinks; follows what becomes of pages."""
 
     def __init__(self, crawler: Crawler) -> None:
         if not read_config(crawler.settings).enabled:
@@ -94,7 +94,7 @@ class SimhashSpiderMiddleware:
                 count(self._crawler, "items_dropped")
                 continue
             if isinstance(entry, Request):
-                clear_inherited(entry, response)
+                mark_found(entry, response)
                 for follower in judging.followers if judging is not None else ():
                     follower.requested(entry, page)
             elif entry is not None and page is not None:

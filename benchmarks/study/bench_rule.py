@@ -27,11 +27,11 @@ from scoring import print_table, share
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, LabelledPage, locate, read_corpus
-from scrapy_simhash.judging import comparison
+from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, find_nearest
 from scrapy_simhash.judging.content import Content, compare_contents
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import Relation, Rule
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 
@@ -44,33 +44,25 @@ _CONFIG = Config()
 _PROCESSES = 2
 _LEAST_PRECISION = 0.995
 _ROUNDS = 2
-_SAME, _MIXED, _MORE = Relation.SAME, Relation.MIXED, Relation.MORE
 # Each list goes from lenient to strict.
 _VALUES: dict[str, tuple[Any, ...]] = {
     "SIMHASH_CONFIRM": (0.86, 0.88, 0.9, 0.92, 0.94),
-    "LEAST_AGREED": tuple(
-        {_SAME: same, Relation.SILENT: same, _MIXED: mixed, _MORE: more}
-        for same, mixed, more in (
-            (0.4, 0.6, 0.8),
-            (0.45, 0.7, 0.85),
-            (0.5, 0.75, 0.9),
-            (0.6, 0.8, 0.9),
-            (0.7, 0.85, 0.95),
-        )
-    ),
+    "LEAST_AGREED": (0.4, 0.5, 0.6, 0.65, 0.7),
+    "LEAST_AGREED_OF_OTHER_NAMES": (0.5, 0.65, 0.75, 0.85, 0.9),
     "LEAST_SHARE_OF_MAIN": (0.2, 0.25, 0.3, 0.4, 0.5),
-    "NEARLY_ALL": (0.91, 0.93, 0.95, 0.96, 0.97),
-    "TRIPLES_FOR_EDITS": (16, 24, 32, 48, 64),
-    "TRIPLES_OF_A_TEXT": (50, 75, 100, 150, 200),
+    "MOST_OF_MAIN_ALONE": (1.0, 0.7, 0.5, 0.4, 0.3),
     "TRIPLES_OF_A_LONG_TEXT": (500, 750, 1_000, 1_500, 2_000),
-    "TRIPLES_OF_A_BOOK": (1_500, 2_000, 3_000, 5_000, 8_000),
+    "TRIPLES_FOR_EDITS": (16, 24, 32, 48, 64),
 }
 # What switches a part of the rule off.
 _OFF: dict[str, Any] = {
+    "LEAST_AGREED": 0.0,
+    "LEAST_AGREED_OF_OTHER_NAMES": 2.0,
     "LEAST_SHARE_OF_MAIN": 2.0,
-    "TRIPLES_FOR_EDITS": 10**9,
+    "MOST_OF_MAIN_ALONE": 1.0,
     "TRIPLES_OF_A_LONG_TEXT": 10**9,
-    "TRIPLES_OF_A_BOOK": 10**9,
+    "TRIPLES_FOR_EDITS": 10**9,
+    "MOST_BITS_OF_ONE_DATA": 64,
 }
 
 
@@ -197,7 +189,7 @@ def _count(pairs: Iterable[_Pair], settings: Mapping[str, Any]) -> _Tally:
         constants = dict(settings)
         confirm = constants.pop("SIMHASH_CONFIRM", _CONFIG.confirm)
         for name, value in constants.items():
-            stack.enter_context(patch.object(comparison, name, value))
+            stack.enter_context(patch.object(rule, name, value))
         for pair in pairs:
             found = pair.is_found(confirm)
             if found or pair.duplicate:

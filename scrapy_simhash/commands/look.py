@@ -48,7 +48,7 @@ _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _STATES = {"done": "items delivered", "pending": "items not delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
-_PASSAGES_SHOWN, _WORDS_SHOWN = 2, 4
+_PASSAGES_SHOWN = 4
 
 
 def _count_store(config: Config) -> Iterator[dict[str, Any]]:
@@ -161,7 +161,7 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
         "tests": "; ".join(tests),
         "repeated": answer.get("repeated", ""),
         "now": answer.get("now", ""),
-        **(_describe_texts(answer) if "jaccard" in answer else {}),
+        "own words": _describe_own(answer),
         "note": answer.get("note", ""),
         "seed": answer.get("seed", ""),
         "side by side": answer.get("html", ""),
@@ -203,20 +203,16 @@ def _describe_bits(answer: Answer) -> str:
     )
 
 
-def _describe_texts(answer: Answer) -> dict[str, str]:
-    """Name the features that only one of two texts has."""
-    features = {}
-    for side in ("only_in_first", "only_in_second"):
-        words = answer[side]
-        more = answer["left_out"][side] + len(words[_WORDS_SHOWN:])
-        shown = ", ".join(words[:_WORDS_SHOWN]) or "nothing"
-        features[side.replace("_", " ")] = shown + f", and {more:,} more" * bool(more)
-    return features
+def _describe_own(answer: Answer) -> str:
+    """List the first words that only one of two pages has, as the judgement found them."""
+    line = answer.get("judgement") or answer.get("decision") or answer
+    sides = [" ".join(line.get(f"{side}own_words", ())) for side in ("", "match_")]
+    return " / ".join(side or "none" for side in sides) if any(sides) else ""
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:
-    """Print the first passages in which two texts differ."""
-    changed = [row for row in rows if "first" in row]
+    """Print the first passages in which two texts differ, but for template."""
+    changed = [row for row in rows if "first" in row and "template" not in row]
     for row in changed[:_PASSAGES_SHOWN]:
         # What both begin with is cut, so that the first difference is seen.
         before = max(0, len(row["first"][0]) - _BEFORE_A_CHANGE)

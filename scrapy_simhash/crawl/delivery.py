@@ -19,7 +19,7 @@ from scrapy import signals
 from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.judging.documents import Version
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Delivery(Follower):
             if page.scheduled:
                 self._expected.add(page.pending)
             else:
-                self._detector.note(Note(done=page.pending))
+                self._detector.mark(Mark(done=page.pending))
 
     def is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""
@@ -139,7 +139,7 @@ class Delivery(Follower):
             self._withdraw(page.pending)
 
     def _withdraw(self, marked: Marked) -> None:
-        self._detector.note(Note(withdrawn=marked))
+        self._detector.mark(Mark(withdrawn=marked))
         if self._lost is not None:
             self._lost.settled(marked, done=False)
 
@@ -154,7 +154,7 @@ class Delivery(Follower):
         if isinstance(done, Version) and page.without_items and not page.repeated:
             done = done._replace(without_items=True)
             count(self._crawler, "without_items")
-        self._detector.note(Note(done=done))
+        self._detector.mark(Mark(done=done))
         if self._lost is not None:
             self._lost.settled(page.pending, done=True)
         if page.on_done is not None:

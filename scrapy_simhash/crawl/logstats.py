@@ -66,7 +66,7 @@ class SimhashLogStats(LogStats):
 
 
 def _say_why(stats: StatsCollector) -> str:
-    """Say that no page was judged, and for which reasons."""
+    """Describe why no page was judged, by reasons."""
     kind = "simhash/unjudged/"
     reasons = {
         name.removeprefix(kind): count
@@ -163,7 +163,7 @@ def list_warnings(
 
 
 def describe_look(decision: Decision, action: str) -> str:
-    """Say what a crawl with this action would do with a page that somebody looks at."""
+    """Describe what a crawl with this action would do with a page that somebody looks at."""
     found, would = _FINDS[decision.status], "keep it"
     if decision.status == "near_duplicate":
         found += f" of {quote(decision.match_url)} ({printable('; '.join(decision.tests))})"

@@ -26,7 +26,7 @@ from scrapy_simhash._printable import describe_error, mask_password, plural, quo
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.judging.documents import Version, key_of_lost
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _HARMLESS_BEGINNINGS = (b"Sec-Ch-", b"Sec-Fetch-")
 
 
 def set_mark(request: Request, name: str, value: Any) -> None:
-    """Put a mark into the meta of a request; spiders copy meta, so it says whose mark it is."""
+    """Put a mark into the meta of a request; spiders copy meta, so it names its own request."""
     request.meta[name] = (value, request.url)
 
 
@@ -277,7 +277,7 @@ class LostPages(Follower):
 
     def _forget(self, key: bytes) -> None:
         self._held.pop(key, None)
-        self._detector.note(Note(found=key))
+        self._detector.mark(Mark(found=key))
 
     def arrived(self, response: Response, page: JudgedPage) -> None:
         """Let a page go that was lost and is about to reach its callback."""
@@ -297,7 +297,7 @@ class LostPages(Follower):
         key, packed = key_of_lost(decision.document), self.packing.pack(request, marks)
         if key in self._held:
             set_mark(self._held[key], DELIVERED, decision.text_digest)
-        self._detector.note(Note(packed=(key, packed)))
+        self._detector.mark(Mark(packed=(key, packed)))
 
     def settled(self, marked: Marked, *, done: bool) -> None:
         """Look again at what is lost once a document came through, or will not."""

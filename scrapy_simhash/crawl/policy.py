@@ -20,7 +20,8 @@ from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
-from scrapy_simhash.pages.addresses import NO_LINKS
+from scrapy_simhash.pages.addresses import NO_LINKS, host_of
+from scrapy_simhash.pages.scopes import are_one_site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,7 @@ class Actions:
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
-    def settle(
+    def set_action(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS
     ) -> None:
         """Choose the action on a page for a reader, and count."""
@@ -174,13 +175,14 @@ META_KEY = "simhash"
 TEXT_KEY = "simhash_text"
 FLAG = "near_duplicate"
 _INHERITED = "_simhash_inherited_redirects"
+_FOUND_ON = "_simhash_found_on"
 
 
 def make_page(crawler: Crawler, request: Request, response: Response, reader: Reader) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
     from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
-    identity = identify_for(crawler, request)
+    identity, found_on = identify_for(crawler, request), request.meta.get(_FOUND_ON, "")
     redirected = list_redirects(request)
     aliases = [identify_for(crawler, request.replace(url=url)) for url in redirected]
     # A page that is requested twice must not be a duplicate of itself if the user's fingerprinter
@@ -195,6 +197,7 @@ def make_page(crawler: Crawler, request: Request, response: Response, reader: Re
         requested=redirected[0] if redirected else "",
         reader=reader,
         is_file=not is_page(response),
+        foreign=bool(found_on) and not are_one_site(found_on, host_of(response.url)),
     )
 
 
@@ -260,7 +263,7 @@ def identify_for(crawler: Crawler, request: Request) -> bytes:
 
 
 def depth_of(request: Request) -> int:
-    """Get the depth of a request, as Scrapy's middleware noted it."""
+    """Get the depth of a request, as Scrapy's middleware counted it."""
     depth = request.meta.get("depth", 0)
     return depth if isinstance(depth, int) else 0
 
@@ -272,8 +275,9 @@ def find_encoding(response: Response) -> str | None:
     return None
 
 
-def clear_inherited(request: Request, response: Response) -> None:
-    """Take from a new request what a spider copied to it with the meta of the response."""
+def mark_found(request: Request, response: Response) -> None:
+    """Mark a new request with the host that it was found on, and as none that was redirected."""
+    request.meta[_FOUND_ON] = host_of(response.url)
     # The text would go with it into the queue on the disk.
     if request.meta is not response.meta:
         request.meta.pop(TEXT_KEY, None)

@@ -10,12 +10,11 @@ import logging
 import shlex
 from collections import OrderedDict
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import META_KEY, count, is_page, list_redirects
-from scrapy_simhash.pages.addresses import INDEX, MOSTLY_NEW, SESSION, parse_address
+from scrapy_simhash.pages.addresses import MOSTLY_NEW, names_in, parse_address
 from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:
@@ -121,9 +120,4 @@ def _find_form(url: str | None, canonical: str = "") -> tuple[str, str] | None:
         return None
     if address is None or address.path == ("",):  # many sites name their home page everywhere
         address = own
-    for segment in reversed(address.path):
-        name = unquote(segment.partition(";")[0]).lower()
-        # What has a value is a parameter, wherever it stands.
-        if name and "=" not in name and not (INDEX.fullmatch(name) or SESSION.fullmatch(segment)):
-            return own.host, name
-    return own.host, ""
+    return own.host, next(reversed(names_in(address)), "")

@@ -16,10 +16,9 @@ from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
 from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
+from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
-from scrapy_simhash.judging.judge import SHELL
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
@@ -47,10 +46,6 @@ Otherwise = TypeVar("Otherwise")
 _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
-_SHELLS = (
-    "Pages with hardly any text but scripts all look alike, and pass unjudged, first %s, "
-    "which looks like %s: a browser would show what they are, for instance by scrapy-playwright"
-)
 
 
 # While detectors are open, the garbage collector passes over what was there before: 80,000 objects
@@ -71,6 +66,7 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
+    foreign: bool = False  # whether a link of another site led to it
     pack_request: Callable[[], bytes] = bytes  # see `judging.Document`
 
 
@@ -94,14 +90,14 @@ class Detector:
         with _naming("SIMHASH_HAND_OVER_TEXT"):
             if config.text_reader:
                 load_text_reader(config.text_reader)
-        self._keep_text = config.keep_text or config.scope not in SCOPES_WITHOUT_TEXT
+        self._keep_text = config.scope not in SCOPES_WITHOUT_TEXT
         self._workers = Workers(config.workers, config.page_timeout)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
-        self._warned, self._warned_of_shells = 0, False
+        self._warned = 0
         self._opened = ExitStack()  # what is to be closed
         self.crawl = new_crawl(prefix)
         self.is_open = False
@@ -202,7 +198,7 @@ class Detector:
         decision.extractor = self._config.extractor
         try:
             made = await self._fingerprint(page)
-            _note_fingerprint(decision, made)
+            _add_fingerprint(decision, made)
             on_read(made)
             if turn is not None:
                 await turn()
@@ -238,7 +234,7 @@ class Detector:
         return logging.WARNING
 
     def pass_over(self, url: str, body_bytes: int, reason: str = "") -> Decision:
-        """Make the decision for a page that is not judged; `reason` says why."""
+        """Make the decision for a page that is not judged, for a reason."""
         return Decision(
             time=round(time.time(), 3),
             url=bound_url(url, self.seed),
@@ -272,7 +268,7 @@ class Detector:
             made,
             self._rule,
             page.identity,
-            keep_text=self._config.keep_text,
+            foreign=page.foreign,
             url=decision.url,
             crawl=self.crawl,
             scope=decision.scope,
@@ -296,11 +292,7 @@ class Detector:
             raise UnjudgedError("store_unavailable", str(error)) from error
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
-        _note_verdict(decision, verdict)
-        if verdict.reason == SHELL and not self._warned_of_shells:
-            self._warned_of_shells = True
-            like = verdict.nearest.url if verdict.nearest else None
-            logger.warning(_SHELLS, quote(page.url), quote(like or ""))
+        _add_verdict(decision, verdict)
         decision.text_digest = document.text_digest.hex()
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
@@ -316,10 +308,10 @@ class Detector:
             logger.warning("Pages pass unjudged while the store fails: %s", printable(error))
         self._failing = True
 
-    def note(self, note: Note) -> None:
-        """Note what became of a document or a request; document 0 stands for none."""
-        if any(note) and self._writer is not None:
-            self._writer.note(note)
+    def mark(self, mark: Mark) -> None:
+        """Write down what became of a document or a request; document 0 stands for none."""
+        if any(mark) and self._writer is not None:
+            self._writer.mark(mark)
 
     @property
     def seed(self) -> int:
@@ -352,7 +344,7 @@ def _naming(setting: str) -> Iterator[None]:
         raise SettingError(f"{setting}: {error}") from None
 
 
-def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
+def _add_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.fingerprint = f"{made.fingerprint:016x}"
     decision.features, decision.words, decision.links = made.features, made.words, made.links
     decision.language, decision.canonical = made.language, made.canonical
@@ -360,7 +352,7 @@ def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.extract_ms, decision.fingerprint_ms = made.extract_ms, made.fingerprint_ms
 
 
-def _note_verdict(decision: Decision, verdict: Verdict) -> None:
+def _add_verdict(decision: Decision, verdict: Verdict) -> None:
     decision.status = verdict.status
     decision.reason = verdict.reason
     decision.document = verdict.document
@@ -375,6 +367,8 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.new_links = match.new_links
         decision.match_pending = match.pending
         decision.evidence = match.evidence
+        decision.own_words = list(match.own_words)
+        decision.match_own_words = list(match.match_own_words)
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

@@ -72,6 +72,8 @@ class Decision(Published, kw_only=True):
     """What was decided on a page: a line of the log. One that lacks a field has its default."""
 
     match_fingerprint: str | None = None
+    own_words: list[str] = []
+    match_own_words: list[str] = []
     nearest_url: str | None = None
     nearest_distance: _Bits | None = None
     nearest_similarity: _Share | None = None

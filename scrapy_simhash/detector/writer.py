@@ -47,7 +47,7 @@ class _Wish(NamedTuple):
     answer: Future[Verdict]
 
 
-class Note(NamedTuple):
+class Mark(NamedTuple):
     """What became of a document, or of a request: one of these."""
 
     done: Marked = 0  # its items came through
@@ -63,29 +63,29 @@ class _Question(NamedTuple):
     answer: Future[Any]
 
 
-_Entry: TypeAlias = "_Wish | Note | _Question"
+_Entry: TypeAlias = "_Wish | Mark | _Question"
 
 
 class _Group(NamedTuple):
     """What one commit writes."""
 
     wishes: list[_Wish]
-    notes: list[Note]
+    marks: list[Mark]
 
     def split(self) -> Iterator[_Group]:
-        """Make a group of each note, page and list of requests."""
-        yield from (_Group([], [note]) for note in self.notes)
+        """Make a group of each mark, page and list of requests."""
+        yield from (_Group([], [mark]) for mark in self.marks)
         yield from (_Group([wish], []) for wish in self.wishes)
 
     def fail(self, error: Exception) -> None:
-        """Tell those who wait for this commit that there is none."""
+        """Give those who wait for this commit the error that there is none."""
         for wish in self.wishes:
             wish.answer.set_exception(error)
 
     def settle(self, stored: Documents) -> None:
         """Write what became of lost pages."""
-        forget(stored, [note.found for note in self.notes if note.found])
-        repack(stored, dict(note.packed for note in self.notes if note.packed))
+        forget(stored, [mark.found for mark in self.marks if mark.found])
+        repack(stored, dict(mark.packed for mark in self.marks if mark.packed))
 
 
 class GroupWriter:
@@ -116,9 +116,9 @@ class GroupWriter:
         self._put(_Wish(document, more, answer))
         return answer
 
-    def note(self, note: Note) -> None:
-        """Write what became of something, in the commit of a later group."""
-        self._put(note)
+    def mark(self, mark: Mark) -> None:
+        """Write down what became of something, in the commit of a later group."""
+        self._put(mark)
 
     def ask(self, question: Callable[[Store], _Result]) -> Future[_Result]:
         """Ask the store something after earlier marks; the future may have a StoreError."""
@@ -134,7 +134,7 @@ class GroupWriter:
                 self._queue.put(entry)
                 return
         error = StoreUnavailableError("the crawl has ended")
-        if isinstance(entry, Note):
+        if isinstance(entry, Mark):
             _warn_of_pending([entry], error)
         else:
             entry.answer.set_exception(error)
@@ -143,7 +143,7 @@ class GroupWriter:
         """Give a future: done once earlier marks are on disk, or a StoreUnavailableError."""
 
         def require_settled(_: Store) -> None:
-            if marks := self._group.notes:
+            if marks := self._group.marks:
                 raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
 
         return self.ask(require_settled)
@@ -166,7 +166,7 @@ class GroupWriter:
         """Wait for pages or requests, an overdue mark or the end; then take what else has come."""
         deadline = None
         while not (self._group.wishes or self._questions or self._closing or self._is_full):
-            if deadline is None and self._group.notes:
+            if deadline is None and self._group.marks:
                 deadline = time.monotonic() + _DONE_DELAY_SECONDS
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
@@ -186,15 +186,15 @@ class GroupWriter:
     @property
     def _is_full(self) -> bool:
         """Whether marks alone fill a group; those of a failed group wait for their time."""
-        return len(self._group.notes) - self._kept_marks >= _MARKS_PER_GROUP
+        return len(self._group.marks) - self._kept_marks >= _MARKS_PER_GROUP
 
     def _take(self, entry: _Entry | None) -> None:
         if entry is None:
             self._closing = True
         elif isinstance(entry, _Question):
             self._questions.append(entry)
-        elif isinstance(entry, Note):
-            self._group.notes.append(entry)
+        elif isinstance(entry, Mark):
+            self._group.marks.append(entry)
         # A page that nobody waits for any more must not be recorded as seen.
         elif entry.answer.set_running_or_notify_cancel():
             self._group.wishes.append(entry)
@@ -210,17 +210,17 @@ class GroupWriter:
 
     def _commit(self) -> None:
         group, self._group, self._kept_marks = self._group, _Group([], []), 0
-        if not group.wishes and (not group.notes or self._store.readonly):
+        if not group.wishes and (not group.marks or self._store.readonly):
             return
         try:
             self._write(group)
         except StoreUnavailableError as error:
             group.fail(error)
             if self._closing:
-                _warn_of_pending(group.notes, error)
+                _warn_of_pending(group.marks, error)
             else:
-                self._group.notes.extend(group.notes)
-                self._kept_marks = len(group.notes)
+                self._group.marks.extend(group.marks)
+                self._kept_marks = len(group.marks)
         except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
             # So that one bad page spoils no other.
             for part in group.split():
@@ -228,15 +228,15 @@ class GroupWriter:
                     self._write(part)
                 except Exception as error:  # noqa: BLE001
                     part.fail(error)
-                    _warn_of_pending(part.notes, error)
+                    _warn_of_pending(part.marks, error)
 
     def _write(self, group: _Group) -> None:
         verdicts = self._store.find_and_add(
             [wish.document for wish in group.wishes[: self._most]],
             crawl=self._crawl,
-            done=[note.done for note in group.notes if note.done],
-            withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
-            after=group.settle if any(note.found or note.packed for note in group.notes) else None,
+            done=[mark.done for mark in group.marks if mark.done],
+            withdrawn=[mark.withdrawn for mark in group.marks if mark.withdrawn],
+            after=group.settle if any(mark.found or mark.packed for mark in group.marks) else None,
             seconds=_SECONDS_PER_GROUP,
         )
         for wish, verdict in zip(group.wishes, verdicts, strict=False):
@@ -265,7 +265,7 @@ class Relay:
         return waiting
 
     def _bring(self, waiting: asyncio.Future[Any], done: Future[Any]) -> None:
-        """Note a result, in the thread that made it."""
+        """Keep a result, in the thread that made it."""
         with self._lock:
             self._done.append((waiting, done))
             if len(self._done) == 1:
@@ -288,10 +288,10 @@ class Relay:
                 waiting.set_exception(error)
 
 
-def _warn_of_pending(notes: list[Note], error: Exception) -> None:
-    if notes:
+def _warn_of_pending(marks: list[Mark], error: Exception) -> None:
+    if marks:
         logger.warning(
             "%s pending, to be fetched and judged again: %s",
-            f"{plural(len(notes), 'document')} stay{'s' * (len(notes) == 1)}",
+            f"{plural(len(marks), 'document')} stay{'s' * (len(marks) == 1)}",
             error,
         )

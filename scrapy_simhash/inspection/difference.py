@@ -1,4 +1,4 @@
-"""Compare two pages: their bits and tables, their features, and their texts side by side."""
+"""Compare two pages: their bits and tables, and their texts side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.sites import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
-from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
@@ -148,9 +147,6 @@ def _compare_words(first: list[str], second: list[str]) -> tuple[list[str], list
     return pieces
 
 
-_WORDS_SHOWN = 10
-
-
 def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
     """Find in which bits two fingerprints differ, and which tables find the pair."""
     # Bit 0 is the lowest one.
@@ -169,17 +165,4 @@ def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, A
             ).bit_count()
             <= flipped_bits
         ],
-    }
-
-
-def compare_features(features: str, first: str, second: str) -> dict[str, Any]:
-    """Find in which features two main texts differ: the Jaccard index, and those of only one."""
-    mine, theirs = (load_features(features).count(text) for text in (first, second))
-    only = {"only_in_first": mine - theirs, "only_in_second": theirs - mine}
-    shared = mine.keys() & theirs.keys()
-    return {
-        "jaccard": round(len(shared) / max(1, len(mine.keys() | theirs.keys())), 4),
-        "shared_features": len(shared),
-        **{side: [word for word, _ in n.most_common(_WORDS_SHOWN)] for side, n in only.items()},
-        "left_out": {side: max(0, len(n) - _WORDS_SHOWN) for side, n in only.items()},
     }

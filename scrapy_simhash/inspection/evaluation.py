@@ -20,7 +20,6 @@ from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
-from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.labels import Corpus, LabelledPage, LabelledPair
-    from scrapy_simhash.judging.comparison import Answer
+    from scrapy_simhash.judging.comparison import Answer, Context
     from scrapy_simhash.judging.documents import Verdict
 
 NO_DISTANCE = 65  # if a page has no fingerprint
@@ -50,7 +49,7 @@ class Judged(NamedTuple):
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their nearest fingerprints
-    named: bool = False  # the one is found for the other by a name, whatever the distance
+    named: bool = False  # one is found by a name or by rare triples, whatever the distance
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0  # of their sketches
     confirmed: bool = False  # whatever the distance
@@ -307,9 +306,11 @@ def _judge_pairs(
             continue
         started = time.perf_counter()
         context = contexts.find(pair.first, pair.second)
-        answer = compare(first, second, config.rule, context=context)
+        answer = contexts.compare(pair.first, pair.second, config.rule, context)
         seconds += time.perf_counter() - started
-        judged.append(_judge(pair, first, second, config, context, answer))
+        alone = contexts.find_unknown(pair.first, pair.second)
+        unknown = contexts.compare(pair.first, pair.second, config.rule, alone)
+        judged.append(_judge(pair, first, second, context, (answer, unknown)))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
@@ -330,11 +331,11 @@ def _judge(
     pair: LabelledPair,
     first: Document,
     second: Document,
-    config: Config,
     context: Context,
-    answer: Answer,
+    answers: tuple[Answer, Answer],
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
+    answer, unknown = answers
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
@@ -345,9 +346,9 @@ def _judge(
         pair,
         answer.duplicate,
         known=context.known,
-        duplicate_if_unknown=compare(first, second, config.rule).duplicate,
+        duplicate_if_unknown=unknown.duplicate,
         distance=bits,
-        named=bool(context.name),
+        named=bool(context.name or context.keys),
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
         confirmed=answer.confirmed,

@@ -16,7 +16,6 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.difference import (
-    compare_features,
     compare_fingerprints,
     compare_side_by_side,
     list_template,
@@ -24,18 +23,26 @@ from scrapy_simhash.inspection.difference import (
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.judging.comparison import (
-    LEAST_AGREED,
     NO_CONTEXT,
     compare,
-    decide,
     find_nearest,
     make_context,
 )
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.rule import Deciding, Relation
+from scrapy_simhash.judging.keys import name_reader
+from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.rule import (
+    LEAST_AGREED,
+    LEAST_AGREED_OF_OTHER_NAMES,
+    Deciding,
+    Relation,
+    decide,
+)
 from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
     fingerprint_file,
@@ -43,6 +50,7 @@ from scrapy_simhash.pages.fingerprint import (
     load_features,
     make_recipe,
 )
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -57,6 +65,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
@@ -223,7 +232,7 @@ def _is_file(what: str) -> bool:
 
 
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
-_NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
+_NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
 _KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"
 
@@ -277,7 +286,7 @@ def _explain(
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
     page = _fingerprint_file(config, name, recipe, seed)
-    return make_document(page, config.rule, keep_text=True, url=name)
+    return make_document(page, config.rule, url=name)
 
 
 def compare_pages(
@@ -295,7 +304,7 @@ def compare_pages(
     design = parse_design(store.design if store else tables)
     rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
     first, second = (
-        structs.replace(page, fingerprints=look_at(page, rule)) for page in (first, second)
+        structs.replace(page, fingerprints=(look_at(page, rule),)) for page in (first, second)
     )
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
@@ -303,6 +312,16 @@ def compare_pages(
     else:
         context = find_context(store, first, second)
     answer = compare(first, second, rule, context=context)
+    wording, other = map(_read_wording, (first, second))
+    sample = {number for site in context.sites for number in site.numbers}
+    documents = store.get_documents(list(sample)) if store else []
+    if wording and other and may_be_one(first, second, answer):
+        one_host = context.sites[0] is context.sites[1]
+        known = [(each, each.wording) for each in documents * one_host if each.wording]
+        texts = Texts()
+        shared = texts.make_template(known)
+        own = compare_words(texts.read(wording), texts.read(other), shared)
+        answer = look_at_words(answer, first, second, own)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
     compared: dict[str, Any] = {
         "verdict": f"by the current settings: {verdict}",
@@ -318,22 +337,22 @@ def compare_pages(
     compared |= compare_fingerprints(*nearest, design)
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])
-        texts = round(content.main_alike, 4), round(content.whole, 4)
-        compared["main_similarity"], compared["whole_similarity"] = texts
-        compared["similarity"] = max(texts)
+        alike = round(content.main_alike, 4), round(content.whole, 4)
+        compared["main_similarity"], compared["whole_similarity"] = alike
+        compared["similarity"] = max(alike)
     if answer.deciding is Deciding.TEXTS:
         compared |= {"site_known": context.known, "confirmed": answer.confirmed}
-    if first.text is None or second.text is None:
+    if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
-    features = store.recipe.features if store else config.features
-    sample = {number for site in context.sites for number in site.numbers}
-    others = filter(None, map(store.get_document, sample)) if store else ()
-    template = list_template([other.text for other in others if other.text is not None])
-    return {
-        **compared,
-        **compare_features(features, first.text, second.text),
-        "side_by_side": compare_side_by_side(first.text, second.text, template),
-    }
+    template = list_template([str(each.wording) for each in documents if each.wording])
+    return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
+
+
+def _read_wording(page: _Page) -> Wording | None:
+    """Get what a reader sees of a page of the store or of a file; None where it is missing."""
+    if isinstance(page, StoredDocument):
+        return page.wording
+    return unpack(page.wording) if page.wording else None
 
 
 def find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:
@@ -348,7 +367,10 @@ def find_context(store: Store, first: StoredDocument, second: StoredDocument) ->
             if other.document in numbers and len(numbers) <= MOST_CALLED
         )
         two = {page.document, other.document}
-        return make_context(*Sites().find(stored, (page.url, other.url), two), next(names, ""))
+        sites = Sites().find(stored, (page.url, other.url), two)
+        reader = name_reader(page.reader, across_spiders=False)
+        alike = stored.list_alike(page, reader, page.document)
+        return make_context(*sites, next(names, ""), alike.get(other.document, 0))
 
     return store.read(find)
 
@@ -361,7 +383,7 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
         sides[evidence.equal].append("digests")
     else:
         near = evidence.distance <= evidence.within
-        named = ", or the same name" * evidence.named
+        named = ", or the same name" * evidence.named + ", or rare triples" * (evidence.keys > 0)
         sides[near].append(f"fingerprints ({bits}, at most {evidence.within}{named})")
     if evidence.deciding is Deciding.TEXTS:
         for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
@@ -370,7 +392,8 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
                 sides[same].append(name if same else f"{name} ({relation})")
         if evidence.known and evidence.title is evidence.heading is Relation.SILENT:
             sides[evidence.equal].append("digests of the main texts")
-        least = LEAST_AGREED.get(evidence.together, 1.0)
+        alike = evidence.together in {Relation.SAME, Relation.SILENT}
+        least = LEAST_AGREED if alike else LEAST_AGREED_OF_OTHER_NAMES
         for name, share, needed in (
             ("whole texts", evidence.whole, evidence.confirm),
             ("main texts", evidence.main_alike, evidence.confirm),

@@ -356,11 +356,7 @@ def compare_pairs(
     near_duplicates: Sequence[Decision], store: Store, progress: Callable[[int, int], object]
 ) -> list[dict[str, Any]]:
     """Compare the texts of up to 200 pairs, at most three of a group, the least similar first."""
-    # Pairs without texts are skipped, for instance if SIMHASH_KEEP_TEXT was set late.
-    texts = store.read(lambda stored: stored.list_texts())
-    latest = {
-        one.url: one for one in near_duplicates if {one.document, one.match_document} <= texts
-    }
+    latest = {one.url: one for one in near_duplicates}
     pairs: list[dict[str, Any]] = []
     of_group: Counter[str | None] = Counter()
     in_vain = 0
@@ -384,7 +380,8 @@ def _compare(decision: Decision, store: Store) -> dict[str, Any] | None:
     original = find_stored(store, decision.match_document, decision.match_url or "")
     if page is None or original is None or page.original != original.document:
         return None
-    if page.text is None or original.text is None or page.text == original.text:
+    first, second = original.wording, page.wording
+    if first is None or second is None or first == second:
         return None
     return {
         "first": {"url": show(original.url), "title": show(original.title)},
@@ -392,5 +389,7 @@ def _compare(decision: Decision, store: Store) -> dict[str, Any] | None:
         "distance": page.distance,
         "similarity": page.similarity,
         "tests": list(page.tests),
-        "rows": compare_side_by_side(original.text, page.text),
+        "own_words": decision.own_words,
+        "match_own_words": decision.match_own_words,
+        "rows": compare_side_by_side(str(first), str(second)),
     }

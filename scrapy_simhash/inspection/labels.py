@@ -26,17 +26,24 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, make_context
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, make_context
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.stores.keyvalues import SAMPLE
+from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.sites import LEAST_KNOWN, SAMPLE, UNKNOWN_SITE, Site, draw_sample
+from scrapy_simhash.judging.texts import Texts
+from scrapy_simhash.pages.addresses import form_of, host_of
+from scrapy_simhash.pages.wording import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document, PageFacts
+    from scrapy_simhash.judging.own import Template
+    from scrapy_simhash.judging.rule import Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -188,6 +195,7 @@ def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
 
 
 _SITES_REMEMBERED = 256
+_TEMPLATES_REMEMBERED = 32
 
 
 class FolderContexts:
@@ -205,7 +213,7 @@ class FolderContexts:
         self._document_of = LabelledDocuments(corpus).find
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
-        self._pages: dict[str, PageFacts] = {
+        self._pages = {
             name: document for name, document in documents.items() if document is not None
         }
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
@@ -221,7 +229,21 @@ class FolderContexts:
                     self._by_host[host].append(name)
                 for part in list_parts(page.title, page.heading):
                     self._called[host, part].append(name)
+        self._keys = {
+            name: make_keys(page)
+            for name, page in self._pages.items()
+            if page.sketch and not page.stub
+        }
+        having: defaultdict[int, set[str]] = defaultdict(set)
+        for name, keys in self._keys.items():
+            for key in keys.triples:
+                having[key].add(self._document_of(name))
+        self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
+        self._drawn: dict[str, list[str]] = {}
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
+        self._ids = [*corpus.pages]
+        self._texts = Texts()
+        self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
 
     def find(self, first: str, second: str) -> Context:
         """Find the context of two pages by their ids."""
@@ -236,7 +258,34 @@ class FolderContexts:
             if other in called
         )
         site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
-        return make_context(site, other_site, next(names, ""))
+        context = make_context(site, other_site, next(names, ""))
+        return context._replace(keys=self._count_keys(first, second, known=context.known))
+
+    def find_unknown(self, first: str, second: str) -> Context:
+        """Find the context of two pages beside which nobody knows any other."""
+        return Context(keys=self._count_keys(first, second, known=False))
+
+    def _count_keys(self, first: str, second: str, *, known: bool) -> int:
+        if first not in self._keys or second not in self._keys:
+            return 0
+        two, dissolved = (self._keys[first], self._keys[second]), self._dissolved
+        return count_common(*two, dissolved if known else (), known=known)
+
+    def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
+        """Compare two pages by a rule, and word by word what that would drop."""
+        mine, theirs = self._pages[first], self._pages[second]
+        answer = compare(mine, theirs, rule, context=context)
+        if not (mine.wording and theirs.wording and may_be_one(mine, theirs, answer)):
+            return answer
+        one_host = context.sites[0] is context.sites[1]
+        template = self._make_template(context.sites[0].numbers if one_host else ())
+        one, other = (self._texts.read(unpack(page.wording)) for page in (mine, theirs))
+        return look_at_words(answer, mine, theirs, compare_words(one, other, template))
+
+    def _read_template(self, numbers: tuple[int, ...]) -> Template:
+        """Make the template of a sample."""
+        pages = [self._pages[self._ids[number - 1]] for number in numbers]
+        return self._texts.make_template((page, unpack(page.wording)) for page in pages)
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""
@@ -249,14 +298,17 @@ class FolderContexts:
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""
-        sample: dict[str, str] = {}
-        for name in self._by_host[host]:
-            document = self._document_of(name)
-            if document not in without:
-                sample.setdefault(document, name)
-            if len(sample) == SAMPLE:
-                break
-        return self._make_site(tuple(sample.values()))
+        drawn = self._drawn.get(host)
+        if drawn is None:
+            first = {self._document_of(name): name for name in reversed(self._by_host[host])}
+            names = [name for name in self._by_host[host] if first[self._document_of(name)] == name]
+            drawn = self._drawn[host] = draw_sample(names, self._describe, SAMPLE + 2)
+        others = [name for name in drawn if self._document_of(name) not in without]
+        return self._make_site(tuple(others[:SAMPLE]))
+
+    def _describe(self, name: str) -> tuple[int, str]:
+        page = self._pages[name]
+        return page.suspicion, form_of(page.url)
 
     def _sample(self, names: tuple[str, ...]) -> Site:
         if len(names) < LEAST_KNOWN:

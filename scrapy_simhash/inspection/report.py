@@ -76,8 +76,7 @@ def write_report(
                 pairs = compare_pairs(counted.near_duplicates, store, progress)
             if not pairs and counted.near_duplicates:
                 missing.append(
-                    "The store has no texts of near-duplicates and their originals; set "
-                    "SIMHASH_KEEP_TEXT = True to see differences after the next crawl."
+                    "No near-duplicate and its original in the store have texts that differ."
                 )
         fingerprints = counted.fingerprints if store is None else store.fingerprints()
         figures = counted.describe() | {

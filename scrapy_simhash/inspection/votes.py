@@ -65,7 +65,7 @@ class Vote(NamedTuple):
 
 def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
     """List the pages that vote: those with text enough, at an address that rules may judge."""
-    able = (facts for facts in stored if facts.sketch and not facts.stub and not facts.shell)
+    able = (facts for facts in stored if facts.sketch and not facts.stub)
     addresses = ((facts, parse_address(facts.url)) for facts in able)
     return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
 

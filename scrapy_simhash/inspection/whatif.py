@@ -19,6 +19,7 @@ from scrapy_simhash.judging.documents import (
     look_at,
 )
 from scrapy_simhash.judging.rule import Rule, default_distance
+from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.tables.designs import parse_design
@@ -115,10 +116,15 @@ def replay(
         kept.bulk_load(store.bulk_loaded())
         kept.start_crawl(_CRAWL, "")
         for stored in _read(store, documents):
-            facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "link_sketch": b""}
+            facts = facts_of(stored) | {
+                "fingerprints": (look_at(stored, rule),),
+                "link_sketch": b"",
+            }
+            wording = b"" if stored.wording is None else pack(stored.wording)
             document = Document(
                 **facts | {"scope": scope_of(stored)},
                 crawl=_CRAWL,
+                wording=wording,
                 not_before=stored.time - lifetime,
                 across_spiders=across_spiders,
             )
@@ -224,6 +230,8 @@ def count_changes(
                 "match_url": original.url if original else None,
                 "distance": decided.distance,
                 "similarity": decided.similarity,
+                "own_words": list(match.own_words) if match else [],
+                "match_own_words": list(match.match_own_words) if match else [],
             }
         )
     return {**counts, "changes": changes}

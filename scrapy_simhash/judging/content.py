@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 # The common part begins and ends where so much of what both have stands outside of it.
 _FRAME = 0.05
-# One or two edits touch so many bins; of little content at most such a share.
-_EDITED_BINS = 8.0
-_MOST_EDITED = 0.3
 
 
 class Content(NamedTuple):
@@ -35,9 +32,7 @@ class Content(NamedTuple):
         both, first, second: bins whose triple both pages have, or only the one.
         template: of all these, those that weigh nothing.
         shared, mine, theirs: the same bins by their weights.
-        both_own: of `first` and `second`, those that no page of the site's sample has; the fewer.
         within: of `mine` and `theirs`, those within the common part.
-        main_both: bins that the main texts of both have.
         whole, main_alike: similarity of the whole texts and of the main texts, 0 to 1.
         main_alone: which share of a main text stands on its page alone; the larger one of the two.
         share_of_main: which share of all that the pages have is main text of both.
@@ -52,9 +47,7 @@ class Content(NamedTuple):
     shared: float
     mine: float
     theirs: float
-    both_own: int
     within: float
-    main_both: int
     whole: float
     main_alike: float
     main_alone: float
@@ -62,12 +55,6 @@ class Content(NamedTuple):
     agreed: float
     agreed_within: float
     triples: float
-
-
-def agree_but_for_edits(shared: float, within: float, overlooked: float) -> float:
-    """Get `Content.agreed_within`, if one or two edits are overlooked, or such a share of them."""
-    edits = overlooked * min(_EDITED_BINS, _MOST_EDITED * shared)
-    return shared / (shared + max(0.0, within - edits)) if shared else 0.0
 
 
 def compare_contents(
@@ -95,7 +82,6 @@ def compare_contents(
         np.where(_find_common_part(side, weights[0]), alone, 0.0).sum(axis=1)
         for side, alone in zip((mine, theirs), weights[1:], strict=True)
     )
-    both_own = np.minimum(*(_count(alone == 1) for alone in weights[1:]))
     shared, my_own, their_own = (weighed.sum(axis=1) for weighed in weights)
     counted = [_count(bins) for bins in (both, first, second, there & (sum(weights) == 0))]
     bins = counted[0] + counted[1] + counted[2]
@@ -109,7 +95,7 @@ def compare_contents(
     # |A or B| by |A| + |B| and the similarity of the two.
     words = np.array([one.whole_words + other.whole_words for one, other in pairs])
     columns = [
-        *(*counted, shared, my_own, their_own, both_own, within, main_both, whole),
+        *(*counted, shared, my_own, their_own, within, whole),
         *(_share(main_both, _count(main)), np.maximum(*main_alone), _share(main_both, bins)),
         _share(shared, shared + (my_own + their_own)),
         _share(shared, shared + within),

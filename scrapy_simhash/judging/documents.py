@@ -21,6 +21,7 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages.addresses import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.wording import Wording  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
@@ -81,15 +82,15 @@ class PageFacts(msgspec.Struct, frozen=True):
         title, heading, canonical: what names it, for the confirmation.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
-        shell: not "" where it is made of scripts and has hardly any text: path and query that it
-            names as its own, or "-", see `pages.fingerprint`.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
-        sketch: of main and whole text, 768 bytes, see `sketch`; b"" for none.
+        sketch: of main and whole text, 1,280 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
         reader: who gets it, or was the last to get it.
+        suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
+            a link of another site led to it first, 2 if it repeats its query.
     """
 
     identity: bytes
@@ -104,13 +105,13 @@ class PageFacts(msgspec.Struct, frozen=True):
     features: int = 0
     words: int = 0
     whole_words: int = 0
-    shell: str = ""
     data_fingerprint: bytes = b""
     sketch: bytes = b""
     link_sketch: bytes = b""
     stub: bool = False
     time: float = 0.0
     reader: Reader = NOBODY
+    suspicion: int = 0
 
     @property
     def file(self) -> bool:
@@ -122,11 +123,11 @@ class PageFacts(msgspec.Struct, frozen=True):
 
 
 # The facts of a document in a row of Parquet; the project that imports it determines the others.
-FACT_COLUMNS = {
+FACT_COLUMNS: dict[str, Any] = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
     if field.name not in {"identity", "scope", "reader"}
-}
+} | {"wording": bytes}
 
 
 FACTS = PageFacts.__struct_fields__
@@ -144,7 +145,7 @@ class Document(PageFacts, frozen=True):
     Attributes:
         crawl: id of the crawl that fetched it, or "" outside of crawls.
         aliases: identities of the requests that were redirected here.
-        text: its main text, kept compressed; None to keep none.
+        wording: what a reader sees of it, see `pages.wording.pack`; b"" of a file.
         not_before: seconds since 1970, UTC; what was last fetched before then makes it no
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
@@ -158,7 +159,7 @@ class Document(PageFacts, frozen=True):
 
     crawl: str = ""
     aliases: tuple[bytes, ...] = ()
-    text: str | None = None
+    wording: bytes = b""
     not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
@@ -203,6 +204,8 @@ class Match:
         pending: nobody has its items yet; its crawl is at work on them.
         kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
             `other_spider`, who got this one.
+        own_words: the first words that only the new document has, beside the other one.
+        match_own_words: those that only the other one has.
         evidence: all that decided, see `judging.rule`.
     """
 
@@ -216,7 +219,10 @@ class Match:
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
     kept: Kept = ""
-    evidence: Evidence | None = field(default=None, compare=False)  # not kept in the store
+    # Neither is kept in the store.
+    own_words: tuple[str, ...] = ()
+    match_own_words: tuple[str, ...] = ()
+    evidence: Evidence | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +233,9 @@ class Verdict:
         status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`.
         reason: of a revisit, `unchanged`, `changed`, or `undelivered`: its text is the same, but
             its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of an
-            unjudged document, `bucket_too_full`: kept as a new one, but it had more candidates
-            than are compared, of which the nearest were no match, or too many documents share its
-            keys; or `shell`: its scripts would show what it is, and it is not recorded; else "".
+            unjudged document, `bucket_too_full`: in plain simhash, kept as a new one, but more
+            documents are near than are looked at, or too many share a prefix of its fingerprint;
+            else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, or of its
@@ -268,7 +274,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         distance: bits between the two, or -1.
         similarity: of their sketches, or None.
         tests: what decided.
-        text: its main text where texts are kept, else None.
+        wording: what a reader sees of it; None of a file, where it is damaged, or was not read.
         spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
         new_links: share of its links that its original lacked, 0 to 1, or None.
         without_items: when it was done, its callback or the pipelines had left no item.
@@ -284,7 +290,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     distance: int
     similarity: float | None
     tests: tuple[str, ...]
-    text: str | None = None
+    wording: Wording | None = None
     spared: bool = False
     new_links: float | None = None
     without_items: bool = False
@@ -295,10 +301,12 @@ def make_document(
     rule: Rule,
     identity: bytes = b"-",
     *,
-    keep_text: bool = False,
+    foreign: bool = False,
     **fetched: Any,
 ) -> Document:
     """Make the document of a page; `fetched` are its attributes that tell where and when it was.
+
+    `foreign` is whether a link of another site led to it.
 
     With confirmation, main text and whole text both propose candidates, each when it has enough
     features. In plain simhash only the main text does, as in the paper. A page without enough is
@@ -322,7 +330,6 @@ def make_document(
         title=page.title,
         heading=page.heading,
         canonical=page.canonical,
-        shell=page.shell,
         data_fingerprint=page.data_fingerprint,
         language=page.language,
         features=page.features,
@@ -331,8 +338,9 @@ def make_document(
         sketch=page.sketch,
         link_sketch=page.link_sketch,
         stub=not fingerprints,
-        text=page.text if keep_text and not page.is_file else None,
+        wording=page.wording,
         links=page.targets,
+        suspicion=2 if page.repeats_query else int(foreign),
         **fetched,
     )
 
@@ -347,9 +355,9 @@ def choose_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     return tuple(dict.fromkeys(fingerprints))
 
 
-def look_at(page: PageFacts, rule: Rule) -> tuple[int, ...]:
-    """List the fingerprints of a page that a rule looks at: plain simhash goes by main texts."""
-    return page.fingerprints if rule.confirm is not None else page.fingerprints[:1]
+def look_at(page: PageFacts, rule: Rule) -> int:
+    """Get the fingerprint by which a rule finds a page: of its whole text; if plain, main text."""
+    return page.fingerprints[0 if rule.confirm is None else -1]
 
 
 class State(IntEnum):
@@ -368,8 +376,9 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     # State and crawl are those of the fetch for `reader`; `earlier_readers` got the same text
     # before. `delivered`: it was done at least once, whatever its state is now. `spared`: judged
     # again it is no near-duplicate of anything, because somebody took its drop back. `original`, of
-    # a document that is no duplicate: it was kept for a reader that did not get the original.
-    # `without_items`: when it was done last, no item of it had come through.
+    # a document that is no duplicate: it was kept for a reader that did not get the original, and
+    # `kept_for` names who finds it by its keys (`keys.name_reader`). `without_items`: when it was
+    # done last, no item of it had come through.
 
     state: State
     delivered: bool
@@ -383,6 +392,7 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     new_links: float | None = None
     earlier_readers: tuple[Reader, ...] = ()
     without_items: bool = False
+    kept_for: str = ""
 
     @property
     def readers(self) -> tuple[Reader, ...]:

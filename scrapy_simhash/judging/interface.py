@@ -9,6 +9,7 @@ from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Reco
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.tables.probing import Probe
 
 
@@ -26,6 +27,10 @@ class Reading(Protocol):
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
+    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
+        """List the documents with rare triples of a page, each with their number; 16 at most."""
+        # Of its scope; without `own`. See `judging.keys`.
+
     def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with up to 9 documents that have it, too."""
         # Of its host and scope, no near-duplicates and no files, all with sketches.
@@ -34,7 +39,12 @@ class Reading(Protocol):
         """Get those records that are there and undamaged, as they happen to be; one round trip."""
 
     def near(
-        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+        self,
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        in_bucket: int | None = None,
+        or_nothing: bool = False,
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
 
@@ -43,6 +53,15 @@ class Reading(Protocol):
     ) -> list[int]:
         """List the documents that have exactly this fingerprint, oldest first within a scope."""
         # `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
+
+    def get_wording(self, number: int) -> Wording | None:
+        """Get what a reader sees of a document; None of a file, and where it is damaged."""
+
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get those wordings that are there and undamaged; one round trip."""
+
+    def prefetch_wordings(self, numbers: Collection[int]) -> None:
+        """Read wordings ahead in one round trip, where reads are some."""
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
@@ -58,7 +77,12 @@ class Documents(Reading, Protocol):
     def __iter__(self) -> Iterator[tuple[int, Record]]: ...
 
     def add(
-        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
     ) -> int:
         """Write a document and all that leads to it, under the next number in place of 0."""
 
@@ -66,13 +90,13 @@ class Documents(Reading, Protocol):
         """Delete all entries that lead to a document; its record stays."""
 
     def put(
-        self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        names: Iterable[bytes] = (),
     ) -> None:
         """Write a record whose place among the others is the same."""
-
-    def get_text(self, number: int) -> str | None: ...
-
-    def drop_text(self, number: int) -> None: ...
 
     def list_aliases(self, number: int) -> tuple[bytes, ...]: ...
 

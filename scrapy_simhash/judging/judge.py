@@ -16,6 +16,7 @@ record of its own, which later pages for this reader match.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -24,14 +25,15 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     LEAST_ALIKE,
-    SHELLS,
     UNKNOWN_SITES,
     Answer,
     compare,
     compare_many,
     find_nearest,
+    make_context,
 )
 from scrapy_simhash.judging.documents import (
+    EVERYONE,
     LOST,
     NOBODY,
     Document,
@@ -48,47 +50,77 @@ from scrapy_simhash.judging.documents import (
     counts,
     facts_of,
     key_of_lost,
+    look_at,
     note_match,
     pack_row,
     read_rows,
     was_delivered,
 )
-from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
+from scrapy_simhash.judging.keys import name_reader
+from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
+    from scrapy_simhash.judging.own import OwnWords, Text
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
 
-# Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
-_CANDIDATES_PER_PASS = 256
-# A name that more documents have is not looked up: it is the site's, or that of a kind of page.
+# A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
+# a fingerprint near to more says as little.
 MOST_CALLED = 8
-# No page may cost more than this many records and sketches, some 60 milliseconds, however many
-# pages of one template there are. Ordinary pages have fewer than 20 candidates.
+# Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
+# Candidates whose words are compared; their originals are among the best.
+MOST_LOOKED_AT = 8
+# Of equal short pages and files, which their readers keep once each.
+_MOST_EQUAL = 64
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
-BUCKET_TOO_FULL, SHELL = "bucket_too_full", "shell"
+BUCKET_TOO_FULL = "bucket_too_full"
+
+
+class Limits(NamedTuple):
+    """How far a probe of the tables goes: in bits, near fingerprints, and rows of a bucket."""
+
+    bits: int
+    most: int  # one more than are used, to know that there are more
+    in_bucket: int
+    or_nothing: bool = False  # of what more than these are near to, nothing is near
+
+
+def limit_probe(page: PageFacts, rule: Rule) -> Limits:
+    """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
+    bits = 0 if page.stub else rule.distance
+    if rule.confirm is None or not page.sketch:
+        return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
+    if page.stub:
+        return Limits(bits, _MOST_EQUAL + 1, MOST_IN_BUCKET)
+    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=True)
 
 
 class _Candidate(NamedTuple):
-    """A stored document near to the one that is judged, or called like it.
+    """A stored document that may be like the one that is judged.
 
-    Candidates sort by these fields. The distance of one that was found by `name` is -1 until its
-    record is read, and only then it is known whether it `stands` for a page that its reader gets,
-    and whether that reader has its items (`settled`).
+    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
+    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
+    that its reader gets, and whether that reader has its items (`settled`).
     """
 
     distance: int
     number: int
     fingerprint: int
     name: str = ""
+    keys: int = 0
     stands: bool = True
     settled: bool = True
 
@@ -100,34 +132,32 @@ class Matcher:
     documents: Reading
     rule: Rule
     alive: Callable[[str], bool]
-    # Lasts from one matcher to the next.
+    # These last from one matcher to the next.
     sites: Sites = field(default_factory=Sites)
+    texts: Texts = field(default_factory=Texts)
 
     def find_match(
         self, document: Document, own: int = 0
     ) -> tuple[Match | None, Match | None, bool]:
         """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
-        # Of more than 256 candidates the nearest come first, and the first that agree decide,
-        # those that the document's reader got before all others. The document's own record, of the
-        # number `own`, must not count. Returns the match; or else the record that would have been
-        # it, had it been confirmed; and whether every document that could be one was compared.
-        candidates, complete = self._find_candidates(document)
-        parted: list[_Compared] = []
-        others: list[_Compared] = []
-        for compared in self._ask_in_passes(document, candidates, own):
-            alike = [each for each in compared if each.answer.duplicate]
-            if matches := [each for each in alike if each.candidate.stands]:
-                return _make_match(document, min(matches, key=_rank)), None, complete
-            others += alike
-            parted = sorted((*parted, *filter(_deserves_a_look, compared)), key=_rank_parted)[:1]
-        if others:
-            other = min(others, key=_rank)
+        # The document's own record, of the number `own`, must not count. Returns the match; or else
+        # the record that would have been it, had it been confirmed; and whether every document that
+        # could be one was compared.
+        candidates, complete = self._find_candidates(document, own)
+        compared = self._ask(document, self._read_candidates(document, candidates), own)
+        compared = self._look_at_words(document, compared, own)
+        alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
+        # Those that its reader got come first.
+        if match := next((each for each in alike if each.candidate.stands), None):
+            return _make_match(document, match), None, complete
+        if alike:
             same_callback = structs.replace(document, across_spiders=True)
             kept: Kept = (
-                "other_spider" if self._is_for(same_callback, other.record) else "other_callback"
+                "other_spider" if self._is_for(same_callback, alike[0].record) else "other_callback"
             )
-            return _make_match(document, other, kept), None, complete
-        return None, _make_match(document, parted[0]) if parted else None, complete
+            return _make_match(document, alike[0], kept), None, complete
+        parted = min(filter(self._deserves_a_look, compared), key=_rank, default=None)
+        return None, _make_match(document, parted) if parted else None, complete
 
     def _is_for(self, page: Document, record: Record | None) -> bool:
         """Whether a page may be dropped for a record; one that was bulk-loaded stands for all."""
@@ -139,66 +169,109 @@ class Matcher:
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
 
-    def _ask_in_passes(
-        self, page: Document, candidates: Sequence[_Candidate], own: int
-    ) -> Iterator[list[_Compared]]:
-        """Compare the nearest candidates; if there are more than those, the ones after them."""
-        nearest, reader, across = candidates[:MOST_CANDIDATES], page.reader, page.across_spiders
-        for start in range(0, len(nearest), _CANDIDATES_PER_PASS):
-            found: list[tuple[_Candidate, Record | None]] = []
-            for candidate in nearest[start : start + _CANDIDATES_PER_PASS]:
-                record = self.documents.get(candidate.number) if candidate.number else None
-                if record is None:
-                    if not candidate.number:
-                        found.append((candidate, record))
-                elif counts(record, self.alive) and record.time >= page.not_before:
-                    settled = was_delivered(record, reader, across_spiders=across)
-                    stands = settled or counts(record, self.alive, reader, across_spiders=across)
-                    located = _locate(candidate, page, record)
-                    found.append((located._replace(stands=stands, settled=settled), record))
-            yield self._ask(page, found, own)
+    def _look_at_words(
+        self, page: Document, compared: Iterable[_Compared], own: int
+    ) -> list[_Compared]:
+        """Compare word by word what would be a match, the best first, until one is."""
+        compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
+        if self.rule.confirm is None or not page.wording:
+            return compared
+        text = self.texts.read(unpack(page.wording))
+        alike = (each.candidate.number for each in compared if each.answer.duplicate)
+        self.documents.prefetch_wordings(list(islice(alike, MOST_LOOKED_AT)))
+        looked, left = list[_Compared](), MOST_LOOKED_AT
+        for candidate, record, answer in compared:
+            if record is not None and may_be_one(page, record, answer):
+                if not left:
+                    continue
+                left -= 1
+                two = self._find_sites(page, record, {own, candidate.number})
+                own_words = self._compare_words(text, candidate.number, two)
+                answer = look_at_words(answer, page, record, own_words)  # noqa: PLW2901
+                left *= not answer.duplicate
+            looked.append(_Compared(candidate, record, answer))
+        return looked
 
-    def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
-        """Find the documents called alike, and those within the distance, nearest first."""
-        # Also returns whether these are all: there may be more fingerprints than are used (those
-        # of other scopes count, too), or buckets may be too full.
-        complete = True
-        nearest: dict[int, _Candidate] = {}
-        distance = 0 if page.stub else self.rule.distance
-        for fingerprint in set(page.fingerprints):
-            looked_at = 0
-            # One more than is used, to know that there are more.
-            probe = self.documents.near(fingerprint, distance, MOST_CANDIDATES + 1, bounded=True)
-            if len(probe.near) > MOST_CANDIDATES or probe.complete_bits < distance:
+    def _compare_words(self, text: Text, number: int, sites: tuple[Site, Site]) -> OwnWords | None:
+        """Compare a text with that of a document, or return None if that cannot be read."""
+        one_host = sites[0] is sites[1]
+        template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
+        wording = self.documents.get_wording(number)
+        return compare_words(text, self.texts.read(wording), template) if wording else None
+
+    def _deserves_a_look(self, compared: _Compared) -> bool:
+        """Whether a page that does not match is near, or has more in common than some triples."""
+        near = compared.candidate.distance <= self.rule.distance
+        return near or (compared.answer.similarity or 0.0) >= LEAST_ALIKE
+
+    def _read_candidates(
+        self, page: Document, candidates: Iterable[_Candidate]
+    ) -> Iterator[tuple[_Candidate, Record | None]]:
+        """Read the records of candidates that count; a bulk-loaded one has none."""
+        reader, across = page.reader, page.across_spiders
+        for candidate in candidates:
+            record = self.documents.get(candidate.number) if candidate.number else None
+            if record is None:
+                if not candidate.number:
+                    yield candidate, record
+            elif counts(record, self.alive) and record.time >= page.not_before:
+                settled = was_delivered(record, reader, across_spiders=across)
+                stands = settled or counts(record, self.alive, reader, across_spiders=across)
+                located = _locate(candidate, page, record)
+                yield located._replace(stands=stands, settled=settled), record
+
+    def _find_candidates(self, page: Document, own: int) -> tuple[list[_Candidate], bool]:
+        """Find the documents that may be like a page: near, with rare triples of it, or a name."""
+        # Also returns whether these are all, which plain simhash may not know.
+        found, complete = self._find_near(page)
+        if self.rule.confirm is None:
+            return sorted(found.values())[:MOST_CANDIDATES], complete
+        reader = name_reader(page.reader, across_spiders=page.across_spiders)
+        for number, keys in self.documents.list_alike(page, reader, own).items():
+            found.setdefault(number, _Candidate(-1, number, 0, keys=keys))
+        for name, numbers in self.documents.list_called(page):
+            if len(numbers) <= MOST_CALLED:
+                for number in numbers:
+                    candidate = found.get(number, _Candidate(-1, number, 0))
+                    found[number] = candidate._replace(name=candidate.name or name)
+        return sorted(found.values()), True
+
+    def _find_near(self, page: Document) -> tuple[dict[int, _Candidate], bool]:
+        """Find the documents within the distance, and whether these are all."""
+        limits = limit_probe(page, self.rule)
+        # Of equal short pages the newest may be this reader's. There may be more fingerprints than
+        # are used, those of other scopes included.
+        equal = page.stub and self.rule.confirm is not None
+        most = None if equal else limits.most
+        probe = self.documents.near(look_at(page, self.rule), *limits)
+        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
+        found: dict[int, _Candidate] = {}
+        for bits, near in probe.near:
+            for number in self.documents.numbers(near, page.scope, most)[-limits.most :]:
+                candidate = _Candidate(bits, number, near)
+                found[number] = min(candidate, found.get(number, candidate))
+            if len(found) >= limits.most:
                 complete = False
-            for bits, found in probe.near:
-                if looked_at > MOST_CANDIDATES:
-                    complete = False
-                    break
-                for number in self.documents.numbers(found, page.scope, MOST_CANDIDATES + 1):
-                    looked_at += 1
-                    candidate = _Candidate(bits, number, found)
-                    nearest[number] = min(candidate, nearest.get(number, candidate))
-        if self.rule.confirm is not None:
-            for name, numbers in self.documents.list_called(page):
-                if len(numbers) <= MOST_CALLED:
-                    for number in numbers:
-                        nearest.setdefault(number, _Candidate(-1, number, 0, name))
-        return sorted(nearest.values()), complete and len(nearest) <= MOST_CANDIDATES
+                break
+        return {} if limits.or_nothing and not complete else found, complete
 
     def _ask(
-        self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]], own: int
+        self, page: PageFacts, found: Iterable[tuple[_Candidate, Record | None]], own: int
     ) -> list[_Compared]:
         """Compare candidates; a bulk-loaded one has no record."""
+        found = list(found)
         pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
         candidates = [candidate for candidate, _ in found]
-        sites = [
-            self._find_sites(page, other, {own, candidate.number})
+        contexts = [
+            make_context(
+                *self._find_sites(page, other, {own, candidate.number}),
+                candidate.name,
+                candidate.keys,
+            )
             for candidate, other in zip(candidates, pages, strict=True)
         ]
         distances = [candidate.distance for candidate in candidates]
-        names = [candidate.name for candidate in candidates]
-        answers = compare_many(page, pages, self.rule, distances, sites, names)
+        answers = compare_many(page, pages, self.rule, distances, contexts)
         return [
             _Compared(candidate, record, answer)
             for (candidate, record), answer in zip(found, answers, strict=True)
@@ -212,8 +285,8 @@ class Matcher:
 
 
 def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
-    """Count how far away a candidate is that was found by its name."""
-    if not candidate.name:
+    """Count how far away a candidate is that was not found by its fingerprint."""
+    if candidate.distance >= 0:
         return candidate
     mine, theirs = find_nearest(page.fingerprints, record.fingerprints)
     return candidate._replace(distance=hamming_distance(mine, theirs), fingerprint=theirs)
@@ -237,21 +310,11 @@ def _rank(compared: _Compared) -> tuple[float, _Candidate]:
     return -(compared.answer.similarity or 0.0), compared.candidate
 
 
-def _deserves_a_look(compared: _Compared) -> bool:
-    """Whether a page that does not match is near, or has more in common than a part of a name."""
-    return not compared.candidate.name or (compared.answer.similarity or 0.0) >= LEAST_ALIKE
-
-
-def _rank_parted(compared: _Compared) -> tuple[bool, float, _Candidate]:
-    """Rank candidates that do not match: a shell like this one says more than others."""
-    return SHELLS not in compared.answer.tests, *_rank(compared)
-
-
 def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
     candidate, record, answer = compared
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
-        links = page.links if answer.duplicate or SHELLS in answer.tests else NO_LINKS
+        links = page.links if answer.duplicate else NO_LINKS
         new_links = measure_new_links(
             page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
         )
@@ -266,6 +329,8 @@ def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
         pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,
+        own_words=answer.own.first.list_words() if answer.own else (),
+        match_own_words=answer.own.second.list_words() if answer.own else (),
     )
 
 
@@ -284,8 +349,6 @@ class Judge(Matcher):
         match, nearest, complete = self.find_match(document, number)
         if own is not None and own.spared:
             match, complete = None, True
-        elif nearest is not None and SHELLS in nearest.tests:
-            return Verdict("unjudged", SHELL, 0, None, nearest)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0
@@ -321,6 +384,7 @@ class Judge(Matcher):
                 writing.take_out(number, own)
             # The identity of the visit may be an alias, and its reader may have the page.
             facts = facts_of(document) | {"identity": own.identity, "reader": own.reader}
+            facts["suspicion"] = own.suspicion
             if changed or not had:
                 own.earlier_readers = () if changed else own.readers
                 own.state, own.crawl = State.PENDING, document.crawl
@@ -328,13 +392,12 @@ class Judge(Matcher):
             for field, value in facts.items():
                 setattr(own, field, value)
             if changed:
-                own.original = 0
-                writing.drop_text(number)
+                own.original, own.kept_for = 0, ""
             names = (document.identity, *document.aliases)
             if moved:
-                writing.add(number, own, document.text, aliases=names)
+                writing.add(number, own, document.wording, aliases=names)
             else:
-                writing.put(number, own, document.text, names)
+                writing.put(number, own, document.wording, names)
         reason = "changed" if changed else "unchanged" if had else "undelivered"
         return Verdict("revisit", reason, number)
 
@@ -347,10 +410,12 @@ class Judge(Matcher):
         match: Match | None,
     ) -> int:
         """Record a judgement, in place of its own record where it has one; return its number."""
+        facts = facts_of(document)
         if own is not None:
             writing.take_out(number, own)
+            facts["suspicion"] = own.suspicion  # as it was found first
         record = Record(
-            **facts_of(document),
+            **facts,
             state=State.PENDING,
             delivered=False,
             crawl=document.crawl,
@@ -359,7 +424,10 @@ class Judge(Matcher):
         )
         if match is not None:
             note_match(record, match)
-        number = writing.add(number, record, document.text, aliases=document.aliases)
+            if match.kept and document.reader != EVERYONE:
+                across = document.across_spiders
+                record.kept_for = name_reader(document.reader, across_spiders=across)
+        number = writing.add(number, record, document.wording, aliases=document.aliases)
         if match is not None and match.pending and not match.kept:
             _add_lost(writing, document, number, match.document)
         return number

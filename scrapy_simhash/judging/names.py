@@ -9,11 +9,11 @@ other subjects are other pages: `operator<` is not `operator>=`, `vec2` not `vec
 
 from __future__ import annotations
 
-import operator
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
@@ -35,8 +35,10 @@ _OF_THE_SITE = 0.4
 # A part that more of them have ("Member List") is nobody's; it takes two, or each would be.
 _OF_MANY = 0.1
 _LEAST_MANY = 2
-# Numbers of so many pages, all different, are no release.
+# So many numbers after one word, another one on each page or all that tells of it, are no release.
 _LEAST_TELLING = 4
+# Of the numbers that names of a sample begin with, so many are different where pages are numbered.
+_LEAST_IN_A_ROW = 0.75
 # Beside a subject, a number of so many values is no release: "Aspirin 20 mg", "Season 2 Episode 5".
 _LEAST_SEVERAL = 3
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
@@ -49,6 +51,7 @@ _NUMBERING = re.compile(
     r"\s*(?!\d\d\.\d\d\.\d\d\s)(?:\d{1,3}(?:\.\d{1,3})+\.|\d{1,3}(?:\.\d{1,3}){2,})\s"
 )
 _LEADING = " #"
+_ALONE = "#"
 # Punctuation is the writer's habit: quotation marks, commas, colons, a full stop, but not "...".
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
 # What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
@@ -61,8 +64,6 @@ _RELEASE = re.compile(
     r"(?!\s?(?:[$€£¥%]|(?:eur|usd|gbp|chf|pln|rub)\b))"
 )
 _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
-# Of a word in a name that is all in capitals or small letters, so many letters are others.
-_LEAST_IN_CAPITALS = 0.5
 _NAMES_REMEMBERED = 4_096
 # Of a name, pages are found by so many. The longest titles of the corpora have five.
 _MOST_PARTS = 8
@@ -82,13 +83,8 @@ class _Part(NamedTuple):
     numbered: bool
 
     def list_numbers(self) -> list[tuple[str, str]]:
-        """List the numbers with their keys, but for one before all words, which is numbering."""
-        alone = len(self.words) == 1
-        return [
-            (word, key)
-            for word, key in self.words.items()
-            if word != key and (alone or key != _LEADING)
-        ]
+        """List the numbers with their keys."""
+        return [(word, key) for word, key in self.words.items() if word != key]
 
     @property
     def key(self) -> frozenset[str]:
@@ -113,7 +109,7 @@ class NameShares:
     def __init__(self, names: Iterable[str] = (), *, releases: bool = False) -> None:
         self._releases = releases
         counted: Counter[Key] = Counter()
-        numbers: dict[str, set[str]] = {}
+        numbers: defaultdict[str, list[str]] = defaultdict(list)
         pages = 0
         for name in names:
             pages += 1
@@ -121,16 +117,17 @@ class NameShares:
             for part in _read(name):
                 keys.update((part.key, *part.key))
                 for word, key in part.list_numbers():
-                    numbers.setdefault(key, set()).add(word)
+                    numbers[key].append(word)
                 if part.numbered:
                     keys.add(_LEADING)
             counted.update(keys)
         self._shares = {key: n / pages for key, n in counted.items() if n >= _LEAST_MANY}
-        # Pages of a release share its number; where each has another one, it tells them apart.
-        self._telling = {
-            key for key, found in numbers.items() if len(found) >= max(_LEAST_TELLING, counted[key])
-        }
-        self._several = {key for key, found in numbers.items() if len(found) >= _LEAST_SEVERAL}
+        if _are_in_a_row(numbers[_LEADING]):
+            del numbers[_LEADING]
+        else:  # amounts, years, house numbers
+            self._shares.pop(_LEADING, None)
+        self._counted = counted
+        self._values = {key: len({*found}) for key, found in numbers.items()}
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
@@ -166,23 +163,36 @@ class NameShares:
         """List the numbers that tell pages apart.
 
         Each page has another one; or another part of the name has another number after the same
-        word, as in "Django 1.3 notes - Django 4.2 docs"; or a part with a subject has one of many.
+        word, as in "Django 1.3 notes - Django 4.2 docs"; or a part with a subject has one of many,
+        or a part that many names have but for it, where no other part has a subject.
         """
         telling, before = set[str](), dict[str, set[str]]()
         # Of parts that as many pages have, the site's is the last one more often.
         shares = [self._shares.get(part.key, 0.0) for part in parts]
+        nameless = min(shares, default=1.0) > _OF_MANY
         for place in sorted(range(len(parts)), key=lambda place: (-shares[place], -place)):
-            numbers, own = parts[place].list_numbers(), shares[place] <= _OF_MANY
-            telling.update(
-                word
-                for word, key in numbers
-                if key in self._telling
-                or word not in before.get(key, {word})
-                or (own and key in self._several and word not in parts[place].releases)
-            )
-            for word, key in numbers:
+            part, own = parts[place], shares[place] <= _OF_MANY
+            least = _LEAST_TELLING if nameless else _LEAST_SEVERAL if own else inf
+            for word, key in part.list_numbers():
+                values = self._values.get(key, 0)
+                # Pages of a release share its number.
+                each = values >= max(_LEAST_TELLING, self._counted[key])
+                of_many = values >= least and word not in part.releases
+                if each or of_many or word not in before.get(key, {word}):
+                    telling.add(word)
+            for word, key in part.list_numbers():
                 before.setdefault(key, set()).add(word)
         return telling
+
+
+def _are_in_a_row(leading: Sequence[str]) -> bool:
+    """Whether numbers that names begin with count pages: nearly all are different, with few gaps.
+
+    "3. Apples" and "2.5 Installing" are numbered, "13A socket" and "15A socket" are not.
+    """
+    firsts = {int(found[0]) for number in leading if (found := re.match(r"\s*\d+", number))}
+    few_gaps = not firsts or max(firsts) - min(firsts) < 2 * len(firsts)
+    return few_gaps and len({*leading}) >= _LEAST_IN_A_ROW * len(leading)
 
 
 class SiteNames(NamedTuple):
@@ -275,13 +285,11 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
         return Relation.DIFFER
     if not any(mine) or not any(theirs):
         return Relation.LITTLE_MORE
-    differ = _differ_in_order(name, other) or _differ(
-        _list_identifiers(name, mine.words), _list_identifiers(other, theirs.words)
-    )
+    differ = _differ(_list_identifiers(name, mine.words), _list_identifiers(other, theirs.words))
     if mine.words != theirs.words:
         otherwise = Relation.MORE
     else:
-        differ = differ or _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
+        differ = differ or _differ(mine.signs, theirs.signs)
         otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
     return Relation.DIFFER if differ else otherwise
 
@@ -300,7 +308,7 @@ def list_words(name: str) -> frozenset[str]:
 def list_parts(*names: str) -> dict[frozenset[str], str]:
     """List the parts of names: by their words and signs, any number for any, as they are read."""
     found = (part for name in names for part in _read(name)[:_MOST_PARTS])
-    return {key: part.text for part in found if (key := part.key - {_LEADING})}
+    return {key: part.text for part in found if (key := part.key - {_LEADING, _ALONE})}
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
@@ -328,6 +336,8 @@ def _read(name: str) -> tuple[_Part, ...]:
                     words[word] = word
             else:
                 signs.update(_MUTE.sub(" ", token).split())
+        if [*words.values()] == [_LEADING]:
+            words = dict.fromkeys(words, _ALONE)
         # Twice the same sign is more than once.
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
@@ -345,25 +355,3 @@ def _list_identifiers(name: str, words: frozenset[str]) -> frozenset[str]:
         for identifier in found
         if not words.isdisjoint(_TOKENS.findall(identifier))
     )
-
-
-def _differ_in_order(name: str, other: str) -> bool:
-    """Whether the words of a part stand in another order: "Paris to London", "London to Paris"."""
-    orders = {frozenset(part.words): [*part.words] for part in _read(name)}
-    return any(
-        orders.get(frozenset(part.words), [*part.words]) != [*part.words] for part in _read(other)
-    )
-
-
-def _differ_in_case(name: str, other: str) -> bool:
-    """Whether case tells two names apart, but for names in capitals and words that begin so."""
-    if name.lower() != other.lower():
-        return False
-    in_one_case = {name, other} & {name.upper(), name.lower()}
-    for word, another in zip(name.split(), other.split(), strict=False):
-        if word[1:] != another[1:]:
-            changed = sum(map(operator.ne, word, another))
-            # "KIWI" is "Kiwi", but `A_B_C` is not `A_B_c`.
-            if not in_one_case or changed < _LEAST_IN_CAPITALS * len(word):
-                return True
-    return False

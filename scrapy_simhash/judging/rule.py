@@ -1,4 +1,12 @@
-"""All that decides about two documents: the settings, and by what they were compared."""
+"""The rule: all that decides about two documents, and how.
+
+A candidate is a document within k bits, or one of the same host in whose names a part is the same.
+Names decide first (`names`): other names are other pages. Where they are the same, or tell nothing,
+content must agree: what many pages of the site have does not count, nor as much what stands before
+and behind the common part. `decide` is all of it; docs/design.md states it on one page, and
+docs/study.md has the measurements behind each constant. What it would drop at another last segment
+of the address is then compared word by word (`gate`).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +18,35 @@ import msgspec
 # The paper's k for 64-bit fingerprints (section 2).
 PLAIN_DISTANCE_BITS = 3
 CONFIRMED_DISTANCE_BITS = 7
-# Chosen on two corpora, with the share that names ask for, and reported on the third, in all three
-# ways; from .88 to .9 they find and miss the same within a point (docs/study.md).
+# SIMHASH_CONFIRM: what must agree of two texts. Chosen on two corpora, with the share that names
+# ask for; from .88 to .9 they find and miss the same within a point (docs/study.md).
 CONFIRM = 0.9
 # With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
 # (docs/study.md).
 MIN_FEATURES = 32
+# Of all content so much must agree, with the frames outside of its common part: .5 has two wrong
+# matches more on the third corpus, and finds five more. And where the names are not wholly the
+# same: .5 has one wrong more, .9 misses seventeen more.
+LEAST_AGREED = 0.6
+LEAST_AGREED_OF_OTHER_NAMES = 0.75
+# Main texts that are alike are, at least, such a share of all that both pages have: .25 has one
+# wrong match more on the third corpus, .4 misses two more on the first.
+LEAST_SHARE_OF_MAIN = 0.3
+# Until the site is known, two texts of which more stands on one page only are not one, however much
+# of their template agrees: it takes pages that were kept to know it. From .5 on it costs nothing.
+MOST_OF_MAIN_ALONE = 0.5
+# So many triples that both have outweigh a name that differs where the other one tells nothing:
+# translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
+TRIPLES_OF_A_LONG_TEXT = 1_000
+# Fewer bear no edits.
+TRIPLES_FOR_EDITS = 32
+# Data of copies differ in the time, a session's number and the like: of 94 labelled copies with one
+# text, little of it, and data, 91 are within it. Of two products, some 30 bits differ.
+MOST_BITS_OF_ONE_DATA = 10
+OTHER_DATA = "little text and much data, from which a browser may draw two pages"
+# One or two edits touch so many bins of a sketch; of little content at most such a share.
+EDITED_BINS = 8.0
+MOST_EDITED = 0.3
 
 
 class Rule(NamedTuple):
@@ -71,9 +102,9 @@ class Deciding(StrEnum):
 class Place(StrEnum):
     """How the addresses of two documents are related."""
 
-    FOLDER = "two files of one folder"
     ADDRESS = "one address"
-    HOST = "one host"
+    HOST = "two addresses of one host, with one last segment"
+    SEGMENTS = "two last segments of one host"
     NOWHERE = "no hosts"
     HOSTS = "two hosts"
 
@@ -85,7 +116,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         deciding: what decides.
         distance: bits between their nearest fingerprints.
         within: how many bits may lie between two candidates.
-        named: one was found by its name.
+        named: one was found by its name; `keys`: by so many rare triples.
         equal: their digests are equal.
         short: one of them has too little text for a simhash.
 
@@ -94,11 +125,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         title, heading, together: how their names are related.
         place: how their addresses are.
         data_bits: bits between the fingerprints of what browsers may draw them from; 0 without.
-        shells: both are made of scripts; `two_shells`: and name two addresses as their own.
-        neighbours: they lie in one folder, or the one goes on where the other ends.
-        renamed: words of both titles and of both headings differ, be they the site's or not.
-        alone: bins of the page that has fewer for itself; `own`: bins of both, weighed; `both_own`:
-            those of the page that has fewer; of equal main texts, those that no other page has.
+        objection: why their own words tell them apart; "" if they do not, or were not compared.
+        copy: why they show that both are one page, whatever the rest says; "" if they do not.
         common: the weight of what either has within the common part, as `Content.within`.
 
     The others are those of `Content`.
@@ -108,6 +136,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     distance: int
     within: int
     named: bool = False
+    keys: int = 0
     equal: bool = False
     short: bool = False
     confirm: float = 0.0
@@ -117,20 +146,78 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     together: Relation = Relation.SILENT
     place: Place = Place.NOWHERE
     data_bits: int = 0
-    shells: bool = False
-    two_shells: bool = False
-    neighbours: bool = False
-    renamed: bool = False
     whole: float = 0.0
     main_alike: float = 0.0
     main_alone: float = 0.0
-    main_both: int = 0
     share_of_main: float = 0.0
-    alone: int = 0
     shared: float = 0.0
-    own: float = 0.0
-    both_own: float = 0.0
     common: float = 0.0
     agreed: float = 0.0
     agreed_within: float = 0.0
+    objection: str = ""
+    copy: str = ""
     triples: float = 0.0
+
+
+def decide(evidence: Evidence) -> tuple[str, bool, bool]:
+    """Decide by all that is known: why, for people; whether one proposes the other; confirmed.
+
+    They are near-duplicates if both hold.
+    """
+    deciding, distance = evidence.deciding, evidence.distance
+    near = evidence.named or evidence.keys > 0 or distance <= evidence.within
+    if deciding is Deciding.TEXTS:
+        why, confirmed = _compare_texts(evidence)
+        if evidence.objection:
+            why, confirmed = evidence.objection, False
+        elif evidence.copy and why != OTHER_DATA:
+            why, confirmed = evidence.copy, True
+        return why, near, confirmed
+    if deciding in {Deciding.FILE, Deciding.DIGEST}:
+        return deciding.value, near, evidence.equal
+    plain = deciding is Deciding.NO_SKETCH and distance <= PLAIN_DISTANCE_BITS
+    return deciding.value, near, plain or deciding is Deciding.DISTANCE
+
+
+def _compare_texts(e: Evidence) -> tuple[str, bool]:
+    """Return why texts and names make two pages one document or two, and whether they are one."""
+    names, same = {e.title, e.heading}, e.together is Relation.SAME
+    one_host = e.place in {Place.HOST, Place.SEGMENTS}
+    # A word that differs is much of a short text; only a known site shows another frame.
+    framed = e.known and same and e.main_alike == 1 and e.whole < 1
+    # Until the site is known, the name that is the same may be the site's.
+    differ = e.together is Relation.DIFFER or (
+        one_host and not e.known and Relation.DIFFER in names
+    )
+    if differ and not one_host:  # a name may be translated, or the site's
+        long = e.triples >= TRIPLES_OF_A_LONG_TEXT and min(e.agreed, e.agreed_within) >= e.confirm
+        differ = not (long and (not e.known or Relation.SILENT in names))
+    nameless = e.together is Relation.SILENT and one_host and e.known and not e.equal
+    within, whole = e.agreed_within, e.whole
+    if e.place is Place.HOST:  # the folder is the subject: an edit makes another page
+        whole = min(whole, within)
+    elif same and e.triples >= TRIPLES_FOR_EDITS:
+        edits = min(EDITED_BINS, MOST_EDITED * e.shared)
+        within = e.shared / (e.shared + max(0.0, e.common - edits))
+    other = e.together in {Relation.MORE, Relation.MIXED}
+    least = LEAST_AGREED_OF_OTHER_NAMES if other else LEAST_AGREED
+    main = e.main_alike >= e.confirm and e.share_of_main >= LEAST_SHARE_OF_MAIN
+    two = (
+        ("short texts that differ", e.short and not framed),
+        (OTHER_DATA, e.data_bits > MOST_BITS_OF_ONE_DATA and e.place is not Place.ADDRESS),
+        ("main texts differ", not e.known and e.main_alone > MOST_OF_MAIN_ALONE),
+        ("names differ", differ),
+        ("nothing names two texts that differ", nameless),
+        ("one name says more", e.place is Place.SEGMENTS and e.together is Relation.MORE),
+    )
+    one = (
+        ("short texts with one main text", e.short),
+        ("so long a content agrees whatever its names", e.together is Relation.DIFFER),
+        ("content agrees", max(within, whole) >= e.confirm and e.agreed >= least),
+        ("main texts are alike", same and main),
+    )
+    for tests, confirmed in ((two, False), (one, True)):
+        for why, holds in tests:
+            if holds:
+                return why, confirmed
+    return "content differs", False

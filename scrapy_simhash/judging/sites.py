@@ -6,9 +6,9 @@ what many of them have counts for little, in the text as in the names (docs/stud
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,13 +17,19 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.interface import Reading
 
+AnyPage = TypeVar("AnyPage")
+
+# The most documents in the sample of a host.
+SAMPLE = 16
+# So many pages of one form of address come first: fewer than make anything template.
+_OF_FORM = 2
 # With fewer documents beside the two that are compared, nothing is known of their host. Better than
 # 3 on two corpora, as good on the third (docs/study.md).
 LEAST_KNOWN = 6
@@ -32,6 +38,35 @@ SHARE_OF_TEMPLATE = 0.2
 LEAST_OF_TEMPLATE = 3
 # Of 10 kB each. Each document of a sample may be one of two that are compared, and left out.
 _SITES_REMEMBERED = 1_024
+
+
+def draw_sample(
+    pages: Iterable[AnyPage],
+    describe: Callable[[AnyPage], tuple[int, Hashable]],
+    most: int = SAMPLE,
+) -> list[AnyPage]:
+    """Draw the sample of a host from its pages, which are ordered by a secret.
+
+    Args:
+        pages: of the host.
+        describe: returns how suspect a page is, see `PageFacts`, and the form of its address.
+        most: that are drawn.
+
+    Returns:
+        Those of the least suspect pages that come first if two of each form are taken in turn, in
+        the order given. A page that is not drawn is not drawn from more pages, either, so a sample
+        and one more page make the next sample.
+    """
+    described = [(*describe(page), place, page) for place, page in enumerate(pages)]
+    least = min((suspicion for suspicion, *_ in described), default=0)
+    of_form = Counter["Hashable"]()
+    ranked = []
+    for suspicion, form, place, page in described:
+        if suspicion == least:
+            ranked.append((of_form[form] // _OF_FORM, place, page))
+            of_form[form] += 1
+    ranked.sort(key=lambda each: each[:2])
+    return [page for *_, page in sorted(ranked[:most], key=lambda each: each[1])]
 
 
 class Site:

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
 MOST_PARTS = 128
-# In place of path and query, where a page names no address of its own.
-NO_PATH = "-"
 _DIGEST_BYTES = 16
 _MOST_KEPT_CHARACTERS = MOST_CHARACTERS + 64
 # As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".
 SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
 INDEX = re.compile(r"(?:index|default|home|welcome|main)\.\w{1,5}", re.IGNORECASE)
+_INDEX = re.compile(r"index\.\w{1,5}$", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 # No account: rules must not decide who may see a page. A host is a name, or an IPv6 address.
 _URL = re.compile(
@@ -138,6 +137,73 @@ def split_pair(pair: str) -> tuple[str, str]:
     """Cut a parameter into name and value."""
     name, _, value = pair.partition("=")
     return name, value
+
+
+# What a server runs or sends under a name, not a part of it.
+_ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+")
+# Of a segment: an identifier, which has letters and digits mixed, or a title of three words.
+_WORD = re.compile(r"[^\W_]+")
+_MIXED = re.compile(r"\d+[^\W\d_]+\d|[^\W\d_]+\d+[^\W\d_]")
+_LEAST_OF_TITLE = 3
+
+
+def last_segment(url: str) -> str:
+    """Return the last name in an address, with the query: of two records of a host it differs.
+
+    Nameless are a slash at the end and `index.*`; .html, .htm, .php, .asp, .aspx, .jsp and .cgi are
+    no part of a name. An address that `parse_address` does not judge is returned whole.
+
+    >>> last_segment("http://a.example/jobs/x/index.php?id=7"), last_segment("http://a.example/x.html")
+    ('x?id=7', 'x')
+    """
+    address = parse_address(url)
+    if address is None:
+        return url
+    named = (part for part in reversed(address.path) if part and not _INDEX.match(part))
+    name = _ENDING.sub("", unquote(next(named, "")))
+    return "?".join((name, "&".join(address.query))) if address.query else name
+
+
+def names_in(address: Address) -> list[str]:
+    """List the names in the path of an address: no sessions, no values, no `index.html`."""
+    names = [(unquote(part.partition(";")[0]).lower(), part) for part in address.path]
+    return [
+        name
+        for name, part in names
+        if name and "=" not in name and not (INDEX.fullmatch(name) or SESSION.fullmatch(part))
+    ]
+
+
+@lru_cache(maxsize=1_024)
+def form_of(url: str) -> str:
+    """Return the form of an address on its host, which all pages of one kind share.
+
+    Numbers, identifiers, titles and the values of parameters are masked. An address that
+    `parse_address` does not judge has the form "".
+
+    >>> form_of("http://a.example/jobs/17/senior-cook-in-rome.html?id=5&ref=x")
+    'jobs/0/*?id&ref'
+    """
+    address = parse_address(url)
+    if address is None:
+        return ""
+    names = "/".join(map(_mask, names_in(address)))
+    parameters = "&".join(dict.fromkeys(split_pair(pair)[0] for pair in address.query))
+    return f"{names}?{parameters}" if parameters else names
+
+
+def list_values(url: str) -> list[str]:
+    """List the values of the parameters of an address, decoded; of the first eight."""
+    parts = _split(url) if "?" in url else None
+    return [value for _, value in _parse(parts)] if parts is not None else []
+
+
+def _mask(name: str) -> str:
+    words = _WORD.findall(_ENDING.sub("", name))
+    if len(words) >= _LEAST_OF_TITLE or any(map(_MIXED.search, words)):
+        return "*"
+    return _DIGITS.sub("0", name)
 
 
 def carry_over(url: str, original: str) -> Callable[[str], str] | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Raised whenever a change below alters the fingerprint of any text.
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 
 # Scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana and Han.
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
@@ -40,6 +40,16 @@ _RUNS = regex.compile(rf"[{_UNSPACED}][{_UNSPACED}\p{{M}}]*|[^{_UNSPACED}]+")
 # \w of `regex` takes in combining marks and joiners; that of `re` leaves them out, and with them
 # the vowels of the Indic scripts.
 _WORD_CHARACTER = regex.compile(r"\w")
+# Soft hyphen, zero-width space, word joiner and byte order mark: where a line may end, or not.
+_INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+# Joiners spell words only in the contexts A1, A2 and B of https://unicode.org/reports/tr31/ (2.3).
+# The bound is that of the stream-safe format (UAX 15), and spares a search that grows squarely.
+_CONJUNCT = r"(?<=\p{L}\p{Mn}{0,30}\p{ccc=9}[\p{Mn}--\p{ccc=0}]{0,30})"
+_JOINERS = regex.compile(
+    r"(?V1)((?<=[\p{jt=D}\p{jt=L}]\p{jt=T}*)\u200c(?=\p{jt=T}*[\p{jt=D}\p{jt=R}])"
+    rf"|{_CONJUNCT}\u200c(?=[\p{{Mn}}--\p{{ccc=0}}]*\p{{L}})"
+    rf"|{_CONJUNCT}\u200d(?!\p{{InSC=Vowel_Dependent}}))|[\u200c\u200d]"
+)
 # One character with the marks that combine with it.
 _CHARACTERS = regex.compile(r"\P{M}\p{M}*|\p{M}+")
 _MARK = regex.compile(r"\p{M}")
@@ -89,11 +99,21 @@ class HashedText(NamedTuple):
 
 
 def normalise(text: str) -> str:
-    """Fold compatibility forms and case, so that the same words are the same characters."""
+    """Fold compatibility forms and case, and leave out what nobody sees: one word, one spelling."""
     if text.isascii():
         return text.lower()
+    for character in _INVISIBLE:
+        text = text.replace(character, "")
     # Case folding can leave a form that composes again, hence NFKC last.
-    return _compose(_compose(text).casefold())
+    text = _compose(_compose(text).casefold())
+    if is_joined(text):
+        text = _compose(_JOINERS.sub(r"\1", text))
+    return text
+
+
+def is_joined(text: str) -> bool:
+    """Return True if a text has joiners, which are there or not by what is around them."""
+    return "\u200c" in text or "\u200d" in text
 
 
 def _compose(text: str) -> str:

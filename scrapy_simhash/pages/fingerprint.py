@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib import import_module
 
+import numpy as np
 import xxhash
 
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     NO_LINKS,
-    NO_PATH,
     PageLinks,
     join_url,
+    list_values,
     read_links,
-    split_url,
 )
 from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, HashedText, normalise
 from scrapy_simhash.pages.recipe import (
@@ -27,8 +27,9 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode, is_shell
-from scrapy_simhash.pages.words import hash_words
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
+from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
+from scrapy_simhash.pages.words import HashedWords, hash_words
 from scrapy_simhash.simhash import simhash
 
 _BLANKS = {"", " ", "\n"}
@@ -50,26 +51,26 @@ class PageFingerprint:
             visible and other text, attributes. For pages with too little text for a simhash;
             b"" for others where `min_features` was given.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
-        sketch: of main and whole text, 768 bytes; see `sketch`.
+        sketch: of main and whole text, 1,280 bytes; see `sketch`.
         link_sketch: a sample of its links; see `links`.
         features, whole_features: numbers of distinct features of main and whole text.
         words, whole_words: numbers of tokens of both.
         title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
         canonical: target of `<link rel="canonical">`, absolute, or "".
-        shell: of a page of scripts with hardly any text, path and query of the address that its
-            `og:url` names, or `NO_PATH`; "" of any other page.
         data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
             with little text; b"" of any other page.
         links: number of distinct link targets on the page.
         extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
         fell_back: true if it found none.
         text: the main text.
+        wording: what a reader sees of it, packed, see `wording`; b"" of a file.
         extract_ms: milliseconds for decoding, parsing and extraction.
         fingerprint_ms: milliseconds for features, simhashes and sketch.
         second_opinion: why the second reader read the page: the fast one `raised`, or its
             `worker_died`; "" if the fast one read it.
         targets: its links; not stored.
+        repeats_query: whether title or text has two words of a value in the page's address.
     """
 
     fingerprint: int
@@ -86,16 +87,17 @@ class PageFingerprint:
     heading: str = ""
     language: str = ""
     canonical: str = ""
-    shell: str = ""
     data_fingerprint: bytes = b""
     links: int = 0
     extractor: str = ""
     fell_back: bool = False
     text: str = ""
+    wording: bytes = b""
     extract_ms: float = 0.0
     fingerprint_ms: float = 0.0
     second_opinion: str = ""
     targets: PageLinks = NO_LINKS
+    repeats_query: bool = False
 
     @property
     def is_file(self) -> bool:
@@ -214,7 +216,7 @@ def fingerprint_text(
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
     # One step of the paper after the other, each for both texts.
-    main, whole, normal = _read_texts(page, features, seed)
+    main, whole, normal, words = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
     shingles = whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW)
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
@@ -225,8 +227,9 @@ def fingerprint_text(
         fingerprint=fingerprint,
         whole_fingerprint=whole_fingerprint,
         # Keyed as the tokens are: half of it decides a short page's place in the tables.
-        stub=_digest(seed, page.title, page.whole, page.read_embedded()) if may_be_stub else b"",
-        text_digest=xxhash.xxh3_128_digest(normal),
+        stub=_digest(seed, page) if may_be_stub else b"",
+        # Where a block ends changes with the template.
+        text_digest=xxhash.xxh3_128_digest(normal.replace(b"\n", b" ")),
         sketch=sketch,
         link_sketch=link_sketch,
         features=len(main_features.hashes),
@@ -237,12 +240,13 @@ def fingerprint_text(
         heading=page.heading,
         language=page.language,
         canonical=_resolve_canonical(page.canonical, base),
-        shell=_find_declared_path(page, base) if is_shell(page) else "",
         data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
+        wording=pack(make_wording(words, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,
+        repeats_query=_repeats_query(page.title, whole, features, seed, url),
     )
 
 
@@ -265,19 +269,19 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
 
 def _read_texts(
     page: PageText, features: FeatureSet, seed: int
-) -> tuple[HashedText, HashedText, bytes]:
-    """Hash main and whole text; return them, and the normalised main text in UTF-8."""
-    if not features.reads_words:
-        return _read_tokens(page, features, seed)
+) -> tuple[HashedText, HashedText, bytes, HashedWords]:
+    """Hash main and whole text; return them, the normalised main text, the words of the whole."""
     # A main text that is a stretch of the whole text is not read again.
     whole = hash_words(page.whole, seed, _find_main(page))
+    if not features.reads_words:
+        return *_read_tokens(page, features, seed), whole
     if whole.borders:
         (octets, words), (end_octets, end_words) = whole.borders
         main = whole.hashes[words:end_words]
         normal = whole.normal[octets:end_octets]
     else:
-        normal, main, _ = hash_words(page.main, seed)
-    return HashedText(main, ()), HashedText(whole.hashes, ()), normal
+        normal, main, *_ = hash_words(page.main, seed)
+    return HashedText(main, ()), HashedText(whole.hashes, ()), normal, whole
 
 
 def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
@@ -301,6 +305,18 @@ def _read_tokens(
     return main, whole, normal.encode()
 
 
+def _repeats_query(
+    title: str, whole: HashedText, features: FeatureSet, seed: int, url: str
+) -> bool:
+    """Return whether two words of a parameter's value are in title or text, as on a search page."""
+    values = [features.read(value, seed).hashes for value in list_values(url)]
+    asked = [np.unique(words) for words in values if len(words) > 1]
+    if not asked:
+        return False
+    text = np.concatenate([whole.hashes, features.read(title, seed).hashes])
+    return any(np.count_nonzero(np.isin(words, text)) > 1 for words in asked)
+
+
 def _resolve_canonical(canonical: str, url: str) -> str:
     """Make a canonical address absolute; return "" if it is no http address, or too long."""
     address = join_url(url, canonical) if canonical else ""
@@ -308,16 +324,11 @@ def _resolve_canonical(canonical: str, url: str) -> str:
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
 
 
-def _find_declared_path(page: PageText, base: str) -> str:
-    declared = next((content for name, content in page.declared if name == "og:url"), "")
-    parts = split_url(join_url(base, declared)) if declared else None
-    return f"{parts.path}?{parts.query}"[:_LONGEST_ADDRESS] if parts is not None else NO_PATH
-
-
 def _fingerprint_data(data: str, seed: int) -> bytes:
     words = HashedText(hash_words(data, seed).hashes, ())
     return simhash(*FEATURE_SETS["words-2"].weigh_features(words)).to_bytes(8, "big")
 
 
-def _digest(seed: int, *texts: str) -> bytes:
+def _digest(seed: int, page: PageText) -> bytes:
+    texts = page.title, page.whole.replace("\n", " "), page.read_embedded()
     return xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)

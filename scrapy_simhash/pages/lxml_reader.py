@@ -15,12 +15,16 @@ from lxml import etree
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.text import (
+    BLOCK_BORDER,
+    BLOCK_TAGS,
     WHOLE_TEXT,
     PageText,
     choose_data,
     choose_declared,
     choose_heading,
     choose_title,
+    choose_values,
+    cut_blocks,
     join_embedded,
     make_language,
     one_line,
@@ -42,6 +46,10 @@ _BASE = etree.XPath("//base/@href", smart_strings=False)
 # Those with a class that contains "title", in any case; most of them are no headings.
 _HEADINGS = etree.XPath(
     ".//*[self::h1 or self::h2 or self::h3 or contains(translate(@class, 'TILE', 'tile'), 'title')]"
+)
+_SEEN = etree.XPath(
+    "//img[@alt] | //area[@alt] | //input | //option[@selected] | //meter[@value]"
+    " | //progress[@value]"
 )
 _INVISIBLE = ("script", "style", "noscript", "template", "iframe", etree.Comment)
 # Shown: declarative shadow roots, and what is within an `object`, which is the rest of the page
@@ -74,7 +82,12 @@ def _copy_visible(tree: HtmlElement) -> HtmlElement:
 
 def _read_body(visible: HtmlElement) -> str | None:
     body = visible if visible.tag == "body" else visible.find("body")
-    return None if body is None else " ".join(" ".join(body.itertext()).split())
+    if body is None:
+        return None
+    for block in body.iter(*BLOCK_TAGS):
+        block.text = f"{BLOCK_BORDER}{block.text or ''}"
+        block.tail = f"{BLOCK_BORDER}{block.tail or ''}"
+    return cut_blocks(" ".join(body.itertext()))
 
 
 EXTRACTORS: dict[str, Extractor] = {
@@ -92,6 +105,14 @@ def read(html: str, extract: Extractor) -> PageText:
     for element in _find(_SHOWN, tree):
         element.tag = "div"
     visible = _copy_visible(tree)
+    heading = choose_heading(
+        (element.tag, element.get("class"), element.itertext())
+        for element in _find(_HEADINGS, visible)
+    )
+    beside = choose_values(
+        (element.tag, element.attrib, "".join(element.itertext()))
+        for element in _find(_SEEN, visible)
+    )
     whole = _clean(_read_body(visible))
     main = _clean(extract(tree))
     if not main and not whole:
@@ -106,10 +127,7 @@ def read(html: str, extract: Extractor) -> PageText:
         # Extractors may find words outside of the body; a text without any is like no other.
         whole=whole,
         title=choose_title(cast("str", _TITLE(tree)), declared),
-        heading=choose_heading(
-            (element.tag, element.get("class"), element.itertext())
-            for element in _find(_HEADINGS, visible)
-        ),
+        heading=heading,
         language=make_language(tree.get("lang")),
         canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
         base=one_line("".join(_strings(_BASE, tree)[:1])),
@@ -122,6 +140,7 @@ def read(html: str, extract: Extractor) -> PageText:
             (element.text or "" for element in tree.iter("script")),
             (element.attrib for element in tree.iter("*")),
         ),
+        beside=beside,
     )
 
 

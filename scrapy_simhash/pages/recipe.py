@@ -66,7 +66,7 @@ class Recipe:
     extractor: str = field(default_factory=default_extractor)
     features: str = DEFAULT_FEATURES
     extractor_version: int = 0
-    features_version: int = 2
+    features_version: int = 3
 
     def __post_init__(self) -> None:
         if not self.extractor_version:

@@ -33,6 +33,7 @@ _MOST_ILLEGIBLE_SHARE = 0.03
 # By code unit of UTF-16; of the two of a character beyond the first plane, the first one counts.
 _ILLEGIBLE = np.zeros(2**16, np.bool_)
 _ILLEGIBLE[0xFFFD] = _ILLEGIBLE[0xE000:0xF900] = _ILLEGIBLE[0xDB80:0xDC00] = True
+_ILLEGIBLE_LEADS = b"\xee", b"\xef", b"\xf3", b"\xf4"
 # Attributes without content. An `id` has some: a script finds by it what to show.
 _WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity"})
 # Fields and `<meta>` against forged requests have another value in each answer, so that no login
@@ -54,13 +55,37 @@ _TITLES = frozenset(TITLE_CLASSES)
 _BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "dt"})
 # A page may be made of headings, each in the other, and the text of each takes as long as it is.
 _MOST_HEADINGS_READ = 256
+# Elements that begin and end a line of the text, or are cells and items of their own.
+BLOCK_TAGS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
+        *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
+        *(
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "header",
+            "hr",
+            "legend",
+            "li",
+            "main",
+            "menu",
+            "nav",
+            "ol",
+        ),
+        *("option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
+    )
+)
+# Stands at the border of a block while a page is read. No charset of the web has it for anything,
+# lxml takes it, and it is one octet.
+BLOCK_BORDER = "\x81"
+# Inputs whose value nobody sees, or not as text. That of a button is its text.
+_UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
 _MOST_DECLARED = 16
-# Characters of text, and how many times as many of data: inline scripts and long attributes
-# `data-`. Of 7,900 pages in four corpora 54 pass both; shells of one text have 440 times as much,
-# other pages of one text 5 at most.
-_MOST_OF_A_SHELL = 1_000
-_DATA_OF_A_SHELL = 20
-# With more of both, a browser may fill the page from its data: a template with a product.
+# Of characters of text at most, and how many times as many of data (inline scripts and long
+# attributes `data-`) at least: a browser may fill the page from them, a template with a product.
 _MOST_BESIDE_DATA = 2_000
 _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
@@ -69,6 +94,7 @@ _LONG_ATTRIBUTE = 200
 class PageText(NamedTuple):
     """The texts and names of a page."""
 
+    # Both one block a line: what stands in one paragraph, cell or item.
     main: str  # its main text, or all visible text where `fell_back`
     whole: str  # all its visible text, boilerplate included
     # `<title>`, or else `og:title`: white space collapsed, at most 300 characters
@@ -91,6 +117,8 @@ class PageText(NamedTuple):
     # as `title`.
     declared: tuple[tuple[str, str], ...] = ()
     data: str = ""  # from which a browser may draw a page with little text, or ""
+    # What is seen beside the text: alternative texts, values of fields and meters, chosen options.
+    beside: tuple[str, ...] = ()
 
 
 def decode(body: bytes, encoding: str | None) -> str:
@@ -129,7 +157,9 @@ def _decode_declared(body: bytes, encoding: str) -> str:
 
 def check_legible(text: str) -> None:
     """Raise an UnjudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
-    if text.isascii():
+    # Most texts have none of the octets with which such a character may begin.
+    octets = text.encode()
+    if not any(lead in octets for lead in _ILLEGIBLE_LEADS):
         return
     units = np.frombuffer(text.encode("utf-16-le"), "<u2")
     illegible = np.count_nonzero(_ILLEGIBLE.take(units))
@@ -153,6 +183,16 @@ def one_line(text: str | None) -> str:
     return without_surrogates(" ".join((text or "").split()))
 
 
+def cut_blocks(text: str) -> str:
+    """Collapse white space in a text with borders of blocks, and make a line of each block."""
+    text = " ".join(text.split())
+    # Half as long as a regular expression takes, or a list of lines.
+    text = text.replace(f" {BLOCK_BORDER}", BLOCK_BORDER).replace(f"{BLOCK_BORDER} ", BLOCK_BORDER)
+    while BLOCK_BORDER * 2 in text:
+        text = text.replace(BLOCK_BORDER * 2, BLOCK_BORDER)
+    return text.strip(BLOCK_BORDER).replace(BLOCK_BORDER, "\n")
+
+
 def make_name(text: str | None) -> str:
     """Make a title or heading: one line of at most 300 characters."""
     return one_line(text)[:_NAME_CHARACTERS]
@@ -167,14 +207,18 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
     """Join attributes of elements, but those without content or with a secret, and hidden texts."""
     pieces: list[str] = []
     for attributes in elements:
-        secret = _SECRETS.search(attributes.get("name") or "")
         for name, value in attributes.items():
             if name in _WITHOUT_CONTENT:
                 continue
-            if secret and name in {"value", "content"} and _SECRET.fullmatch(value or ""):
+            if name in {"value", "content"} and _is_secret(attributes):
                 continue
             pieces.append(f"{name}={value}")
     return without_surrogates("\0".join((*pieces, *texts)))
+
+
+def _is_secret(attributes: Mapping[str, Any]) -> bool:
+    value = attributes.get("value") or attributes.get("content") or ""
+    return bool(_SECRETS.search(attributes.get("name") or "") and _SECRET.fullmatch(value))
 
 
 def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
@@ -199,6 +243,20 @@ def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) ->
     return found.get("h1") or found.get("title") or found.get("h2", "")
 
 
+def choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tuple[str, ...]:
+    """Choose what a reader sees of pictures and fields: each is a tag, attributes, its text."""
+    values: list[str] = []
+    for tag, attributes, text in fields:
+        kind = (attributes.get("type") or "").lower() if tag == "input" else tag
+        if kind in {"img", "area", "image"}:
+            values.append(attributes.get("alt") or "")
+        elif kind == "option":
+            values.append(text)
+        elif kind not in _UNSEEN and not _is_secret(attributes):
+            values.append(attributes.get("value") or "")
+    return tuple(without_surrogates(value) for value in values if value)
+
+
 def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
     """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
     if len(whole) >= _MOST_BESIDE_DATA:
@@ -211,12 +269,6 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
     )
     data = "\n".join((*scripts, *attributes))
     return without_surrogates(data) if len(data) >= _LEAST_DATA * len(whole) else ""
-
-
-def is_shell(page: PageText) -> bool:
-    """Return True if a page has hardly any text and is made by its scripts."""
-    length = len(page.whole)
-    return length < _MOST_OF_A_SHELL and len(page.data) >= max(1, _DATA_OF_A_SHELL * length)
 
 
 def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import xxhash
 
-from scrapy_simhash.pages.features import is_mark, is_unspaced, is_word_character, normalise
+from scrapy_simhash.pages.features import (
+    is_joined,
+    is_mark,
+    is_unspaced,
+    is_word_character,
+    normalise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +59,7 @@ class HashedWords(NamedTuple):
 
     normal: bytes  # the normalised text in UTF-8
     hashes: NDArray[np.uint64]  # 64-bit hash of each word, in the order of the text
+    spans: Places  # where each word begins and ends, in octets of `normal`, shape (2, n)
     borders: list[tuple[int, int]]  # for each one wanted, octets of `normal` and words before it
 
 
@@ -65,13 +72,14 @@ def hash_words(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords
         return _hash_piece(text, seed, borders)
     cuts = sorted({0, *borders, *_find_blanks(text), len(text)})
     pieces = [_hash_piece(text[start:end], seed) for start, end in pairwise(cuts)]
-    octets = accumulate((len(piece.normal) for piece in pieces), initial=0)
+    octets = list(accumulate((len(piece.normal) for piece in pieces), initial=0))
     words = accumulate((len(piece.hashes) for piece in pieces), initial=0)
-    before = dict(zip(cuts, zip(octets, words, strict=True), strict=True))
+    places = dict(zip(cuts, zip(octets, words, strict=True), strict=True))
     return HashedWords(
         b"".join(piece.normal for piece in pieces),
         np.concatenate([piece.hashes for piece in pieces]),
-        [before[border] for border in borders],
+        np.hstack([piece.spans + before for piece, before in zip(pieces, octets, strict=False)]),
+        [places[border] for border in borders],
     )
 
 
@@ -92,7 +100,9 @@ def _hash_piece(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWord
     if places is not None:
         starts, ends, borders = places[starts], places[ends], places[list(borders)].tolist()
     hashes = hash_slices(normal, starts, ends, seed)
-    return HashedWords(normal, hashes, list(zip(borders, words, strict=True)))
+    return HashedWords(
+        normal, hashes, np.stack([starts, ends]), list(zip(borders, words, strict=True))
+    )
 
 
 def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], Sequence[int]]:
@@ -164,7 +174,7 @@ def _begins_alone(character: str) -> bool:
     category, code = unicodedata.category(character), ord(character)
     if category[0] == "L":
         return code not in _JAMOS and code not in _SUPPLEMENTARY
-    return category[0] != "M"
+    return category[0] != "M" and not is_joined(character)
 
 
 def _cut(

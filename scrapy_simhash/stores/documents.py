@@ -6,7 +6,7 @@ document has it, too, a member of zeros records that it was bulk-loaded.
 
 from __future__ import annotations
 
-import zlib
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,14 +22,20 @@ from scrapy_simhash.judging.documents import (
     Record,
     State,
     key_of_lost,
+    look_at,
     pack_row,
     read_rows,
     unpack_row,
 )
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
+from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
+from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
+from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.judging.sites import SAMPLE, draw_sample
+from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
+from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores.keys import KeyTable, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -40,7 +46,6 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     NAMES,
-    SAMPLE,
     SITES,
     TABLES,
     TEXTS,
@@ -56,14 +61,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.judging.keys import Keys
+    from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.tables.permutation import Design
 
-_Query: TypeAlias = tuple[int, int, int | None, bool]
+_Query: TypeAlias = tuple[int, int, int | None, int | None, bool]
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 _ADDRESS_KEY_BYTES = 2
 _NUMBER_BYTES = 5
+_CHECKSUM_BYTES = 8
 
 
 class Documents:
@@ -74,10 +82,16 @@ class Documents:
         prober: of the design that the tables have.
         seed: of the store.
         alive: tells whether a crawl is running.
+        dissolved: keys that are remembered to be dissolved, see `stores.keys`.
     """
 
     def __init__(
-        self, values: KeyValues, prober: Prober, seed: int, alive: Callable[[str], bool]
+        self,
+        values: KeyValues,
+        prober: Prober,
+        seed: int,
+        alive: Callable[[str], bool],
+        dissolved: set[int],
     ) -> None:
         self.values = values
         self.seed, self.alive = seed, alive
@@ -88,6 +102,7 @@ class Documents:
         self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
+        self.keys = KeyTable(values, dissolved, self._get_keys)
         # Rows that `judging.documents` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows = values.scan, values.count
@@ -114,14 +129,15 @@ class Documents:
         self,
         number: int,
         record: Record,
-        text: str | None = None,
+        wording: bytes | None = None,
         names: Iterable[bytes] = (),
         leads: Iterable[_Row] = (),
     ) -> None:
-        """Write a record, its text unless that is None, and let these identities lead to it.
+        """Write a record and its packed wording, and let these identities lead to it.
 
-        Its own one does in any case, others unless they lead to another document. `leads` are added
-        to their sets.
+        None leaves the wording that is there, b"" deletes it. The record's own identity leads to
+        it in any case, others unless they lead to another document. `leads` are added to their
+        sets.
         """
         values, key = self.values, octets(number)
         rows = {name: pack_identity(name, number) for name in names}
@@ -137,18 +153,25 @@ class Documents:
                 values.discard(ALIASES, before[:8], name)
         for lead in leads:
             values.add(*lead)
-        if text is not None:
-            values.put(TEXTS, key, zlib.compress(text.encode()))
+        if wording:
+            values.put(TEXTS, key, xxhash.xxh3_64_digest(key + wording) + wording)
+        elif wording is not None:
+            values.delete(TEXTS, key)
 
     def add(
-        self, number: int, record: Record, text: str | None = None, *, aliases: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        wording: bytes | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
     ) -> int:
         """Write a document and all that leads to it; one of this number must have been taken out.
 
         Args:
             number: of the document; the next one in place of 0.
             record: of the document.
-            text: None leaves what is kept as it is.
+            wording: packed, see `put`.
             aliases: lead to the document, too, unless they lead to another one.
 
         Returns:
@@ -156,7 +179,7 @@ class Documents:
         """
         number = number or self._take_number()
         leads = leads_of(number, record)
-        self.put(number, record, text, (record.identity, *aliases), leads)
+        self.put(number, record, wording, (record.identity, *aliases), leads)
         if record.state != State.DUPLICATE:
             self._index(number, record)
         return number
@@ -177,7 +200,7 @@ class Documents:
             self._unindex(number, record)
 
     def remove(self, number: int, record: Record) -> None:
-        """Delete a document that was taken out, with its text and identities."""
+        """Delete a document that was taken out, with its wording and identities."""
         key = octets(number)
         for identity in (record.identity, *self.values.members(ALIASES, key)):
             if self.find_number(identity) == number:
@@ -236,10 +259,14 @@ class Documents:
                         values.add(TABLES, *table_row)
                 self._changed[fingerprint] = True
             values.add(FINGERPRINTS, key, row)
+        if keys := keys_of(record):
+            self.keys.enter(number, keys)
         self.enter_site(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        if keys := keys_of(record):
+            self.keys.remove(number, keys)
         for site_row in rows_of_site(number, record, self.seed):
             if self.values.has(*site_row):
                 self.values.discard(*site_row)
@@ -258,18 +285,41 @@ class Documents:
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
 
-        In a sample there is for one among the smallest; a name has those that came first.
+        A sample is drawn, see `judging.sites`; a name has those that came first.
         """
         for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
             if table == NAMES and len(there) == CALLED:
                 continue
-            kept = sorted({*there, member})[: SAMPLE if table == SITES else CALLED]
+            kept = sorted({*there, member})
+            if table == SITES:
+                kept = draw_sample(kept, _describe, SAMPLE)
             if member in kept and member not in there:
                 self.values.add(table, key, member)
                 self._samples.clear()
             for beyond in set(there).difference(kept):
                 self.values.discard(table, key, beyond)
+
+    def _get_keys(self, number: int) -> Keys | None:
+        """Make the keys of a document; None if it is damaged."""
+        record = self.glance([number]).get(number)
+        return None if record is None else keys_of(record)
+
+    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
+        """List the documents with rare triples of a page, each with their number; most come first.
+
+        At most 8, and 8 more of those that were kept for a reader (`keys.name_reader`). The
+        document of the number `own` is left out.
+        """
+        if page.stub or not page.sketch:
+            return {}
+        known = len(self.sample(host_of(page.url))) == SAMPLE
+        most = KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS
+        found: dict[int, int] = {}
+        for keys, some in ((make_keys(page), most), (make_keys(page, reader), KEYS_OF_A_PAGE)):
+            members = self.keys.find(keys, some)
+            found |= rank_by_keys([number for number in key if number != own] for key in members)
+        return found
 
     def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
@@ -286,8 +336,9 @@ class Documents:
         """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
 
         Each has a digest of what it tells of its site, which changes with that. They are no
-        near-duplicates and no stubs, have sketches, and their order depends on nothing that a site
-        can choose. A gap that a deletion left is filled by later documents.
+        near-duplicates and no stubs, have sketches, and are the least suspect ones; their order
+        depends on nothing that a site can choose. A gap that a deletion left is filled by later
+        documents.
         """
         sample = self._samples.get(host)
         if sample is None:
@@ -304,12 +355,17 @@ class Documents:
         self.values.fill(FINGERPRINTS, marked)
 
     def near(
-        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+        self,
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        in_bucket: int | None = None,
+        or_nothing: bool = False,
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        query = (fingerprint, distance, most, bounded)
+        query = (fingerprint, distance, most, in_bucket, or_nothing)
         if query not in self._probed:
-            return self._probe(*query)
+            return self._probe(query)
         near, complete_bits = self._probed[query]
         near = [found for found in near if found[1] not in self._changed]
         near += [
@@ -319,10 +375,11 @@ class Documents:
         ]
         return Probe(sorted(near)[:most], complete_bits)
 
-    def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
+    def _probe(self, query: _Query) -> Probe:
+        fingerprint, distance, most, in_bucket, or_nothing = query
         try:
             return self._prober.probe(
-                self.values.many, fingerprint, distance, most, bounded=bounded
+                self.values.many, fingerprint, distance, most, in_bucket, or_nothing=or_nothing
             )
         except ValueError as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
@@ -395,21 +452,24 @@ class Documents:
         held, (indexed, noted) = self.read_table(0), self.read_indexed()
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
-    def get_text(self, number: int) -> str | None:
-        """Get a document's main text, or None where none was kept."""
-        packed = self.values.get(TEXTS, octets(number))
-        try:
-            return None if packed is None else zlib.decompress(packed).decode()
-        except (zlib.error, UnicodeDecodeError) as error:
-            raise StoreError(f"text of document {number} is damaged: {error}") from error
+    def get_wording(self, number: int) -> Wording | None:
+        """Get what a reader sees of a document; None of a file, and where it is damaged."""
+        return self.get_wordings([number]).get(number)
 
-    def drop_text(self, number: int) -> None:
-        """Forget a document's main text."""
-        self.values.delete(TEXTS, octets(number))
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get wordings in one round trip; leaves out missing and damaged ones."""
+        self.prefetch_wordings(numbers)
+        found: dict[int, Wording] = {}
+        for number in numbers:
+            key = octets(number)
+            if (packed := self.values.get(TEXTS, key)) is not None:
+                with suppress(DamagedError):  # `check` lists it
+                    found[number] = unpack_wording(key, packed)
+        return found
 
-    def list_texts(self) -> set[int]:
-        """List the documents whose main texts are kept, by their numbers."""
-        return {number_of(key) for key, _ in self.values.scan(TEXTS)}
+    def prefetch_wordings(self, numbers: Collection[int]) -> None:
+        """Read wordings ahead in one round trip, where reads are some."""
+        self.values.fetch([(TEXTS, octets(number)) for number in numbers])
 
     def list_duplicates(self, original: int) -> list[int]:
         """List the near-duplicates of a document."""
@@ -426,36 +486,40 @@ class Documents:
 
     # Reading ahead, which is worthwhile where each read is a round trip
 
-    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], distance: int) -> None:
+    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
         """Read what judging documents and marking others will need: three steps for a group.
 
         Identities and buckets; then the documents of the neighbours; then their records. The
         samples of hosts come along; those of other hosts than the documents' are a step more.
         """
         probes = [
-            (document.scope, fingerprint, 0 if document.stub else distance)
+            (document.scope, (look_at(document, rule), *limit_probe(document, rule)))
             for document in documents
-            for fingerprint in document.fingerprints
         ]
         identities = [name for page in documents for name in (page.identity, *page.aliases)]
         keys = {octets(number) for number in marked}
         wanted = [(IDENTITIES, identity) for identity in identities]
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
-        wanted += self._list_keys({probe[1:] for probe in probes})
+        wanted += self._list_keys({query[:2] for _, query in probes})
         wanted += self._list_sites(documents)
         wanted += [(ADDRESSES, address_row(page.url, 0)[0]) for page in documents if page.url]
         wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
+        wanted += [
+            row
+            for page in documents
+            if page.sketch and not page.stub
+            for reader in ("", _name_reader(page))
+            for row in self.keys.list_ahead(make_keys(page, reader))
+        ]
         self.values.fetch(wanted)
-        near: set[tuple[int, str]] = set()
-        for scope, fingerprint, bits in probes:
-            # The same call as the judge's.
-            query = (fingerprint, bits, MOST_CANDIDATES + 1, True)
-            probe = self._probed[query] = self._probe(*query)
-            near.add((fingerprint, scope))
-            near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
+        near: set[tuple[int, str, int]] = set()
+        for scope, query in probes:
+            probe = self._probed[query] = self._probe(query)
+            near.add((query[0], scope, query[2]))
+            near.update((found, scope, query[2]) for _, found in probe.near)
         known = [number for name in identities if (number := self.find_number(name))]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
-        wanted = [(FINGERPRINTS, octets(found)) for found, _ in near]
+        wanted = [(FINGERPRINTS, octets(found)) for found, *_ in near]
         wanted += [(LOST, key_of_lost(number)) for number in dropped]
         called = {
             number
@@ -464,11 +528,10 @@ class Documents:
             if len(numbers) <= MOST_CALLED
             for number in numbers
         }
+        called.update(n for page in documents for n in self.list_alike(page, _name_reader(page)))
         self.prefetch_rows(wanted, records=[*known, *called])
         candidates = {
-            number
-            for found, scope in near
-            for number in self.numbers(found, scope, MOST_CANDIDATES)
+            number for found, scope, most in near for number in self.numbers(found, scope, most)
         }
         # A page that changed leaves the fingerprints that it had.
         records = [record for number in known if (record := self.get(number)) is not None]
@@ -477,7 +540,8 @@ class Documents:
         rows = [(FINGERPRINTS, key) for key in before]
         rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
         self.prefetch_rows(rows, records=candidates)
-        self.values.fetch(self._list_sites(self.glance(candidates).values()))
+        pages = self.glance({*candidates, *called})
+        self.values.fetch(self._list_sites(pages.values()))
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
@@ -493,6 +557,11 @@ class Documents:
         """Read what entering documents in the samples of their hosts and under names reads."""
         rows = (row for record in records for row in rows_of_site(0, record, self.seed))
         self.values.fetch((table, key) for table, key, _ in rows)
+
+    def prefetch_keys(self, numbers: Collection[int]) -> None:
+        """Read under which keys documents are."""
+        made = filter(None, map(keys_of, self.glance(numbers).values()))
+        self.values.fetch(row for keys in made for row in self.keys.list_ahead(keys))
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""
@@ -520,6 +589,17 @@ class Documents:
         numbers = list(numbers)
         wanted = [(table, octets(number)) for table in tables for number in numbers]
         self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
+
+
+def unpack_wording(key: bytes, packed: bytes) -> Wording:
+    """Read the wording of the document of a key, or raise a DamagedError."""
+    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + packed[_CHECKSUM_BYTES:]):
+        raise DamagedError(f"damaged text of document {number_of(key)}: checksum differs")
+    return unpack(packed[_CHECKSUM_BYTES:])
+
+
+def _name_reader(page: Document) -> str:
+    return name_reader(page.reader, across_spiders=page.across_spiders)
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:
@@ -602,9 +682,7 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     """List table, key and member of the rows by which a document's site is known.
 
     Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
-    be compared. The seed of a store is secret, so nobody can choose the pages of a sample. Its
-    member has a digest of the identity, the number, and a digest of what the document tells of its
-    site.
+    be compared. The seed of a store is secret, so nobody can choose the pages of a sample.
     """
     known = record.sketch and record.state != State.DUPLICATE
     if not known or not (host := host_of(record.url)):
@@ -614,9 +692,15 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
         member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
         facts = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
-        member += xxhash.xxh32_digest(facts.encode())
+        member += xxhash.xxh32_digest(facts.encode()) + bytes((record.suspicion,))
+        member += xxhash.xxh32_digest(form_of(record.url).encode(errors="surrogatepass"))[:3]
         rows.append((SITES, site_key(host, seed), member))
     return rows
+
+
+def _describe(member: bytes) -> tuple[int, bytes]:
+    """Return how suspect a member of a sample is, and the form of its address."""
+    return member[20], member[21:]
 
 
 @lru_cache(maxsize=1_024)

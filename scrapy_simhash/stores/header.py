@@ -31,7 +31,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 9
+FORMAT = 10
 HEADER_KEY = b"store"
 
 

@@ -8,15 +8,18 @@ mending. The rows of all kinds are::
     documents      number                         Record
     identities     identity or alias              number + 4 bytes of a checksum
     crawls         id of a crawl                  CrawlRecord
-    texts          number                         main text, zlib
+    texts          number                         8 bytes of a checksum, `pages.wording.pack`
     lost           number                         Lost, see `stores.lost`
 
     aliases        number                         identities other than its own, 1 to 64 bytes
     fingerprints   fingerprint                    scope hash (8) + number (8)
     duplicates     number of an original          number of a near-duplicate
     addresses      digest of a URL (2)            1 byte more of the digest + number (5)
-    sites          digest of a host (8)           digest of an identity (8) + number (8): its sample
+    sites          digest of a host (8)           of its sample: digest of an identity (8) + number
+                                                  (8) + digest of facts (4) + suspicion (1) + form
+                                                  of the address (3)
     names          digest of a name (8)           number of a document of that name
+    keys           a rare triple (8)              number of a document that has it
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -31,6 +34,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from functools import partial
 from itertools import islice
+from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
@@ -61,6 +65,7 @@ DUPLICATES = "duplicates"
 ADDRESSES = "addresses"
 SITES = "sites"
 NAMES = "names"
+KEYS = "keys"
 TABLES = "tables"
 
 # Those whose rows `judging.documents` describes.
@@ -68,9 +73,16 @@ ROW_TABLES = (LOST,)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 20, NAMES: 8, TABLES: -1}
-# The most members of a set of SITES, the smallest ones.
-SAMPLE = 16
+SETS = {
+    ALIASES: 0,
+    FINGERPRINTS: 16,
+    DUPLICATES: 8,
+    ADDRESSES: 6,
+    SITES: 24,
+    NAMES: 8,
+    KEYS: 8,
+    TABLES: -1,
+}
 # The most members of a set of NAMES: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536
@@ -142,17 +154,23 @@ class KeyValues(ABC):
         """Whether a set has a member."""
         return member in self.members(table, key, member, 1)
 
-    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        """List the members of each of several sets, ascending."""
+        return [self.members(table, key) for key in keys]
+
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
         """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
 
         Args:
             keys: distinct, all of one length.
-            bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
-                and cease to do so at other sizes, as long as no set of more than 1.25 times as many
-                is read, and none of fewer than half as many is passed over.
+            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
+                None for none. A kind may begin and cease to do so at other sizes, as long as no
+                set of more than 1.25 times as many is read, and none of fewer than half as many is
+                passed over.
         """
         found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
-        crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
+        most = inf if in_bucket is None else in_bucket
+        crowded = [key for key, members in found if len(members) > most]
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
         return joined, b"", crowded
 

@@ -41,6 +41,7 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     HEADER,
     IDENTITIES,
+    KEYS,
     NAMES,
     SETS,
     TABLES,
@@ -69,7 +70,7 @@ Result = TypeVar("Result")
 # documents are read in ascending order. A digest names those of identities.
 _LEAD_BYTES = {
     **dict.fromkeys((DOCUMENTS, TEXTS, DUPLICATES, ALIASES), 7),
-    **dict.fromkeys((IDENTITIES, FINGERPRINTS, NAMES), 2),
+    **dict.fromkeys((IDENTITIES, FINGERPRINTS, NAMES, KEYS), 2),
     TABLES: 1,
 }
 _MOST_IN_FIELD = 512
@@ -154,14 +155,20 @@ class RedisValues(KeyValues):
             found = [member for member in found if member.startswith(prefix)]
         return found[:most]
 
-    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
         rows = self._rows[TABLES]
         if not rows.keys() >= {*keys}:
             self.fetch((TABLES, key) for key in keys)
+        large = [key for key in keys if rows[key] == b""]
+        if in_bucket is None:
+            large = []
+        elif large and in_bucket > MOST_IN_BUCKET:
+            sizes = self._run([("ZCARD", self._name_crowd(TABLES, key)) for key in large])
+            large = [key for key, size in zip(large, sizes, strict=True) if size > in_bucket]
         joined, crowded = [], []
         for key in keys:
             row = rows[key]
-            if row == b"" and bounded:
+            if key in large:
                 crowded.append(key)
             elif row == b"" or (TABLES, key) in self._changed:
                 joined.append((key, b"".join(self.members(TABLES, key))))

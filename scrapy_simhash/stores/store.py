@@ -25,6 +25,7 @@ from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import Judge, mark_done, number_of, withdraw
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
@@ -94,6 +95,8 @@ class Store(AbstractContextManager["Store"]):
         self.engine = engine
         self.lost = LostTable(self)
         self._sites = Sites()
+        self._texts = Texts()
+        self._dissolved: set[int] = set()
         try:
             check_confirm(confirm)
             automatic = tables == "auto"
@@ -162,7 +165,9 @@ class Store(AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(values, self._prober, self._header.seed, self.engine.leases.alive)
+        return Documents(
+            values, self._prober, self._header.seed, self.engine.leases.alive, self._dissolved
+        )
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
@@ -272,13 +277,13 @@ class Store(AbstractContextManager["Store"]):
             living.clear()  # it may run several times, and crawls end meanwhile
             if self.engine.shared:
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
-                stored.prefetch(documents, marked, self.distance)
+                stored.prefetch(documents, marked, rule)
                 self._sites.prepare(stored, documents)
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, self._sites, writing)
+            judge = Judge(stored, rule, alive, self._sites, self._texts, writing)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:
@@ -367,7 +372,7 @@ class Store(AbstractContextManager["Store"]):
         """Find documents by their URL."""
         return self.read(
             lambda stored: [
-                upkeep.describe_document(number, record, stored.get_text(number))
+                upkeep.describe_document(number, record, stored.get_wording(number))
                 for number, record in stored.list_at(url)
             ]
         )
@@ -379,18 +384,19 @@ class Store(AbstractContextManager["Store"]):
             record = stored.get(document)
             if record is None:
                 return None
-            return upkeep.describe_document(document, record, stored.get_text(document))
+            return upkeep.describe_document(document, record, stored.get_wording(document))
 
         return self.read(work)
 
     def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
-        """Get documents by their numbers, without texts; leaves out those that do not exist."""
+        """Get documents by their numbers; leaves out those that do not exist."""
 
         def work(stored: Documents) -> list[StoredDocument]:
             stored.prefetch_rows((), records=documents)
+            wordings = stored.get_wordings(documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [
-                upkeep.describe_document(number, record, None)
+                upkeep.describe_document(number, record, wordings.get(number))
                 for number, record in found
                 if record is not None
             ]
@@ -413,7 +419,7 @@ class Store(AbstractContextManager["Store"]):
                 if isinstance(record, DamagedError):
                     damaged += 1
                 else:
-                    take(upkeep.describe_document(number, record, None))
+                    take(upkeep.describe_document(number, record))
 
         self.read(work)
         return damaged
@@ -569,7 +575,7 @@ class Store(AbstractContextManager["Store"]):
         """List the wanted documents with their near-duplicates; reads every record.
 
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
-        times for a document, and the document's `text` is None.
+        times for a document, and the document's `wording` is None.
         """
         return self.read(
             lambda stored: upkeep.select_documents(stored, wanted, self.engine.leases.alive)

@@ -8,7 +8,6 @@ document takes its place. A damaged row of a lost page is made anew, without its
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,13 +29,17 @@ from scrapy_simhash.judging.documents import (
     unpack_row,
 )
 from scrapy_simhash.judging.judge import get_sound
+from scrapy_simhash.judging.keys import MOST_UNDER_KEY
+from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
     pack_identity,
     rows_of,
     unpack_identity,
+    unpack_wording,
 )
+from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -45,13 +48,14 @@ from scrapy_simhash.stores.keyvalues import (
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
+    KEYS,
     NAMES,
-    SAMPLE,
     SETS,
     SITES,
     TEXTS,
     cut,
     number_of,
+    octets,
 )
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, contains, sort_distinct
 
@@ -60,18 +64,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
 
 # The number of the largest scopes, and of the largest groups, to list.
 _ROWS_SHOWN = 20
+_NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 # What a record has of a document as people see it.
-_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "text"}
+_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "wording"}
 
 
-def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
+def describe_document(
+    number: int, record: Record, wording: Wording | None = None
+) -> StoredDocument:
     """Describe a record for display and for `explain`."""
     kept = {name: getattr(record, name) for name in _KEPT}
-    return StoredDocument(**kept, document=number, state=record.state.name.lower(), text=text)
+    state = record.state.name.lower()
+    return StoredDocument(**kept, document=number, state=state, wording=wording)
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:
@@ -129,7 +138,7 @@ def select_documents(
     found = [
         number
         for number, record in stored
-        if not _in_use(record, alive) and wanted(describe_document(number, record, None))
+        if not _in_use(record, alive) and wanted(describe_document(number, record))
     ]
     return with_near_duplicates(stored, found, alive)
 
@@ -165,6 +174,7 @@ def delete_documents(
 ) -> int:
     """Delete documents that are not in use, with their near-duplicates; returns how many."""
     stored.prefetch_documents(numbers)
+    stored.prefetch_keys(numbers)
     chosen = with_near_duplicates(stored, numbers, alive)
     for number in chosen:
         record = stored.get(number)
@@ -196,7 +206,7 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
     return np.array(sorted(left), np.uint64)
 
 
-_DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES)
+_DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES, KEYS)
 # Sets that only some of the documents fit into that belong there: how many.
 _MOST = {SITES: SAMPLE, NAMES: CALLED}
 _RECORDS_PER_READ = 1_000
@@ -221,7 +231,7 @@ class Mender:
     """Checks and mends a store in one transaction, which must be a writing one for mending.
 
     It keeps the tables in memory, 8 bytes a fingerprint each, all records but for most of their
-    sketches, some 1.5 kB each, and the rows of one table at a time.
+    sketches, some 2 kB each, and the rows of one table at a time.
     """
 
     def __init__(self, stored: Documents) -> None:
@@ -233,12 +243,19 @@ class Mender:
         if len(self._tables) > 1:
             held = np.sort(np.concatenate(self._tables))
             self._trusted = sort_distinct(held[1:][held[1:] == held[:-1]])
+        rows = self._values.scan(KEYS)
+        self._dissolved = {number_of(key) for key, member in rows if member == DISSOLVED}
+        self._keys: dict[int, list[int]] = {}
+        self._readers: set[int] = set()
         self._records: dict[int, Record] = {}
         self._damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
             if isinstance(record, DamagedError):
                 self._damaged[number] = record
             else:
+                if keys := keys_of(record):
+                    self._keys[number] = choose_keys(keys, self._dissolved)
+                    self._readers.add(keys.reader)
                 short = structs.replace(record, sketch=record.sketch[:1], link_sketch=b"")
                 self._records[number] = short
 
@@ -271,6 +288,9 @@ class Mender:
                     self._values.put(table, key, member)
                 else:
                     self._values.delete(table, key)
+        self._stored.keys.forget()
+        for key in self._find_full(KEYS, MOST_UNDER_KEY):
+            self._stored.keys.dissolve(number_of(key))
         for some in cut(self._records.items(), _RECORDS_PER_READ):
             self._stored.prefetch_sites(record for _, record in some)
             for number, record in some:
@@ -297,6 +317,11 @@ class Mender:
 
     def _derive(self, table: str) -> Iterator[tuple[bytes, bytes]]:
         """List the rows of a table that the records derive."""
+        if table == KEYS:
+            for number, keys in self._keys.items():
+                yield from ((octets(key), octets(number)) for key in keys)
+            yield from ((octets(reader), DISSOLVED) for reader in self._readers - {0})
+            return
         for number, record in self._records.items():
             yield from rows_of(table, number, record, self._stored.seed)
 
@@ -323,6 +348,8 @@ class Mender:
         """Return True if a row that no record derives should not be there."""
         if table == FINGERPRINTS and member == BULK_LOADED:
             return not contains(self._trusted, np.array([number_of(key)], np.uint64))[0]
+        if table == KEYS and member == DISSOLVED:
+            return False
         number = _lead(table, key, member)
         if table in (IDENTITIES, ALIASES):
             return not self._exists(number)
@@ -352,25 +379,37 @@ class Mender:
 
     def _check_sizes(self) -> Iterator[str]:
         """Find sets with more documents than fit. Fewer are right: a deletion leaves a gap."""
-        for table, most in _MOST.items():
-            for key, count in Counter(key for key, _ in self._values.scan(table)).items():
-                if count > most:
-                    yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
+        for table, most in {**_MOST, KEYS: MOST_UNDER_KEY}.items():
+            for key, count in self._find_full(table, most).items():
+                yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
+
+    def _find_full(self, table: str, most: int) -> dict[bytes, int]:
+        """Find the sets that have more members than fit, with their sizes."""
+        sizes = Counter(key for key, _ in self._values.scan(table))
+        return {key: count for key, count in sizes.items() if count > most}
 
     def _check_values(self) -> Iterator[str]:
-        """Find records of crawls and texts that are unreadable, and texts of no document."""
+        """Find unreadable records of crawls and texts, and documents or texts without the other."""
         for key, packed in self._values.scan(CRAWLS):
             try:
                 unpack_row(CrawlRecord, key, packed)
             except DamagedError as error:
                 yield error.what
+        without = {
+            number
+            for number, record in self._records.items()
+            if record.whole_words and record.state != State.DUPLICATE
+        }
         for key, packed in self._values.scan(TEXTS):
+            without.discard(number_of(key))
             if not self._exists(number_of(key)):
                 yield f"there is a text of document {number_of(key)}, but no such document"
             try:
-                zlib.decompress(packed)
-            except zlib.error as error:
-                yield f"text of document {number_of(key)} is damaged: {error}"
+                unpack_wording(key, packed)
+            except DamagedError as error:
+                yield f"{error.what}; {_NO_WORDING}"
+        for number in sorted(without):
+            yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
     def _find_damaged_rows(self) -> Iterator[tuple[str, bytes]]:
         """List the rows of lost pages that are damaged: what is wrong, and the key."""

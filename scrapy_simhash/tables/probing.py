@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROW_BYTES = 1 + FINGERPRINT_BYTES
-# Probes skip a bucket with more rows, so that crafted pages cost less than three times as much as
-# others (2.6 times, measured; 8 times with four times as many rows). Ten times as many rows as
-# an ordinary bucket of four tables has at 100 million documents.
-MOST_IN_BUCKET = 16_384
+# Plain simhash skips a bucket with more rows, so that crafted pages cost less than three times as
+# much as others (2.6 times, measured; 8 times with four times as many rows). Ten times as many rows
+# as an ordinary bucket of four tables has at 100 million documents.
+MOST_IN_PLAIN_BUCKET = 16_384
+# Where rare triples propose as well: what shares a prefix with so many is a template's.
+MOST_IN_BUCKET = 1_024
 # Both sides are compared as little-endian numbers: the number of differing bits is the same in any
 # byte order, and no row has to be reversed.
 ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
@@ -46,7 +48,7 @@ class Probe(NamedTuple):
     """The result of probing the tables."""
 
     near: list[tuple[int, int]]  # (distance, fingerprint) of each, nearest first
-    # Nothing was missed within this distance; -1 if every table was skipped.
+    # Nothing was missed within this distance; -1 if every table was skipped, or all that was found.
     complete_bits: int
 
 
@@ -149,8 +151,8 @@ Sets: TypeAlias = tuple[list[tuple[bytes, bytes]], bytes, list[bytes]]
 class ReadSets(Protocol):
     """Reads the rows of keys from a store."""
 
-    def __call__(self, keys: tuple[bytes, ...], /, *, bounded: bool) -> Sets:
-        """Read them; `bounded` skips buckets too full."""
+    def __call__(self, keys: tuple[bytes, ...], in_bucket: int | None, /) -> Sets:
+        """Read them, but for those with more rows than `in_bucket`."""
 
 
 class Prober:
@@ -197,37 +199,46 @@ class Prober:
         fingerprint: int,
         distance: int,
         most: int | None = None,
+        in_bucket: int | None = None,
         *,
-        bounded: bool = False,
+        or_nothing: bool = False,
     ) -> Probe:
         """Find every fingerprint within a distance, in bits that the design reaches."""
-        # `most` limits the result to the nearest. `bounded` skips buckets that are too full, and
-        # instead probes the other tables with one more bit of their keys flipped; otherwise such
-        # buckets are read, however long it takes.
+        # `most` limits the result to the nearest. Buckets with more rows than `in_bucket` are
+        # skipped, and the other tables probed with one more bit of their keys flipped instead; None
+        # reads all buckets, however long it takes. `or_nothing` finds nothing where there are more
+        # than `most`, if it is much more, and probes nothing instead of a skipped bucket.
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
         rows = self.rows(fingerprint)
         flips = self._flips_for(distance)
-        found, hot = _find(read(self.keys(rows, distance), bounded=bounded), rows, distance)
+        found, hot = _find(read(self.keys(rows, distance), in_bucket), rows, distance)
         complete_bits = distance
-        if hot:
+        if hot and not or_nothing:
             radii = self._radii(rows, hot, [flips] * len(self.design.tables))
             wider = self.design.widen(radii, flips, distance)
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = _find(read(keys, bounded=True), rows, distance)
+                more, hot_beyond = _find(read(keys, in_bucket), rows, distance)
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
         if not found:
             return Probe([], complete_bits)
-        return Probe(self._restore(found, rows, distance, most), complete_bits)
+        near = self._restore(found, rows, distance, most, or_nothing=or_nothing)
+        return Probe([], -1) if near is None else Probe(near, complete_bits)
 
     def _restore(
-        self, found: list[NDArray[np.void]], rows: bytes, distance: int, most: int | None
-    ) -> list[tuple[int, int]]:
+        self,
+        found: list[NDArray[np.void]],
+        rows: bytes,
+        distance: int,
+        most: int | None,
+        *,
+        or_nothing: bool,
+    ) -> list[tuple[int, int]] | None:
         """Restore near fingerprints, each once: several tables often find the same one."""
         # Distances do not depend on the permutation, so only matches are restored.
         if sum(part.size for part in found) <= _FEW:
@@ -241,6 +252,8 @@ class Prober:
             return []
         if most is not None and near.size > most:
             # Each table may find each fingerprint: this keeps at least `most` distinct ones.
+            if or_nothing and near.size > most * len(self.design.tables):
+                return None
             order = np.argsort(distances[near], kind="stable")
             near = near[order[: most * len(self.design.tables)]]
         found_once = sorted(

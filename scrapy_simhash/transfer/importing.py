@@ -29,7 +29,7 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
 from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
 from scrapy_simhash.pages.scopes import find_scope_of_url
@@ -341,7 +341,7 @@ def _note(detector: Detector, decision: Decision, counts: _Counts) -> None:
         raise StoreUnavailableError(f"{decision.url} was not judged")
     counts.judged(decision.status, decision.reason)
     if not decision.is_near_duplicate:
-        detector.note(Note(done=decision.document))
+        detector.mark(Mark(done=decision.document))
     if detector.log is not None:
         detector.log.write(decision)
 

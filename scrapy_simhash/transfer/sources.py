@@ -22,6 +22,7 @@ import msgspec
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import State, facts_of
+from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
@@ -455,10 +456,11 @@ def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str,
         if (record := stored.get(number)) is None:
             continue
         if record.state == State.DONE:
+            wording = stored.get_wording(number)
             found.append(
                 facts_of(record)
-                | {"aliases": stored.list_aliases(number), "text": stored.get_text(number)}
-                | {"spared": record.spared}
+                | {"aliases": stored.list_aliases(number), "spared": record.spared}
+                | {"wording": b"" if wording is None else pack(wording)}
             )
         else:
             found.append(record.state.name.lower())

@@ -27,8 +27,10 @@ COLUMNS = {
     "url": pa.string(),
     "fingerprints": pa.list_(pa.int64()),
     "stub": pa.bool_(),
-    **dict.fromkeys(("text_digest", "sketch", "link_sketch", "data_fingerprint"), pa.binary()),
-    **dict.fromkeys(("title", "heading", "canonical", "language", "shell"), pa.string()),
+    **dict.fromkeys(
+        ("text_digest", "wording", "sketch", "link_sketch", "data_fingerprint"), pa.binary()
+    ),
+    **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
     **dict.fromkeys(("features", "words", "whole_words"), pa.int32()),
     "time": pa.float64(),
     **dict.fromkeys(("reason", "detail"), pa.string()),

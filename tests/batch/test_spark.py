@@ -296,9 +296,9 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": [5],
         "stub": False,
         "text_digest": b"",
-        "sketch": bytes([17]) * 768,
+        "sketch": bytes([17]) * 1_280,
         "title": "A",
-        **dict.fromkeys(("heading", "canonical", "shell", "host"), ""),
+        **dict.fromkeys(("heading", "canonical", "host"), ""),
         "called": [],
         **dict.fromkeys(("words", "whole_words"), 400),
     }
@@ -308,9 +308,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "stub": pa.bool_(),
         **dict.fromkeys(("text_digest", "sketch", "data_fingerprint"), pa.binary()),
         "called": pa.list_(pa.binary()),
-        **dict.fromkeys(
-            ("url", "host", "title", "heading", "canonical", "shell", "reason"), pa.string()
-        ),
+        **dict.fromkeys(("url", "host", "title", "heading", "canonical", "reason"), pa.string()),
         **dict.fromkeys(("words", "whole_words"), pa.int32()),
     }
     made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]

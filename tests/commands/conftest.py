@@ -10,7 +10,7 @@ from tests.helpers.commanding import crawl_into
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With its log, and with the texts kept."""
+    """With its log."""
     path = tmp_path_factory.mktemp("commands") / "store"
-    asyncio.run(crawl_into(path, keep_text=True))
+    asyncio.run(crawl_into(path))
     return path

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
     AGAIN,
@@ -40,7 +41,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert answer["distance"] == 0
     assert answer["differing_bits"] == []
     assert answer["found_by_tables"] == [0, 1, 2, 3]
-    assert answer["jaccard"] == 1
+    assert not any("first" in row for row in answer["side_by_side"])
     assert answer["decision"]["status"] == "near_duplicate"
     out = run.text("explain", AGAIN, "--store", store)
     assert f"{AGAIN}: near-duplicate of {ONE}" in out
@@ -53,11 +54,19 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
 
 
 def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
+    with open_store(str(textless)) as opened:
+        (original,) = opened.find_document(ONE)
+        key = octets(original.document)
+        opened.write(lambda stored: stored.values.delete(TEXTS, key))
     answer = run.answer("explain", AGAIN, "--store", textless)
     assert answer["distance"] == 0
-    assert "jaccard" not in answer
-    assert "SIMHASH_KEEP_TEXT" in answer["note"]
-    assert "SIMHASH_KEEP_TEXT" in run("explain", AGAIN, "--store", textless).out
+    assert "side_by_side" not in answer
+    assert answer["note"].startswith("the text of a page is missing or damaged")
+    assert "missing or damaged" in run("explain", AGAIN, "--store", textless).out
+    assert (
+        f"document {original.document} ({ONE!r}) lacks its text; no page is dropped"
+        in run("check", "--store", textless).out
+    )
 
 
 def test_kept_page(run: Run, store: Path) -> None:
@@ -73,7 +82,7 @@ async def crawl_siblings(store: Path) -> None:
         for url, title in ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple")):
             html = make_page(make_words(1), title=title).replace("Heading", title)
             decision = await detector.judge(replace(fetched(url, html), url=url))
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)
 
 
@@ -128,7 +137,7 @@ def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) ->
         async with running(folder) as detector:
             decision = await detector.judge(fetched("one", page(1)))
             fingerprints = np.array([int(decision.fingerprint or "", 16)], np.uint64)
-            detector.note(Note(withdrawn=decision.document))
+            detector.mark(Mark(withdrawn=decision.document))
         with open_store(str(folder)) as opened:
             opened.bulk_load(fingerprints ^ np.uint64(1))
         async with running(folder) as detector:
@@ -155,8 +164,9 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     bits = [int(each, 16) for each in answer["compared"]]
     assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
     assert answer["within"] == 7
-    assert 0.9 < answer["jaccard"] < 1
-    assert all("changed7x" in shingle for shingle in answer["only_in_second"])
+    changed = ["".join(row["second"]) for row in answer["side_by_side"] if "second" in row]
+    assert changed
+    assert all("changed7x" in passage for passage in changed)
     done = run("explain", first, second)
     places = ", ".join(map(str, answer["differing_bits"]))
     assert f": they differ in bits {places};" in " ".join(done.out.split())
@@ -193,6 +203,6 @@ def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     assert "--overwrite" in again.err
     answer = run.answer("explain", AGAIN, "--store", store, "--html", path, "--overwrite")
     assert answer["html"] == str(path)
-    # The same main text.
-    assert [row.keys() for row in answer["side_by_side"]] == [{"skipped"}]
+    # Nothing that is seen differs.
+    assert not any("first" in row for row in answer["side_by_side"])
     assert path.read_text("utf-8") != written

@@ -74,7 +74,7 @@ def test_examples_can_be_parsed(parser: argparse.ArgumentParser, name: str, exam
 
 
 def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(crawl_into(Path(".scrapy/simhash"), keep_text=True))
+    asyncio.run(crawl_into(Path(".scrapy/simhash")))
     (tmp_path / "page.html").write_text(page(1), encoding="utf-8")
     other = make_page(edit_words(make_words(1), 30))
     (tmp_path / "other.html").write_text(other, encoding="utf-8")

@@ -55,6 +55,8 @@ def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
             "match_url": None,
             "distance": 2,
             "similarity": None,
+            "own_words": [],
+            "match_own_words": [],
         }
     ]
     assert read_files(store) == before

@@ -127,10 +127,10 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert verdict["match_url"] == site.url("/one")
     assert verdict["match_document"] == done.decisions[0]["document"] > 0
     assert verdict["distance"] == 0
-    *said, counted = verdict["tests"]
+    *said, counted, own_words = verdict["tests"]
     assert said == [
         "distance 0 bits",
-        "files of one folder, whose texts are one",
+        "content agrees",
         "titles: same; headings: same",
     ]
     assert re.fullmatch(
@@ -139,6 +139,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
         r"of these 0\.0 within the common part",
         counted,
     )
+    assert own_words.startswith("own words 0: '', the other one's 0: ''; in common ")
     assert verdict["similarity"] > 0.99
     assert verdict["new_links"] == 0.0
     assert verdict["links"] == 2

@@ -132,7 +132,7 @@ async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path)
 async def test_commands_know_files(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    await crawl_files(tmp_path / "s", site.urls(), SIMHASH_KEEP_TEXT=True)
+    await crawl_files(tmp_path / "s", site.urls())
     monkeypatch.chdir(tmp_path)
     (explained,) = run("explain", site.url("/a-again.pdf"), "--store", "s", "--json").answers
     assert (

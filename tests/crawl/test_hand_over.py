@@ -15,7 +15,6 @@ from scrapy_simhash.errors import SettingError
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import make_words, page
@@ -72,14 +71,11 @@ async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
     }
     assert " ".join(make_words(1)[1:50]) in " ".join(spider.texts["one"].split())
     assert spider.signalled == [None]
-    # Neither store nor log has it.
     assert all(TEXT not in decision for decision in done.decisions)
-    with open_store(str(tmp_path), readonly=True) as store:
-        assert store.read(lambda stored: stored.list_texts()) == set()
 
 
 async def test_nothing_is_handed_over_unless_asked_for(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), TextSpider, SIMHASH_KEEP_TEXT=True)
+    done = await crawl(tmp_path, site.urls(), TextSpider)
     assert set(done.spider.texts.values()) == {None}
     assert done.spider.signalled == [None]
 

@@ -23,9 +23,8 @@ WALL_BEGINS, RECOGNISED = 3, 7
 
 
 def login(path: str) -> str:
-    """Make a login page as sites do: it says where one wanted to go."""
-    words = [*make_words(99, 120), "to", "continue", "with", path]
-    return make_page(words, title="Log in", links=[path, f"/register?next={path}"])
+    """Make a login page as sites do: it leads to where one wanted to go."""
+    return make_page(make_words(99, 120), title="Log in", links=[path, f"/register?next={path}"])
 
 
 def members(number: int) -> str:
@@ -63,7 +62,7 @@ async def test_a_wall_in_a_template_that_changes_is_none(tmp_path: Path) -> None
     """A fifth of each page is an advertisement of its own, which may as well be an entry's text."""
     answers = {
         f"/members/{n}/": make_page(
-            make_words(99, 120), title="Log in", menu=" ".join(make_words(1_000 + n, 30))
+            [*make_words(1_000 + n, 30), *make_words(99, 120)], title="Log in"
         )
         for n in range(MEMBERS)
     }

@@ -64,7 +64,6 @@ async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
         (4, None, "new"),
         # Every similarity confirms.
         *((distance, 0.0, "near_duplicate") for distance in range(8)),
-        (8, 0.0, "new"),
     ],
 )
 async def test_distance_decides(

@@ -167,7 +167,7 @@ def limit(octets):
     resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
 
 async def main():
-    async with running(store, keep_text=True, log=None) as detector:
+    async with running(store, log=None) as detector:
         first = await judge(detector, fetched("first", page(0)))
         limit((store / "data.mdb").stat().st_size)
         during = [(await judge(detector, fetched(f"p{n}", page(n))))[0] for n in range(1, 30)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.writer import GroupWriter, Note
+from scrapy_simhash.detector.writer import GroupWriter, Mark
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
 from tests.helpers.documents import document
@@ -91,7 +91,7 @@ def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
 ) -> None:
     started = time.monotonic()
     for number in range(1, 21):
-        writer.note(Note(done=number))
+        writer.mark(Mark(done=number))
     wait_until(lambda: store.groups)
     assert time.monotonic() - started > 0.5
     assert store.groups[0].done == list(range(1, 21))
@@ -102,8 +102,8 @@ def test_marks_that_cannot_be_written_are_told(
     store: FakeStore, writer: GroupWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.failures += [FULL, FULL]
-    writer.note(Note(done=3))
-    writer.note(Note(done=4))
+    writer.mark(Mark(done=3))
+    writer.mark(Mark(done=4))
     writer.close()
     assert store.groups == []
     (record,) = caplog.records

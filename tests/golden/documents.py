@@ -20,6 +20,7 @@ import xxhash
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Reader, Version, key_of_lost
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.lost import forget
 from tests.golden.lines import Line, Numbers, show_verdict
 
@@ -45,6 +46,7 @@ STORES: tuple[tuple[int | None, float | None, str], ...] = (
 GROUPS = (1, 1, 2, 3, 5, 8, 13, 30, 64, 150)
 STATE_LINES_OF = 50
 SPIDERS = ("spider", "other")
+_WORDINGS = pack(Wording("a text")), pack(Wording("another"))
 HALF_OF_SKETCH = SKETCH_BYTES // 2
 WORDS = (
     *("create table", "create index", "drop table", "27.4. Hot Standby", "26.4. Hot Standby"),
@@ -156,7 +158,7 @@ class _World:
             crawl=crawl,
             reader=Reader("spider", "parse"),
             not_before=self.clock - expiry if expiry is not None else 0.0,
-            text="a text" if self.draw(0.05) else None,
+            wording=_WORDINGS[self.draw(0.05)],
             requested=self.make_url("asked") if self.draw(0.03) else "",
         )
 

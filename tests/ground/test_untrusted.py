@@ -71,7 +71,7 @@ def test_error_is_one_line_with_its_end() -> None:
     [
         ({"extractor": "tests.helpers.hostile.fail_with_the_page"}, "utf-8", "failed"),
         (
-            {"scope": "tests.helpers.hostile.scope_that_quotes", "keep_text": True},
+            {"scope": "tests.helpers.hostile.scope_that_quotes"},
             "utf-8",
             "scope_failed",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scrapy.cmdline import execute
 
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -85,7 +85,7 @@ async def crawl_into(store: Path, **fields: Any) -> None:
             )
             if decision.is_near_duplicate:
                 decision.action = "drop"
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)
 
 

@@ -13,7 +13,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.pages import page
@@ -91,6 +91,6 @@ async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str
         assert tuple(verdict) == Decision.__struct_fields__
         assert json.loads(json.dumps(verdict)) == verdict
         if done:
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
         verdicts.append(f"{decision.status} {decision.reason}".strip())
     return verdicts

@@ -5,6 +5,7 @@ from typing import Any
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import Document, Match, Reader, Verdict
+from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
@@ -19,7 +20,9 @@ READER = Reader("spider", "parse")
 
 def document(name: str, *fingerprints: int, **fields: Any) -> Document:
     """Make a document whose identity, URL and digest follow from its name and fingerprints."""
+    text = fields.pop("text", "a text" if fields.get("whole_words") else "")
     fields = {
+        "wording": pack(Wording(text)) if text else b"",
         "text_digest": repr(fingerprints).encode()[:64],
         "url": f"http://site.example/{name}",
         "crawl": CRAWL,

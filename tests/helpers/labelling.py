@@ -56,7 +56,7 @@ def make_corpus(folder: Path) -> Path:
         folder / "pages.csv",
         PAGE_COLUMNS,
         [
-            (name, f"pages/{name}.html.gz", f"http://site.example/{name}", "en", "made")
+            (name, f"pages/{name}.html.gz", f"http://site.example/{name}/page", "en", "made")
             for name in texts
         ],
     )

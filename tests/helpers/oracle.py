@@ -58,7 +58,7 @@ class Oracle:
                 own.crawl, own.done = crawl, False
             own.fingerprints = fingerprints
             return "changed" if changed else "unchanged" if had else "undelivered"
-        duplicate = bool(self.near(*fingerprints, but=identity))
+        duplicate = bool(self.near(fingerprints[0], but=identity))
         self.pages[identity] = Page(fingerprints, crawl, duplicate)
         return "near_duplicate" if duplicate else "new"
 

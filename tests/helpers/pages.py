@@ -26,15 +26,16 @@ def edit_words(words: Sequence[str], changes: int, seed: int = 0) -> list[str]:
 def make_page(
     words: Sequence[str], *, title: str = "A page", links: Sequence[str] = (), menu: str = "Menu"
 ) -> str:
-    """Lay words out as an article, below a menu that is no part of it."""
+    """Lay words out as an article, below a menu without words: other words are another page's."""
     paragraphs = [
         " ".join(words[start : start + _WORDS_PER_PARAGRAPH]).capitalize() + "."
         for start in range(0, len(words), _WORDS_PER_PARAGRAPH)
     ]
-    anchors = "".join(f'<li><a href="{escape(link)}">More</a></li>' for link in links)
+    anchors = "".join(f'<li><a href="{escape(link)}"></a></li>' for link in links)
     return (
         f'<!DOCTYPE html><html lang="en"><head><title>{escape(title)}</title></head><body>'
-        f"<nav><p>{escape(menu)}</p><ul>{anchors}</ul></nav><main><article><h1>Heading</h1>"
+        f'<nav title="{escape(menu)}"><ul>{anchors}</ul></nav>'
+        "<main><article><h1>Heading</h1>"
         + "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
         + "</article></main></body></html>"
     )

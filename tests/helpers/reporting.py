@@ -10,7 +10,7 @@ import msgspec
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report import write_report
 from tests.helpers.detecting import fetched, new_line, running, write_decision
@@ -20,7 +20,7 @@ START = 1_700_000_000.0
 HOSTILE_TITLE = (
     "</script><!--<script>window.hacked = 1</script>\u2028\u202e<img src=x onerror=hack()>"
 )
-HOSTILE_URL = "http://site.example/\"'><script>window.hacked=2</script>\u202egpj"
+HOSTILE_URL = "http://site.example/\"'><script>window.hacked=2</script>\u202egpj/one"
 HOSTILE_WORDS = "</script><script>window.hacked=3</script> \u2028 \u202e <b>bold</b> "
 
 
@@ -95,14 +95,14 @@ def make_large_log(count: int) -> Iterator[dict[str, Any]]:
 
 
 async def crawl_hostile_pages(store: Path) -> None:
-    """Fill a store and its log with pages, their copies, and villains; texts are kept."""
+    """Fill a store and its log with pages, their copies, and villains."""
     words = make_words(1)
     edited = edit_words(words, 3, seed=7)
     title = HOSTILE_TITLE
-    async with running(store, keep_text=True) as detector:
+    async with running(store) as detector:
         for url, html in (
             ("http://site.example/one", page(1, title=title)),
-            ("http://site.example/press/again/", make_page(edited, title=title)),
+            ("http://site.example/press/one/", make_page(edited, title=title)),
             ("http://mirror.example/one", page(1, title=title)),
             (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
             ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),
@@ -115,5 +115,5 @@ async def crawl_hostile_pages(store: Path) -> None:
             decision = await detector.judge(asked)
             if decision.is_near_duplicate:
                 decision.action = "drop"
-            detector.note(Note(done=decision.document))
+            detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)

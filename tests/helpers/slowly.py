@@ -33,7 +33,37 @@ class SlowText(NamedTuple):
 
 
 def normalise_slowly(text: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(each for each in text if each not in "\u00ad\u200b\u2060\ufeff")
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())
+    kept = (each for at, each in enumerate(folded) if _is_seen(folded, at))
+    return unicodedata.normalize("NFKC", "".join(kept))
+
+
+def _is_seen(text: str, at: int) -> bool:
+    """Read the rules for joiners in identifiers (UAX 31, 2.3) a character at a time."""
+    if text[at] not in "\u200c\u200d":
+        return True
+    before, after = text[:at], text[at + 1 :]
+
+    def trim(text: str, step: int, kind: str) -> str:
+        """Take off the characters of a kind at the end (-1) or the beginning (1)."""
+        while text and regex.match(kind, text[0 if step > 0 else -1]):
+            text = text[1:] if step > 0 else text[:-1]
+        return text
+
+    marks, transparent = r"(?V1)[\p{Mn}--\p{ccc=0}]", r"\p{jt=T}"
+    if text[at] == "\u200c":
+        left, right = trim(before, -1, transparent)[-1:], trim(after, 1, transparent)[:1]
+        if regex.match(r"[\p{jt=D}\p{jt=L}]", left) and regex.match(r"[\p{jt=D}\p{jt=R}]", right):
+            return True
+    elif regex.match(r"\p{InSC=Vowel_Dependent}", after[:1]):
+        return False
+    while before and regex.match(marks, before[-1]):
+        letter = trim(before[:-1], -1, r"\p{Mn}")[-1:]
+        if regex.match(r"\p{ccc=9}", before[-1]) and regex.match(r"\p{L}", letter):
+            return text[at] == "\u200d" or bool(regex.match(r"\p{L}", trim(after, 1, marks)[:1]))
+        before = before[:-1]
+    return False
 
 
 def tokenise_slowly(text: str) -> list[str]:
@@ -86,13 +116,14 @@ def simhash_slowly(features: dict[int, int]) -> int:
 
 def sketch_slowly(whole: list[int], main: list[int]) -> bytes:
     """Take the smallest hash of each bin, its place, and whether the main text has it."""
-    values, octets = [0xFFFF] * 256, [0] * 256
+    values, octets, rests = [0xFFFF] * 256, [0] * 256, [0xFFFF] * 256
     for number in range(256):
         if in_bin := [each for each in whole if each >> 56 == number]:
             smallest = min(in_bin)
             values[number] = min(smallest >> 40 & 0xFFFF, 0xFFFE)
+            rests[number] = smallest >> 24 & 0xFFFF
             octets[number] = whole.index(smallest) * 128 // len(whole) * 2 + (smallest in main)
-    return struct.pack("<256H256B", *values, *octets)
+    return struct.pack("<256H256B256H", *values, *octets, *rests)
 
 
 def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
@@ -107,12 +138,14 @@ def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
 def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
     """Make what a store keeps of a page's texts, by the names of `PageFingerprint`."""
     main, whole = (read_slowly(text, features, seed) for text in (page.main, page.whole))
-    all_it_has = f"{page.title}\0{page.whole}\0{page.read_embedded()}"
+    all_it_has = f"{page.title}\0{page.whole.replace(chr(10), chr(32))}\0{page.read_embedded()}"
     return {
         "fingerprint": main.fingerprint,
         "whole_fingerprint": whole.fingerprint,
         "stub": xxhash.xxh3_128_digest(all_it_has.encode(), seed),
-        "text_digest": xxhash.xxh3_128_digest(normalise_slowly(page.main).encode()),
+        "text_digest": xxhash.xxh3_128_digest(
+            normalise_slowly(page.main).replace("\n", " ").encode()
+        ),
         "sketch": sketch_slowly(whole.triples, main.triples),
         "features": len(main.features),
         "whole_features": len(whole.features),

@@ -100,8 +100,8 @@ def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
         ("content agrees", 0.99, 0.91, True),
         ("content agrees", 0.51, 1.0, True),
         ("so long a content agrees whatever its names", 0.5, 0.99, True),
-        ("whole texts are alike", 0.99, 0.7, False),
-        ("whole texts are alike", 0.91, 1.0, True),
+        ("main texts are alike", 0.99, 0.7, False),
+        ("main texts are alike", 0.91, 1.0, True),
         ("main texts are alike", 0.92, 0.7, True),
     ],
 )

@@ -71,14 +71,13 @@ def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
     # stands before and behind what they share.
     if (one.sketch == SKETCHES[3]) != (other.sketch == SKETCHES[3]):
         return False
+    return have_one_name(one, other) or is_long_and_alike(one, other, rule.confirm)
+
+
+def is_long_and_alike(one: Document, other: Document, confirm: float) -> bool:
+    """Whether so much agrees that other names do not matter, as long as the site is unknown."""
     both_long = one.whole_words == other.whole_words == 5_000
-    both_differ = "" not in {one.title, other.title, one.heading, other.heading} and (
-        one.title != other.title and one.heading != other.heading
-    )
-    tolerance = 0.05 * min(1.0, (1 - rule.confirm) / 0.1)
-    least = max(0.95, rule.confirm) if both_differ else rule.confirm - tolerance
-    alike = compare_sketches(one.sketch, other.sketch)[1]
-    return bool(both_long and alike >= least) or have_one_name(one, other)
+    return both_long and compare_sketches(one.sketch, other.sketch)[1] >= confirm
 
 
 def have_one_name(one: Document, other: Document) -> bool:
@@ -169,5 +168,4 @@ def cut(name: str, words: int) -> Document:
 )
 def test_two_pages_are_compared(first: Document, second: Document, outcome: Outcome) -> None:
     for rule in (RULE, Rule(3, None)):
-        assert compare_pages(first, second, rule) == outcome
-        assert compare_pages(second, first, rule) == outcome
+        assert compare_pages(first, second, rule) == compare_pages(second, first, rule) == outcome

@@ -12,6 +12,7 @@ from scrapy_simhash.judging import judge
 from scrapy_simhash.judging.documents import (
     Document,
     Match,
+    Reader,
     Verdict,
 )
 from scrapy_simhash.pages.sketch import sketch_text
@@ -62,8 +63,7 @@ def test_near_duplicates_are_confirmed_by_their_sketches(store: Store, bits: int
     assert (match.document, match.distance, match.fingerprint) == (1, bits, A)
     assert match.similarity == pytest.approx(0.96, abs=0.03)
     assert match.tests[0] == f"distance {plural(bits, 'bit')}"
-    said = "files of one folder, whose texts are one"
-    assert match.tests[1:3] == (said, "titles: silent; headings: silent")
+    assert match.tests[1:3] == ("content agrees", "titles: silent; headings: silent")
     assert match.tests[3].startswith("main text 0.96 alike, whole text 0.96; site not known: ")
 
 
@@ -125,9 +125,9 @@ def test_without_sketches_only_the_distance_of_the_paper_counts(
     store.bulk_load(np.array([loaded], np.uint64))
     judge_one(store, page("a", A))
     judge_one(store, document("plain", B))
-    plain, sketched = document("b", flip(bits)), page("c", flip(bits) ^ A ^ B)
+    plain, sketched = document("b", flip(bits)), page("c", flip(bits) ^ A ^ B, start=9_000)
     tests = (f"distance {plural(bits, 'bit')}",)
-    for each in (plain, sketched, page("d", flip(bits) ^ A ^ loaded)):
+    for each in (plain, sketched, page("d", flip(bits) ^ A ^ loaded, start=20_000)):
         verdict = judge_one(store, each)
         assert verdict.status == status
         if verdict.match:
@@ -171,7 +171,7 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     assert [match.document for match in store.query(after)] == [1]
     assert store.query(before) == []
     assert matched(store, page("b", B, after ^ 1)).document == 1
-    assert judge_one(store, page("c", before)).status == "new"
+    assert judge_one(store, page("c", before, start=9_000)).status == "new"
 
 
 def test_a_short_main_text_that_stays_is_unchanged(store: Store) -> None:
@@ -235,22 +235,36 @@ def test_new_links_are_those_that_the_original_has_not(store: Store) -> None:
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])
-def test_of_a_crowd_of_candidates_the_nearest_are_compared(
-    store: Store, monkeypatch: pytest.MonkeyPatch, *, same_fingerprint: bool
+def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
+    store: Store, *, same_fingerprint: bool
 ) -> None:
-    """A page for which there were more is kept, and says so."""
-    monkeypatch.setattr(judge, "MOST_CANDIDATES", 20)
+    """What more pages are near to than names may have proposes nothing, and nothing is unjudged."""
     crowd = [
-        page(f"of a template {number}", A if same_fingerprint else A ^ 1 << number, start=2_000 * n)
-        for number in range(30)
-        for n in [1 + number % 18]
+        page(f"of a template {n}", A if same_fingerprint else A ^ 1 << n, start=2_000 * n)
+        for n in range(19)
     ]
     titles = make_words(3, len(crowd))
     kept = store.find_and_add(
         [structs.replace(one, title=title) for one, title in zip(crowd, titles, strict=True)]
     )
-    assert [verdict.status for verdict in kept] == ["new"] * 21 + ["unjudged"] * 9
-    assert [verdict.reason for verdict in kept] == [""] * 21 + ["bucket_too_full"] * 9
+    assert [verdict.status for verdict in kept] == ["new"] * 19
+    assert kept[-1].nearest is None
     # At the address of the first one, so that it is not noted as a wall's.
-    copy = page("copy of the first", crowd[0].fingerprints[0], start=2_000, title=titles[0])
+    copy = page("copy of the first", crowd[0].fingerprints[0], title=titles[0])
     assert matched(store, structs.replace(copy, url=crowd[0].url)).document == 1
+
+
+def test_plain_simhash_compares_the_nearest_of_a_crowd(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page for which there were more is kept, and counted as unjudged."""
+    monkeypatch.setattr(judge, "MOST_CANDIDATES", 20)
+    with begin_crawl(home) as store:
+        crowd = [document(f"{n}", A, reader=Reader("spider", f"{n}")) for n in range(22)]
+        reasons = [verdict.reason for verdict in store.find_and_add(crowd)]
+        assert reasons == ["", *["other_callback"] * 21]
+        page = document("one more", A, reader=Reader("spider", "unknown"))
+        assert judge_one(store, page).reason == "other_callback"
+        withdrawn = list(range(1, 24))
+        store.withdraw(withdrawn, CRAWL)
+        assert judge_one(store, document("after", A)).reason == "bucket_too_full"

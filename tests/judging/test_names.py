@@ -60,13 +60,9 @@ def know(titles: list[str], headings: list[str] | None = None) -> SiteNames:
         ("pandas.lt \N{PILCROW SIGN}", "pandas.lt", SAME),
         ("A “quoted” kiwi, and more.", 'A "quoted" kiwi and more', SAME),
         ("Kiwi – the fruit", "Kiwi - the fruit", SAME),  # noqa: RUF001
-        # Case.
-        ("BOOST_PROTO_a", "BOOST_PROTO_A", DIFFER),
-        ("Macro BOOST_PROTO_a", "Macro BOOST_PROTO_A", DIFFER),
-        ("Type isNaN", "Type isNan", DIFFER),
-        ("THE OLD HARBOUR", "The old harbour", SAME),
-        ("the old harbour", "The Old Harbour", SAME),
-        ("HTML GUIDE", "HTML Guide", SAME),
+        # Case, and the order of words, are left to the words of the pages.
+        ("Type isNaN", "Type isNan", SAME),
+        ("London to Paris", "Paris to London", SAME),
         # Digits.
         ("vec2", "vec3", DIFFER),
         ("The sea, part 1", "The sea, part 2", DIFFER),
@@ -96,12 +92,6 @@ def know(titles: list[str], headings: list[str] | None = None) -> SiteNames:
         ("1. FC Köln", "2. FC Köln", DIFFER),
         ("24.12.19 Concert", "25.12.19 Concert", DIFFER),
         ("7. Apples", "Apples", MORE),
-        # The order of the words of a part.
-        ("London to Paris", "Paris to London", DIFFER),
-        ("A by B", "B by A", DIFFER),
-        ("London to Paris by train", "Paris to London", MORE),
-        ("东京 到 大阪", "大阪 到 东京", DIFFER),
-        ("Smith, John", "John Smith", DIFFER),
         # A word that is there twice.
         ("std::bad_cast", "std::bad_cast::bad_cast", DIFFER),
         ("Kiwi", "Kiwi kiwi", MORE),
@@ -255,8 +245,27 @@ def test_numbers_at_the_beginning_are_no_names_where_pages_are_numbered() -> Non
             assert relate((first, second), site=site).title is SAME
             assert relate((first, second)).title is DIFFER
         assert relate(("2.5 Installing", "2.5 Removing"), site=site).title is DIFFER
-    site = know([f"{name} to {other}" for name in CLASSES[:3] for other in CLASSES[3:6]])
-    assert relate(("Cat to Dog", "Dog to Cat"), site=site).title is DIFFER
+
+
+def test_numbers_at_the_beginning_are_names_where_they_count_no_pages() -> None:
+    """Amounts, sizes, years and house numbers are not in a row, though all pages begin so."""
+    sizes = (6, 13, 13, 15, 2, 2, 45, 13, 6, 20)
+    for forms in (["{}A switched socket"], ["{} gang switch", "{}A socket", "{} pin plug - ACME"]):
+        for numbers in (sizes, (7, 12, 120, 33, 208, 4, 19, 91, 5, 260)):
+            names = (forms[n % len(forms)].format(number) for n, number in enumerate(numbers))
+            site = know([*names])
+            for form in forms:
+                assert relate((form.format(13), form.format(15)), site=site).title is DIFFER
+                assert relate((form.format(13), form.format(13)), site=site).title is not DIFFER
+
+
+def test_a_part_that_many_names_have_but_for_its_number_tells_by_it() -> None:
+    """Unless another part has a subject; then a number of few values is a release."""
+    site = know([f"Case {number // 2} | The court" for number in range(12)])
+    assert relate(("Case 20 | The court", "Case 21 | The court"), site=site).title is DIFFER
+    assert relate(("Case 20 | The court",) * 2, site=site).title is SAME
+    site = know([f"{name} - PostgreSQL: {n % 3 + 14}" for n, name in enumerate(CLASSES)])
+    assert relate(("Kiwi - PostgreSQL: 14", "Kiwi - PostgreSQL: 15"), site=site).title is SAME
 
 
 def test_a_number_that_each_page_has_another_of_is_a_name() -> None:
@@ -327,7 +336,7 @@ def test_a_heading_that_is_a_books_leaves_it_to_the_title() -> None:
 
 some_names = texts | st.lists(
     st.sampled_from(
-        ["Kiwi", "kiwi", "KIWI", "soup", "4.2", "7", "<", ">=", "a_b", "a_B", "-", "|"]
+        ["Kiwi", "kiwi", "KIWI", "soup", "4.2", "7", "²", "<", ">=", "a_b", "a_B", "-", "|"]
     ),
     max_size=6,
 ).map(" ".join)

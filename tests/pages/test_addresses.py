@@ -9,8 +9,10 @@ from scrapy_simhash.pages.addresses import (
     PageLinks,
     bound_url,
     carry_over,
+    form_of,
     host_of,
     join_url,
+    last_segment,
     measure_new_links,
     parse_address,
     read_links,
@@ -130,6 +132,47 @@ def test_broken_addresses_raise_nothing() -> None:
     assert join_url(BROKEN, "y") == ""
     assert join_url("http://a.example/x", "//[::1/") == ""
     assert join_url("http://a.example/x", "y") == "http://a.example/y"
+
+
+@pytest.mark.parametrize(
+    ("path", "segment"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("/index.html", ""),
+        ("/a/x", "x"),
+        ("/a/x/", "x"),
+        ("/a/x.HTM", "x"),
+        ("/a/x/index.php#part", "x"),
+        ("/a/x.y.aspx", "x.y"),
+        ("/a/%7Ex?b=2&a=1", "~x?a=1&b=2"),
+        ("/a/?p=1", "a?p=1"),
+        ("/indexes.html", "indexes"),
+    ],
+)
+def test_last_segment(path: str, segment: str) -> None:
+    assert last_segment(A + path) == segment
+
+
+def test_addresses_that_nobody_judges_have_a_segment_of_their_own() -> None:
+    assert last_segment(BROKEN) == BROKEN
+    assert form_of(BROKEN) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/", ""),
+        ("/Case/4017/?x", "case/0?x"),
+        ("/case-5.html", "case-0.html"),
+        ("/about/index.html?a=1&a=2&b=3", "about?a&b"),
+        ("/p/3f2a9c/550e8400-e29b-41d4-a716-446655440000", "p/*/*"),
+        ("/2026/11/a-title-of-words;sid=5", "0/0/*"),
+        ("/wiki/fire", "wiki/fire"),
+    ],
+)
+def test_form(path: str, form: str) -> None:
+    assert form_of(A + path) == form
 
 
 @given(st.integers(0, 2 * MOST_CHARACTERS), st.integers(0, 2**64 - 1))

@@ -37,6 +37,10 @@ from tests.helpers.strategies import texts
         ("\u1100\u1161", "가"),
         ("İ", "i\u0307"),
         ("\u210b", "h"),  # a script letter becomes a capital, which is folded then
+        ("so\u00adft e\u200b\u0301t\u2060e \ufeffmark", "soft éte mark"),
+        ("می\u200cگیرم", "می\u200cگیرم"),  # a joiner that Persian spells
+        ("क\u094d\u200dष क\u094d\u200cष", "क\u094d\u200dष क\u094d\u200cष"),
+        ("a\u200cb\u200dc \U0001f469\u200d\U0001f4bb", "abc \U0001f469\U0001f4bb"),
         ("\u01f0", "\u01f0"),  # folding takes it apart, which is undone again
     ],
 )
@@ -49,6 +53,7 @@ def test_composed_and_decomposed_text_become_the_same(text: str) -> None:
     composed, decomposed = unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)
     assert normalise(composed) == normalise(decomposed)
     assert unicodedata.is_normalized("NFKC", normalise(text))
+    assert normalise(normalise(text)) == normalise(text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scrapy_simhash.pages.features import FEATURES_VERSION
 from scrapy_simhash.pages.fingerprint import make_recipe
 from scrapy_simhash.pages.recipe import LXML_TEXT_VERSION, Recipe, load_named
 
-DEFAULT_ID = "b7c887eb9abd"
+DEFAULT_ID = "da9694f7a774"
 
 
 def test_the_id_of_the_default_recipe_never_changes() -> None:

@@ -182,7 +182,7 @@ from tests.helpers.pages import page
 disk = Path(sys.argv[1])
 
 async def main():
-    async with running(disk / "store", keep_text=True, log=None) as detector:
+    async with running(disk / "store", log=None) as detector:
         async def pages(first, past):
             fetches = [fetched(f"p{n}", page(n)) for n in range(first, past)]
             return [verdict for each in fetches for verdict in await judge(detector, each)]

@@ -37,7 +37,7 @@ STORE_KINDS = ALL_KINDS
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS, LOST)
-SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 20}
+SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 24}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 NUMBERS = [number.to_bytes(8, "big") for number in (0, 1, 2, 255, 256, 2**63, 2**64 - 1)]
@@ -80,7 +80,7 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     key = draw.choice(KEYS if table == IDENTITIES else NUMBERS)
     action = draw.choice(("put", "put", "get", "get", "delete", "scan", "count"))
     if action == "put":
-        value = draw.randbytes(draw.choice((0, 1, 30, 600)))
+        value = draw.randbytes(draw.choice((0, 1, 30, 600, 2_500)))
         values.put(table, key, value)
         oracle.values[table, key] = value
     elif action == "delete":

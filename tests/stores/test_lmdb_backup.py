@@ -10,6 +10,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
+from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.upkeep import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
@@ -54,7 +55,7 @@ def test_backup_has_everything_and_no_locks(tmp_path: Path) -> None:
         assert store.check() == []
         found = store.get_document(1)
         assert found
-        assert (found.url, found.state, found.text) == (
+        assert (found.url, found.state, str(found.wording)) == (
             "http://site.example/one",
             "done",
             "some text",
@@ -106,7 +107,7 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
                     found = copy.get_document(int(document_number))
                     assert found, line
                     if word == "added":
-                        assert (found.url, found.text) == (name[0], name[0] * 9)
+                        assert (found.url, found.wording) == (name[0], Wording(name[0] * 9))
                     else:
                         assert found.state == "done"
 

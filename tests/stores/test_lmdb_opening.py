@@ -268,8 +268,8 @@ def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: P
     with open_lmdb(tmp_path) as store:
 
         def take_and_give_back(stored: Documents) -> None:
-            stored.values.put("texts", b"\0" * 8, bytes(200_000))
-            stored.values.delete("texts", b"\0" * 8)
+            stored.values.put("lost", b"\0" * 8, bytes(200_000))
+            stored.values.delete("lost", b"\0" * 8)
 
         store.write(take_and_give_back)
     with lmdb.open(str(tmp_path), readonly=True, lock=False, lib_version=0) as env:

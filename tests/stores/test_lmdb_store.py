@@ -9,6 +9,8 @@ import pytest
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import read_files
@@ -124,7 +126,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         {"fingerprints": (2**64,)},
         {"fingerprints": (1, 1.5)},
         {"sketch": bytes(512)},
-        *({field: "\ud800"} for field in ("url", "title", "language", "scope", "text")),
+        *({field: "\ud800"} for field in ("url", "title", "language", "scope")),
     ],
     ids=ascii,
 )
@@ -141,16 +143,22 @@ def test_bad_documents_are_refused_and_take_no_others_along(
     assert store.find_and_add([document("good", A)])[0].status == "new"
 
 
-def test_texts_are_kept_when_there_are_any(store: Store) -> None:
+def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
     store.find_and_add([document("c", 2**64 - 1)])
-    assert [stored and stored.text for stored in map(store.get_document, (1, 2, 3))] == [
-        text,
-        "b",
-        None,
+    texts = [stored and stored.wording for stored in map(store.get_document, (1, 2, 3))]
+    assert texts == [Wording(text), Wording("b"), None]
+    assert store.read(lambda stored: stored.get_wordings([3, 2, 9])) == {2: Wording("b")}
+    # Changed, unchanged but for what is no main text, and a file instead.
+    visits: list[tuple[dict[str, Any], Wording | None]] = [
+        ({"fingerprints": (0,), "text": "changed"}, Wording("changed")),
+        ({"fingerprints": (0,), "text": "changed, beside"}, Wording("changed, beside")),
+        ({"fingerprints": (1 << 40,)}, None),
     ]
-    store.find_and_add([document("a", 0, text="changed")])
-    assert store.find_document("http://site.example/a")[0].text == "changed"
-    store.find_and_add([document("a", 1 << 40, text=None)])
-    assert store.find_document("http://site.example/a")[0].text is None
+    for fields, wording in visits:
+        (fingerprint,) = fields.pop("fingerprints")
+        store.find_and_add([document("a", fingerprint, **fields)])
+        assert store.find_document("http://site.example/a")[0].wording == wording
+    assert store.delete([2]) == 1
+    assert store.read(lambda stored: list(stored.scan_rows(TEXTS))) == []

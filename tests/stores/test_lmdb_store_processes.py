@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import Child, running
@@ -89,6 +90,7 @@ def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
 WRITER = """
 import random, sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 
 folder, crawl = sys.argv[1:]
@@ -103,7 +105,7 @@ with open_store(folder) as store:
         done = [pending.pop(draw.randrange(len(pending))) for _ in range(len(pending) // 8)]
         verdicts = store.find_and_add(
             [Document(name.encode(), (random.Random(name).getrandbits(64),), b"", url=name,
-                      crawl=crawl, text=name * 9) for name in names],
+                      crawl=crawl, wording=pack(Wording(name * 9))) for name in names],
             crawl=crawl,
             done=done,
         )
@@ -134,7 +136,7 @@ def compare(store: Store, told: list[list[str]], seed: int) -> None:
         stored = store.get_document(int(number))
         assert stored, (seed, word, number)
         if word == "added":
-            assert (stored.url, stored.text) == (name[0], name[0] * 9), (seed, number)
+            assert (stored.url, stored.wording) == (name[0], Wording(name[0] * 9)), (seed, number)
             assert stored.fingerprints == (fingerprint_of(name[0]),), (seed, number)
         else:
             assert stored.state == "done", (seed, number)

@@ -9,6 +9,7 @@ from msgspec import structs
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
@@ -74,11 +75,16 @@ ELSEWHERE = [
 @pytest.mark.parametrize("fields", ELSEWHERE)
 def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
     """Pages elsewhere, in another scope, or without a sketch, whichever of both it is."""
-    for pages in ((make_page(1), make_page(2, **fields)), (make_page(2, **fields), make_page(1))):
+    one, other = make_page(1), make_page(2, **{"sketch": make_sketches(0, 0)[1]} | fields)
+    for first, second in ((one, other), (other, one)):
         with begin_crawl("memory:", confirm=CONFIRM) as store:
-            verdicts = store.find_and_add(pages)
-            assert [each.status for each in verdicts] == ["new", "new"]
-            assert verdicts[1].nearest is None
+            judge(store, first)
+
+            def find(stored: Documents, page: Document = second) -> list[list[int]]:
+                return [numbers for _, numbers in stored.list_called(page) if numbers]
+
+            assert store.read(find) == []
+            assert judge_one(store, second).status == "new"
 
 
 def test_short_pages_are_compared_where_they_are_called_the_same() -> None:

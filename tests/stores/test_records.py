@@ -3,7 +3,7 @@
 from scrapy_simhash.judging.documents import Reader, Record, State, pack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
-RECORD = Record(  # noqa: S604 - a page that is a shell runs nothing
+RECORD = Record(
     identity=b"\1" * 20,
     state=State.DUPLICATE,
     delivered=False,
@@ -24,7 +24,6 @@ RECORD = Record(  # noqa: S604 - a page that is a shell runs nothing
     heading="Heading",
     canonical="/c",
     whole_words=14,
-    shell="/s",
     data_fingerprint=b"\5" * 8,
     sketch=b"\3" * 4,
     link_sketch=b"\4" * 4,
@@ -35,13 +34,13 @@ RECORD = Record(  # noqa: S604 - a page that is a shell runs nothing
     earlier_readers=(Reader("spider", "parse_item"),),
 )
 ON_DISK = [
-    "895845379d3d9d4fdc001fc41401010101010101010101010101010101010101019200cfffffffff",
+    "50d5b30c3cc610a3dc0020c41401010101010101010101010101010101010101019200cfffffffff",
     "ffffffffc41002020202020202020202020202020202b6687474703a2f2f736974652e6578616d70",
     "6c652fc3bcac736974652e6578616d706c65a55469746c65a748656164696e67a22f63a2656e0c0d",
     "0ea22f73c4080505050505050505c40403030303c40404040404c3cb400400000000000092a67370",
     "69646572a5706172736502c2a7637261776c2d31cb3ff80000000000000302cb3fe8000000000000",
     "91af64697374616e636520322062697473c2cb3fd00000000000009192a6737069646572aa706172",
-    "73655f6974656dc2",
+    "73655f6974656dc2a0",
 ]
 
 

@@ -1,16 +1,18 @@
 """The sample of each host: up to 16 of its documents, whatever happens to a store."""
 
 from contextlib import nullcontext
+from operator import itemgetter
 
 import pytest
 import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.sites import Site, Sites
+from scrapy_simhash.judging.sites import SAMPLE, Site, Sites, draw_sample
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import SAMPLE
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, next_crawl
@@ -90,6 +92,39 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
             judge(other, structs.replace(new, title="another title"))
             assert store.read(find) is not changed
         assert store.check() == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abc"))), st.integers(1, 8))
+def test_drawn_two_of_a_form_in_turn_of_the_least_suspect(
+    kinds: list[tuple[int, str]], most: int
+) -> None:
+    pages = [(number, *kind) for number, kind in enumerate(kinds)]
+    least = min((suspicion for suspicion, _ in kinds), default=0)
+    left = [page for page in pages if page[1] == least]
+    expected: list[tuple[int, int, str]] = []
+    while left:
+        turn = [page for form in "abc" for page in [each for each in left if each[2] == form][:2]]
+        expected += sorted(turn)
+        left = [page for page in left if page not in turn]
+    drawn: list[tuple[int, int, str]] = []
+    for page in reversed(pages):
+        drawn = draw_sample(sorted([*drawn, page]), itemgetter(1, 2), most)
+    assert drawn == draw_sample(pages, itemgetter(1, 2), most) == sorted(expected[:most])
+
+
+def test_suspect_pages_are_those_of_a_sample_while_there_are_no_others(store: Store) -> None:
+    pages = make_pages(range(6))
+    asked, foreign = (
+        [structs.replace(page, suspicion=suspicion) for page in some]
+        for suspicion, some in ((2, pages[:2]), (1, pages[2:4]))
+    )
+    for some in (asked, foreign, pages[4:]):
+        judge(store, *some)
+        assert ask(store) == rank(store, some)
+    # It is as it was found first, whoever links to it later.
+    judge(store, *pages[:2], structs.replace(pages[4], suspicion=1, title="new title"))
+    assert ask(store) == rank(store, pages[4:])
+    assert store.check() == []
 
 
 @pytest.mark.parametrize("step", [1, -1])

@@ -25,6 +25,7 @@ FULL = ("unjudged", "bucket_too_full")
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
+    monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 8)
 
 
 def fill(store: Store, blocks: int) -> None:
@@ -129,6 +130,7 @@ def test_new_means_that_no_neighbour_came_before(
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 2)
+        patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 2)
         for at, fingerprint in enumerate(drawn):
             if at in compacted:
                 pack(store)
@@ -153,13 +155,14 @@ def test_new_means_that_no_neighbour_came_before(
 async def test_a_crawl_counts_what_was_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such pages are passed on as new ones are, and said to be unjudged in log and stats."""
+    """In plain simhash such pages are passed on as new ones are, and are unjudged in log, stats."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 0)
-    # Of one title, they would be found by it, however full the bucket is.
+    monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 0)
     pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
+    plain: dict[str, Any] = {"SIMHASH_WORKERS": 0, "SIMHASH_CONFIRM": None}
     with serve(pages) as site:
-        await crawl(tmp_path, [site.url("/one")], SIMHASH_WORKERS=0)
-        again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], SIMHASH_WORKERS=0)
+        await crawl(tmp_path, [site.url("/one")], **plain)
+        again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], **plain)
     assert again.verdicts == {"/again": "unjudged bucket_too_full", "/two": "new"}
     assert again.counted == {"pages": 1, "new": 1, "unjudged/bucket_too_full": 1}
     assert again.paths == ["/again", "/two"]

@@ -15,7 +15,7 @@ ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
 BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
 RECORDED = (
     *("identity", "url", "scope", "fingerprints", "text_digest", "title", "time", "reader"),
-    "text",
+    "wording",
 )
 
 

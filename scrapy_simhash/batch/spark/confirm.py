@@ -21,9 +21,8 @@ from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.judging.sites import Site
+from scrapy_simhash.judging.sites import SAMPLE, Site
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.stores.keyvalues import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 # The facts that the rule needs if texts and names decide.
 _FACTS = (
     *("fingerprints", "text_digest", "url", "sketch"),
-    *("title", "heading", "shell", "data_fingerprint", "words", "whole_words"),
+    *("title", "heading", "data_fingerprint", "words", "whole_words"),
 )
 # Those that describe a site.
 _SITE = ("sketch", "title", "heading")
@@ -61,7 +60,7 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
     # there are more than 512, only the first 512 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
     # first one by id with the same digest; other pairs follow from these. Cost: candidates are
-    # kept, 40 bytes each; two joins move 768 bytes and the names of both documents of each pair,
+    # kept, 40 bytes each; two joins move 1.3 kB and the names of both documents of each pair,
     # and two bring it the samples of both hosts, 13 kB each; 100 us of a core to compare a pair.
     # One task numbers all documents of a fingerprint, and sorts their ids.
     require_columns(pairs, "the table of pairs", first="bigint", second="bigint", distance="int")

@@ -167,7 +167,7 @@ async def _make_row(
         made = await _read_page(page, workers, config, recipe, seed)
     except UnjudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
-    document = make_document(made, config.rule, url=url, keep_text=config.keep_text)
+    document = make_document(made, config.rule, url=url)
     values = {name: getattr(document, name) for name in FACT_COLUMNS}
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in document.fingerprints]

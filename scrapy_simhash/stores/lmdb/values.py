@@ -6,15 +6,15 @@ three databases; keys begin with the table's number, so that each table is one s
 
     base      packed buckets, see `tables.probing`: written by `fill`
     added     key -> rests of single fingerprints (DUPSORT + DUPFIXED) that were added since
-    crowded   keys with more than `MOST_IN_BUCKET` rows in both, which probes pass over
+    crowded   keys with more than `MOST_IN_BUCKET` rows in both, which probes may pass over
 
-For each table, a fingerprint is in one of the first two.
+For each table, a fingerprint is in one of the first two. A value of TEXTS is cut into parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
@@ -24,6 +24,7 @@ from scrapy_simhash.stores.keyvalues import (
     NAMES,
     SETS,
     TABLES,
+    TEXTS,
     VALUES,
     KeyValues,
     number_of,
@@ -51,6 +52,9 @@ DATABASES: dict[str, dict[str, bool]] = {
     ADDED: {"dupsort": True, "dupfixed": True},
 }
 del DATABASES[TABLES]
+# LMDB gives a value of more than 2 kB whole pages of 4 kB; of these parts four fill one. The key of
+# a part ends with its number.
+_PART_BYTES = 1_000
 _ROWS_AT_ONCE = 65_536
 _BUCKET_BYTES_AT_ONCE = 2**20
 # A key is counted as a whole only if it has more single rows than one in so many of the bound.
@@ -66,13 +70,32 @@ class LmdbValues(KeyValues):
     databases: Mapping[str, lmdb._Database]
 
     def get(self, table: str, key: bytes) -> bytes | None:
+        if table == TEXTS:
+            parts = [part for _, part in self._range(TEXTS, key)]
+            return b"".join(parts) if parts else None
         return self.transaction.get(key, db=self.databases[table])
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self.transaction.put(key, value, db=self.databases[table])
+        if table != TEXTS:
+            self._append(table, key, value)
+            return
+        self.delete(TEXTS, key)
+        for number, start in enumerate(range(0, len(value) or 1, _PART_BYTES)):
+            part = value[start : start + _PART_BYTES]
+            self._append(TEXTS, key + number.to_bytes(2, "big"), part)
+
+    def _append(self, table: str, key: bytes, value: bytes) -> None:
+        """Write a value; if the key is the last one of its table, fill pages whole."""
+        # LMDB halves full pages otherwise, and of large values half of each page stays empty.
+        database = self.databases[table]
+        if not self.transaction.put(key, value, append=True, db=database):
+            self.transaction.put(key, value, db=database)
 
     def delete(self, table: str, key: bytes) -> None:
-        if table in _SMALL:
+        if table == TEXTS:
+            for part_key, _ in list(self._range(TEXTS, key)):
+                self.transaction.delete(part_key, db=self.databases[TEXTS])
+        elif table in _SMALL:
             for member in self.members(table, key):
                 self.discard(table, key, member)
         else:
@@ -88,6 +111,9 @@ class LmdbValues(KeyValues):
         if table == TABLES:
             for key, value in chain(self._range(BASE, prefix), self._range(ADDED, prefix)):
                 yield from ((key, rest) for rest in _cut(key, value))
+        elif table == TEXTS:
+            for key, parts in groupby(self._range(TEXTS, prefix), lambda row: row[0][:-2]):
+                yield key, b"".join(part for _, part in parts)
         elif table not in _SMALL:
             yield from self._range(table, prefix)
         else:
@@ -174,11 +200,25 @@ class LmdbValues(KeyValues):
         elif not marked and self._count_rows(key) > MOST_IN_BUCKET:
             self.put(CROWDED, key, b"")
 
-    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        if table in _SMALL or not SETS[table] or not keys:
+            return super().read_sets(table, keys)
+        start, width = len(keys[0]), len(keys[0]) + SETS[table]
+        rows: bytes = self.transaction.cursor(self.databases[table]).getmulti(  # type: ignore[assignment]
+            keys, dupdata=True, dupfixed_bytes=SETS[table], keyfixed=True
+        )
+        found: dict[bytes, list[bytes]] = {key: [] for key in keys}
+        for at in range(0, len(rows), width):
+            found[rows[at : at + start]].append(rows[at + start : at + width])
+        return [found[key] for key in keys]
+
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
         cursor, databases = self.transaction.cursor, self.databases
         crowded: list[bytes] = []
-        if bounded and (marks := cursor(databases[CROWDED])).first():
+        if in_bucket is not None and (marks := cursor(databases[CROWDED])).first():
             crowded = [key for key, _ in marks.getmulti(keys)]
+            if in_bucket > MOST_IN_BUCKET:
+                crowded = [key for key in crowded if self._count_rows(key) > in_bucket]
             keys = [key for key in keys if key not in crowded]
         joined = cursor(databases[BASE]).getmulti(keys)
         # When all is packed this is empty, and testing that is much faster than looking up keys.

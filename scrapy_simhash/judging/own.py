@@ -1,0 +1,380 @@
+"""What each of two pages has for itself, word by word, and which field of theirs was changed.
+
+Texts are compared by their triples of words. A word is a page's *own* if no triple with it is on
+the other page, nor template: of k missing triples in a row these are the k - 2 words in the
+middle, so one word that was inserted or replaced is 1, and a deleted one is none on its page.
+Words with digits are *numbers*: a triple is looked up with any number in the
+place of its numbers, and a number is own by the triples as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+from string import digits
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.pages.addresses import last_segment, parse_address
+from scrapy_simhash.pages.features import HashedText
+from scrapy_simhash.pages.sketch import SKETCH_WINDOW
+from scrapy_simhash.pages.words import hash_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Hashes: TypeAlias = NDArray[np.uint64]
+    Marks: TypeAlias = NDArray[np.bool_]
+
+# Stands for any number, and before the first and behind the last word.
+_NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
+# Own words that so few others part are one run.
+_CLOSED = 2
+# Of what both have, so much at either end does not begin or end their common part.
+_FRAME = 0.03
+# Three digits without a dot, as no release has, before the last name in a path.
+_IDENTIFIER = re.compile(r"/([^/?.]*\d[^/?.]*\d[^/?.]*\d[^/?.]*)/[^/?]+$")
+# So many numbers in one run are a time or a counter.
+MOST_IN_A_COUNTER = 4
+# Other words at one place are a field, if they are so few; a number is one in a block of fewer.
+MOST_IN_A_FIELD = 6
+LEAST_IN_A_SENTENCE = 3
+_NOTHING = np.empty(0, np.uint64)
+_TEN = np.uint8(10)
+
+
+class Text:
+    """The text of a page, read once to be compared with others.
+
+    Args:
+        text: as `pages.wording.Wording` keeps it: normalised, one block a line.
+        rest: digest of the words beyond; b"" if there are none.
+        beside: what a reader sees beside the text.
+        seed: of the words' hashes, 0 to 2**64 - 1; only texts of one seed are compared.
+
+    Attributes:
+        normal: the text in UTF-8.
+        rest, beside: as given.
+        spans: where each of n words begins and ends in `normal`, in octets, shape (2, n).
+        hashes: of the words, shape (n,).
+        numbers: which words have a digit.
+        blocks: the number of each word's line.
+        triples, masked: hashes of each word with its neighbours, as they are and with any number
+            for each; shape (n,).
+    """
+
+    def __init__(
+        self, text: str, rest: bytes = b"", beside: Sequence[str] = (), *, seed: int = 0
+    ) -> None:
+        hashed = hash_words(text, seed)
+        self.normal, self.rest, self.beside = hashed.normal, rest, tuple(beside)
+        self.hashes, self.spans = hashed.hashes, hashed.spans
+        before, behind = np.searchsorted(_find_digits(self.normal), self.spans)
+        self.numbers: Marks = before < behind
+        ends_of_blocks = np.flatnonzero(np.frombuffer(self.normal, np.uint8) == ord("\n"))
+        self.blocks = np.searchsorted(ends_of_blocks, self.spans[0])
+        self.triples = _hash_triples(self.hashes)
+        self.masked = _hash_triples(np.where(self.numbers, _NUMBER, self.hashes))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @cached_property
+    def triples_set(self) -> Hashes:
+        """The distinct triples, ascending."""
+        return np.unique(self.triples)
+
+    @cached_property
+    def masked_set(self) -> Hashes:
+        """The distinct masked triples, ascending."""
+        return np.unique(self.masked)
+
+    @cached_property
+    def block_words(self) -> NDArray[np.int64]:
+        """How many words are in the block of each word; shape (n,)."""
+        words: NDArray[np.int64] = np.bincount(self.blocks)[self.blocks]
+        return words
+
+    def get_before(self, run: Run) -> int:
+        """Return the hash of the word before a run."""
+        return int(self.hashes[run.start - 1] if run.start else _BEFORE)
+
+    def show(self, start: int, end: int) -> str:
+        """Return the text from one word to before another."""
+        return (
+            self.normal[self.spans[0, start] : self.spans[1, end - 1]].decode().replace("\n", " ")
+        )
+
+
+def _find_digits(normal: bytes) -> NDArray[np.int64]:
+    """Find the decimal digits of all scripts in a text in UTF-8."""
+    places = np.flatnonzero(np.frombuffer(normal, np.uint8) - ord("0") < _TEN)
+    if others := {each for each in set(normal.decode()) if each.isdecimal()} - set(digits):
+        found = re.finditer("|".join(others).encode(), normal)
+        places = np.union1d(places, [each.start() for each in found])
+    return places
+
+
+def _hash_triples(words: Hashes) -> Hashes:
+    """Hash each word with both neighbours; shape (n,)."""
+    padded = np.concatenate([[_BEFORE], words, [_BEHIND]])
+    return HashedText(padded, ()).shingle(SKETCH_WINDOW) if len(words) else _NOTHING
+
+
+def _count(sets: Sequence[Hashes], least: float) -> tuple[Hashes, Hashes]:
+    """List what is in any of n sets, and what is in so many."""
+    if not sets:
+        return _NOTHING, _NOTHING
+    found, times = np.unique(np.concatenate(sets), return_counts=True)
+    return found, found[times >= least]
+
+
+class Template:
+    """What the pages of a site share: triples of words, ends of addresses, what is beside the text.
+
+    Args:
+        texts: of a sample of its pages; fewer than six tell nothing.
+        urls, canonicals: addresses of these pages, and those that they declare.
+
+    Attributes:
+        known: whether there are enough.
+        triples, masked: those that a fifth of the texts have, three at least, ascending.
+        any_triples, any_masked: those that any has.
+        beside: all that stands beside the texts.
+        canonicals: as given.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[Text] = (),
+        urls: Iterable[str] = (),
+        canonicals: Iterable[str] = (),
+    ) -> None:
+        self.known = len(texts) >= LEAST_KNOWN
+        known = texts if self.known else ()
+        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(known))
+        self.any_triples, self.triples = _count([text.triples_set for text in known], least)
+        self.any_masked, self.masked = _count([text.masked_set for text in known], least)
+        self.beside = frozenset(each for text in known for each in text.beside)
+        self.canonicals = frozenset(canonicals)
+        tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
+        self._tails = {tail for tail, times in tails.items() if times >= least}
+
+    def find_name(self, url: str) -> str:
+        """Return the last name in an address that is not the site's: "7" of "/7/view".
+
+        What stands behind an identifier belongs to it, whatever is known of the site: "4022/view".
+        """
+        tails = _list_tails(url)
+        shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
+        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
+        before = _IDENTIFIER.search(rest)
+        return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
+
+
+def _list_tails(url: str) -> list[str]:
+    """List the ends of a path, the shortest first, without the whole; none with a query."""
+    address = parse_address(url)
+    if address is None or address.query:
+        return []
+    path = "/".join(address.path).strip("/")
+    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
+
+
+UNKNOWN_TEMPLATE = Template()
+
+
+class Run(NamedTuple):
+    """Own words in a row, up to two others in between, from one word to before another."""
+
+    start: int
+    end: int
+    own: int  # how many are own
+    is_number: bool  # all of these are numbers
+
+
+class Side(NamedTuple):
+    """What one of two pages has for itself and in common with the other; marks of its n words.
+
+    Attributes:
+        text: of the page.
+        own: its own words.
+        common: words whose triple both have, with any number for each, and which is no template.
+        within: from the first to the last of the common ones, but for 3 % at either end.
+        new: of the own words, those that stand within, or that no page of the sample has.
+        alone: words that are own if no template is taken off.
+        unique: of the own words, those that no page of the sample has.
+    """
+
+    text: Text
+    own: Marks
+    common: Marks
+    within: Marks
+    new: Marks
+    alone: Marks
+    unique: Marks
+
+    def count_but_for_counter(self, marked: Marks | None = None) -> int:
+        """Count the own words, or others, without one run of a few numbers: a time, a counter."""
+        runs = list(list_runs(self.text, self.own if marked is None else marked))
+        counters = (run.own for run in runs if run.is_number and run.own <= MOST_IN_A_COUNTER)
+        return sum(run.own for run in runs) - max(counters, default=0)
+
+    def has_whole_blocks(self) -> bool:
+        """Return True if the own words are whole blocks, numbers, or more than a field has."""
+        blocks = self.text.blocks
+        return all(
+            run.is_number
+            or run.own > MOST_IN_A_FIELD
+            or (
+                blocks[run.start] not in blocks[: run.start][-1:]
+                and blocks[run.end - 1] not in blocks[run.end :][:1]
+            )
+            for run in list_runs(self.text, self.own)
+        )
+
+    def list_words(self, most: int = 10) -> tuple[str, ...]:
+        """List the first own words."""
+        places = np.flatnonzero(self.own)[:most].tolist()
+        return tuple(self.text.show(place, place + 1) for place in places)
+
+    def show(self, most: int = 10) -> str:
+        """Return the first own words, so many at most, with a bar between runs; "" for none."""
+        shown = []
+        for run in list_runs(self.text, self.own):
+            end = min(run.end, run.start + most)
+            shown.append(self.text.show(run.start, end))
+            most -= end - run.start
+            if most <= 0:
+                break
+        return " | ".join(shown)
+
+
+def list_runs(text: Text, marked: Marks) -> Iterator[Run]:
+    """List marked words in runs."""
+    places = np.flatnonzero(marked)
+    if not len(places):
+        return
+    breaks = np.flatnonzero(np.diff(places) > _CLOSED + 1) + 1
+    numbers = text.numbers[places]
+    for start, end in zip([0, *breaks], [*breaks, len(places)], strict=True):
+        is_number = bool(numbers[start:end].all())
+        yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start), is_number)
+
+
+class OwnWords(NamedTuple):
+    """What two pages have for themselves, and the template that was taken off."""
+
+    first: Side
+    second: Side
+    template: Template = UNKNOWN_TEMPLATE
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both."""
+        return self.first, self.second
+
+    @property
+    def common(self) -> int:
+        """How many words they have in common that are no template; of the page with fewer."""
+        return int(min(side.common.sum() for side in self.sides))
+
+    @property
+    def equal(self) -> bool:
+        """Whether neither has a word or number of its own, nor other words beyond the bound."""
+        return not self.first.own.any() and not self.second.own.any() and self.same_rest
+
+    @property
+    def same_rest(self) -> bool:
+        """Whether the words beyond the bound are the same."""
+        return self.first.text.rest == self.second.text.rest
+
+
+def find_fields(own: OwnWords, *, times: bool = True) -> tuple[str, str] | None:
+    """Find a field in which two pages differ, whatever the site has there; its two values, or None.
+
+    That is other words at one place, behind the same word, if they are few; or a number in a block
+    of its own, such as a cell. `times`: numbers at one place are none; without, any words are one.
+    """
+    most = MOST_IN_A_FIELD if times else len(own.first.text) + len(own.second.text)
+    for mine in own.sides:
+        cells = mine.alone & mine.text.numbers & (mine.text.block_words < LEAST_IN_A_SENTENCE)
+        for run in list_runs(mine.text, cells):
+            shown = mine.text.show(run.start, run.end), ""
+            return shown if mine is own.first else shown[::-1]
+    places: dict[int, list[Run]] = {}
+    for run in list_runs(own.second.text, own.second.alone):
+        if run.own <= most:
+            places.setdefault(own.second.text.get_before(run), []).append(run)
+    for run in list_runs(own.first.text, own.first.alone):
+        for other in places.get(own.first.text.get_before(run), ()):
+            if run.own <= most and not (times and run.is_number and other.is_number):
+                return (
+                    own.first.text.show(run.start, run.end),
+                    own.second.text.show(other.start, other.end),
+                )
+    return None
+
+
+def compare_words(first: Text, second: Text, template: Template = UNKNOWN_TEMPLATE) -> OwnWords:
+    """Compare two texts of one seed; takes some 0.3 ms."""
+    mine, theirs = _find_own(first, second, template), _find_own(second, first, template)
+    return OwnWords(mine, theirs, template)
+
+
+def _find_own(text: Text, other: Text, template: Template) -> Side:
+    masked_alone = ~_is_in(text.masked, other.masked_set)
+    alone = ~_is_in(text.triples, other.triples_set)
+    masked_own = masked_alone & ~_is_in(text.masked, template.masked)
+    own = alone & ~_is_in(text.triples, template.triples)
+    common = ~masked_alone & ~_is_in(text.masked, template.masked)
+    within = _span(common)
+    masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
+    unique = own & ~_is_in(text.triples, template.any_triples)
+    masked_new, new = masked_unique | masked_own & within, unique | own & within
+    return Side(
+        text,
+        _choose(text, masked_own, own),
+        common,
+        within,
+        _choose(text, masked_new, new),
+        _choose(text, masked_alone, alone),
+        _choose(text, masked_unique, unique),
+    )
+
+
+def _choose(text: Text, masked: Marks, exact: Marks) -> Marks:
+    """Mark the words of which all triples are missing: numbers by the exact ones."""
+    return np.where(text.numbers, _middle(exact), _middle(masked))
+
+
+def _middle(missing: Marks) -> Marks:
+    """Mark the words of which each triple is missing."""
+    padded = np.pad(missing, 1, constant_values=True)
+    middle: Marks = padded[:-2] & missing & padded[2:]
+    return middle
+
+
+def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
+    """Mark which triples are in an ascending list."""
+    if not len(ascending):
+        return np.zeros(len(triples), np.bool_)
+    places = np.searchsorted(ascending, triples)
+    found: Marks = ascending.take(places, mode="clip") == triples
+    return found
+
+
+def _span(common: Marks) -> Marks:
+    """Mark what stands from the first to the last of the common words; all, if there are none."""
+    places = np.flatnonzero(common)
+    if not len(places):
+        return np.ones(len(common), np.bool_)
+    cut = int(_FRAME * len(places))
+    within = np.zeros(len(common), np.bool_)
+    within[places[cut] : places[len(places) - 1 - cut] + 1] = True
+    return within

@@ -1,0 +1,122 @@
+"""The wording of a page: what a reader sees of it, as it is kept to compare pages word by word.
+
+That is the visible text, bounded, and what is seen beside the text: alternative texts of pictures,
+values of fields, addresses to write to and to call, names of files.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import xxhash
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.pages.features import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy_simhash.pages.words import HashedWords
+
+# Of the pages of four corpora 2 to 15 % have more words (docs/design.md#the-wording). Octets only
+# bound what is no language: words of letters without end, or signs between them.
+MOST_WORDS = 4_096
+_MOST_OCTETS = 1 << 17
+# Of what is seen beside the text, for all of it together.
+_MOST_BESIDE = 128
+_MOST_CHARACTERS_BESIDE = 4_096
+_MOST_UNPACKED_OCTETS = 1 << 18
+# Takes no longer than level 1; level 6 makes 6 % less of a page in twice the time.
+_LEVEL = 3
+_DIGEST_DIGITS = 16
+# Beyond the "?" is what a share button wants to be written.
+_CONTACT = re.compile(r"^\s*(?:mailto|tel):([^?\n]+)", re.MULTILINE)
+_ENDING = re.compile(
+    r"\.(?:pdf|zip|gz|tgz|bz2|xz|7z|rar|docx?|xlsx?|pptx?|odt|ods|csv|epub|mobi|exe|msi|dmg|apk|iso"
+    r"|mp3|mp4|ics|vcf|ps|djvu)(?=[?#\n]|$)"
+)
+
+
+class Wording(NamedTuple):
+    """The words of a page.
+
+    Attributes:
+        text: the visible text as `features.normalise` makes it, one block a line, up to its
+            4,096th word.
+        rest: digest of all words beyond, 8 bytes; b"" if there are none.
+        beside: what is seen beside the text, normalised, distinct, in the order of kinds, then of
+            the page; what is too much is one digest, the last one.
+    """
+
+    text: str = ""
+    rest: bytes = b""
+    beside: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return all of it, one block a line; of the words beyond only their digest."""
+        rest = (f"(words from {MOST_WORDS + 1:,} on: {self.rest.hex()})",) if self.rest else ()
+        return "\n".join((self.text, *rest, *self.beside))
+
+
+def make_wording(words: HashedWords, beside: Iterable[str], seed: int) -> Wording:
+    """Make the wording of a page from the words of its visible text, and what is seen beside it.
+
+    Args:
+        words: as `words.hash_words` makes them.
+        beside: as the page has it, see `list_links_seen`.
+        seed: of the store, 0 to 2**64 - 1: nobody else can make two pages of one digest.
+    """
+    octets, ends = words.normal, words.spans[1]
+    count = min(MOST_WORDS, int(ends.searchsorted(_MOST_OCTETS, "right")))
+    rest = b""
+    if count < len(ends):
+        octets = octets[: ends[count - 1] if count else 0]
+        rest = xxhash.xxh3_64_digest(words.hashes[count:].tobytes(), seed)
+    elif len(octets) > _MOST_OCTETS:  # signs, which are no words
+        octets = octets[: ends[-1] if count else 0]
+    return Wording(octets.decode(), rest, _bound(beside, seed))
+
+
+def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:
+    """Normalise what is seen beside the text, and make one digest of what is too much."""
+    found = dict.fromkeys(normalise(" ".join(each.split())) for each in beside)
+    found.pop("", None)
+    kept: list[str] = []
+    beyond: list[str] = []
+    room = _MOST_CHARACTERS_BESIDE
+    for each in found:
+        fits = len(kept) < _MOST_BESIDE and len(each) <= room
+        room -= len(each) * fits
+        (kept if fits else beyond).append(each)
+    if beyond:
+        digest = xxhash.xxh3_64_hexdigest("\0".join(beyond).encode(), seed)
+        kept.append(f"({len(beyond)} more, {digest})")
+    return tuple(kept)
+
+
+def list_links_seen(links: Iterable[str]) -> list[str]:
+    """List, of the targets of links, addresses to write to and to call, and names of files."""
+    joined = "\n".join(links).lower()
+    contacts = _CONTACT.findall(joined) if "mailto:" in joined or "tel:" in joined else []
+    ends = ((found.start(), found.end()) for found in _ENDING.finditer(joined))
+    starts_ends = ((max(joined.rfind(each, 0, dot) for each in "/\n"), end) for dot, end in ends)
+    return contacts + [joined[before + 1 : end] for before, end in starts_ends]
+
+
+def pack(wording: Wording) -> bytes:
+    """Pack a wording: 1 to 3.5 kB for most pages."""
+    return zlib.compress(msgspec.msgpack.encode(wording), _LEVEL)
+
+
+def unpack(packed: bytes) -> Wording:
+    """Read a packed wording, or raise a DamagedError."""
+    reader = zlib.decompressobj()
+    try:
+        return msgspec.msgpack.decode(
+            reader.decompress(packed, _MOST_UNPACKED_OCTETS), type=Wording
+        )
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise DamagedError(f"the text of a page is damaged: {error}") from error

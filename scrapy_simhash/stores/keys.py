@@ -1,0 +1,174 @@
+"""The table `keys`: which documents have a rare triple; see `judging.keys`.
+
+A document is under the key of its whole sketch, and under the first 16 of its triples that are not
+dissolved; that follows from its record and from what is dissolved. A dissolved key has one member,
+of zeros, which stays for ever; so has that of a reader for whom anything was kept.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.keys import KEYS, MOST_UNDER_KEY, Keys, choose_triples, make_keys
+from scrapy_simhash.stores.keyvalues import KEYS as TABLE
+from scrapy_simhash.stores.keyvalues import number_of, octets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+
+    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.stores.keyvalues import KeyValues
+
+DISSOLVED = bytes(8)
+# Read at first where reads are round trips, and more each time: only the first pages of a template,
+# and those of a process, meet many dissolved keys that it does not remember.
+_AHEAD = 32
+# Of some 60 bytes each.
+_MOST_REMEMBERED = 200_000
+
+
+def keys_of(record: Record) -> Keys | None:
+    """Make the keys under which a document belongs; None of one that is found otherwise."""
+    if record.state == State.DUPLICATE or record.stub or not record.sketch:
+        return None
+    return make_keys(record, record.kept_for)
+
+
+def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
+    """List the keys under which a document is."""
+    triples = choose_triples(keys, dissolved, KEYS)
+    return triples if keys.whole in dissolved else [keys.whole, *triples]
+
+
+class KeyTable:
+    """The table in one transaction.
+
+    Args:
+        values: the transaction.
+        dissolved: keys that are, as far as it is remembered from one transaction to the next.
+        get_keys: makes the keys of a document; None if its record is damaged.
+    """
+
+    def __init__(
+        self, values: KeyValues, dissolved: set[int], get_keys: Callable[[int], Keys | None]
+    ) -> None:
+        self._values, self._get_keys = values, get_keys
+        self._dissolved = dissolved
+        # By this transaction, which may be given up.
+        self._dissolved_now: set[int] = set()
+
+    def forget(self) -> None:
+        """Remember nothing of what is dissolved: what says so may have been damaged."""
+        self._dissolved.clear()
+
+    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
+        """List the rows that a document needs nearly always."""
+        triples = choose_triples(keys, self._dissolved, _AHEAD)
+        return [(TABLE, octets(key)) for key in (keys.whole, keys.reader, *triples) if key]
+
+    def find(self, keys: Keys, most: int) -> list[list[int]]:
+        """List the documents of the first keys that are not dissolved, and of equal sketches."""
+        # Of a reader for whom nothing was kept there are none.
+        if keys.reader and not self._values.members(TABLE, octets(keys.reader)):
+            return []
+        whole = self._read([keys.whole])[0]
+        found = [members for _, members in self._take(keys, most)]
+        return [list(map(number_of, members)) for members in (whole or (), *found) if members]
+
+    def enter(self, number: int, keys: Keys) -> None:
+        """Enter a document that is not there; dissolves the keys that are full."""
+        (whole,) = self._read([keys.whole])
+        if whole is not None and len(whole) == MOST_UNDER_KEY:
+            self._mark(keys.whole)
+        elif whole is not None:
+            self._values.add(TABLE, octets(keys.whole), octets(number))
+        if keys.reader:
+            self._values.add(TABLE, octets(keys.reader), DISSOLVED)
+        places = self._take(keys, KEYS)
+        if any(len(members) == MOST_UNDER_KEY for _, members in places):
+            self._place([number] * KEYS, {number: self._climb(keys)})
+        else:
+            for key, _ in places:
+                self._values.add(TABLE, octets(key), octets(number))
+
+    def remove(self, number: int, keys: Keys) -> None:
+        """Remove a document."""
+        places = [key for key, _ in self._take(keys, KEYS)]
+        whole = [] if self._read([keys.whole])[0] is None else [keys.whole]
+        for key in (*places, *whole):
+            self._values.discard(TABLE, octets(key), octets(number))
+
+    def dissolve(self, key: int) -> None:
+        """Dissolve a key; its documents move on, unless it is that of their whole sketches."""
+        numbers = list(map(number_of, self._read([key])[0] or ()))
+        self._mark(key)
+        made = ((number, self._get_keys(number)) for number in numbers)
+        self._place([number for number, keys in made if keys and keys.whole != key], {})
+
+    def _place(self, waiting: list[int], ladders: dict[int, Iterator[int]]) -> None:
+        """Find one more key for each of these documents, which may be repeated."""
+        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
+        before: dict[int, frozenset[bytes]] = {}
+        after: dict[int, set[bytes]] = {}
+        while waiting:
+            number = waiting.pop()
+            member = octets(number)
+            if number not in ladders:
+                keys = self._get_keys(number)
+                ladders[number] = self._climb(keys) if keys else iter(())
+            for key in ladders[number]:
+                if key not in before:
+                    (members,) = self._read([key])
+                    before[key] = frozenset([DISSOLVED] if members is None else members)
+                    after[key] = set(before[key])
+                if member in after[key] or DISSOLVED in after[key]:
+                    continue
+                if len(after[key]) < MOST_UNDER_KEY:
+                    after[key].add(member)
+                    break
+                waiting += map(number_of, after[key])
+                after[key] = {DISSOLVED}
+        for key, now in after.items():
+            if DISSOLVED in now - before[key]:
+                self._mark(key)
+            else:
+                for member in now - before[key]:
+                    self._values.add(TABLE, octets(key), member)
+
+    def _take(self, keys: Keys, most: int) -> list[tuple[int, Sequence[bytes]]]:
+        """Read the first triples that are not dissolved."""
+        found: list[tuple[int, Sequence[bytes]]] = []
+        ladder = self._climb(keys)
+        while some := list(islice(ladder, most - len(found))):
+            read = zip(some, self._read(some), strict=True)
+            found += [(key, members) for key, members in read if members is not None]
+        return found
+
+    def _climb(self, keys: Keys) -> Iterator[int]:
+        """Pass the triples of a document that are not known to be dissolved, in their order."""
+        left = [key for key in keys.triples if key not in self._dissolved]
+        start, ahead = 0, _AHEAD
+        while some := left[start : start + ahead]:
+            self._values.fetch((TABLE, octets(key)) for key in some)
+            yield from some
+            start, ahead = start + ahead, 2 * ahead
+
+    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
+        """List the members of each key, or None if it is dissolved."""
+        found: list[list[bytes] | None] = []
+        rows = list(map(octets, keys))
+        for key, members in zip(rows, self._values.read_sets(TABLE, rows), strict=True):
+            dissolved = members[:1] == [DISSOLVED]
+            found.append(None if dissolved else members)
+            if dissolved and (number := number_of(key)) not in self._dissolved_now:
+                if len(self._dissolved) > _MOST_REMEMBERED:
+                    self._dissolved.clear()
+                self._dissolved.add(number)
+        return found
+
+    def _mark(self, key: int) -> None:
+        self._values.delete(TABLE, octets(key))
+        self._values.add(TABLE, octets(key), DISSOLVED)
+        self._dissolved_now.add(key)

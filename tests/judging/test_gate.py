@@ -1,0 +1,199 @@
+"""The gate: records are kept whatever their template, copies are found whatever differs in them."""
+
+import pytest
+from msgspec import structs
+
+from scrapy_simhash.judging.documents import PageFacts, Verdict
+from scrapy_simhash.judging.gate import find_objection, is_declared_copy
+from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words
+from tests.helpers.pages import make_words
+from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
+
+
+def list_dropped(verdicts: dict[str, Verdict]) -> list[str]:
+    return [path for path, verdict in verdicts.items() if verdict.status == "near_duplicate"]
+
+
+def explain(verdicts: dict[str, Verdict], path: str) -> str:
+    match = verdicts[path].match or verdicts[path].nearest
+    return " ".join(match.tests) if match else ""
+
+
+ARTICLES = [(f"/article/{number}", make_article(number)) for number in range(10)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("own", "template"), [(5, 800), (20, 2_000)])
+@pytest.mark.parametrize("title", ["Case details", ""])
+@pytest.mark.parametrize("address", ["/case/{}", "/detail?id={}", "/{}/view"])
+def test_records_of_a_template(
+    shape: str, own: int, template: int, title: str, address: str
+) -> None:
+    """A hostile review's B and C: up to 59 of 60 were lost."""
+    records = {make_record(number, shape, own, template, title): number for number in range(24)}
+    pages = [(address.format(4_000 + number), html) for html, number in records.items()]
+    verdicts = judge_pages(shuffle([*pages, *ARTICLES], own))
+    assert list_dropped(verdicts) == []
+
+
+def test_a_record_says_what_it_is_kept_for() -> None:
+    pages = [(f"/case/{n}", make_record(n, "cells", 5, 800, "Case details")) for n in range(2)]
+    verdicts = judge_pages(pages)
+    assert verdicts["/case/1"].status == "new"
+    assert "each has words that nobody else has: " in explain(verdicts, "/case/1")
+
+
+COPIES = {
+    "advertisement": "<div><p>{}</p></div>".format(" ".join(make_words(99, 14))),
+    "counter": "<p>Read 1735 times</p>",
+    "date": "<p>Page generated on 3 November 2026 at 11:02, seen 99 times</p>",
+    "navigation": "<ul>" + "".join(f"<li>{a}</li>" for a in make_words(98, 16)) + "</ul>",
+    "comment": "<div><b>{}</b><p>{}</p></div>".format("Ann", " ".join(make_words(97, 12))),
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_copies_at_another_address(kind: str) -> None:
+    copy = make_article(7, beside=COPIES[kind])
+    verdicts = judge_pages([*ARTICLES, ("/article/7-copy", copy)])
+    assert list_dropped(verdicts) == ["/article/7-copy"]
+    match = verdicts["/article/7-copy"].match
+    assert match
+    assert match.url == f"{HOST}/article/7"
+    assert bool(match.own_words) == (kind != "nothing")
+    assert match.match_own_words == ()
+
+
+def test_an_article_under_many_names_with_a_counter() -> None:
+    """A trial's case 1."""
+    pages = [
+        (f"/noticia/{number}/{'-'.join(make_words(seed, 4))}.html",
+         make_article(number, beside=f"<p>Read {seed * 37 % 9_999} times</p>"))
+        for number in range(10)
+        for seed in (number, number + 100, number + 200)
+    ]  # fmt: skip
+    first = {number: pages[3 * number][0] for number in range(10)}
+    verdicts = judge_pages(sorted(pages, key=lambda page: page[0] not in first.values()))
+    assert len(list_dropped(verdicts)) == 20
+
+
+def test_pictures_with_other_texts() -> None:
+    """A trial's case 15: a gallery."""
+    pages = [
+        (f"/gallery/{number}", make_article(7, title="Gallery", beside="".join(
+            f'<img src="/{n}.jpg" alt="{" ".join(make_words(number * 50 + n, 3))}">'
+            for n in range(12)
+        )))
+        for number in range(12)
+    ]  # fmt: skip
+    verdicts = judge_pages([*ARTICLES, *pages])
+    assert list_dropped(verdicts) == []
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        '<input type="text" value="{}">',
+        "<textarea>{}</textarea>",
+        "<select><option>Any</option><option selected>{}</option></select>",
+        '<img src="i.png" alt="{}">',
+        '<a href="mailto:{}@x.example">mail</a>',
+        '<a href="tel:{}">call</a>',
+        '<a href="/files/{}.pdf">Download</a>',
+        '<meter value="{}"></meter>',
+    ],
+)
+def test_what_is_seen_beside_the_text(carrier: str) -> None:
+    """A hostile review's D."""
+    pages = [
+        (f"/r/{number}", make_article(7, title="Record", beside=carrier.format(f"{number}731")))
+        for number in range(8)
+    ]
+    assert list_dropped(judge_pages([*ARTICLES, *pages])) == []
+
+
+def canonical(path: str) -> str:
+    return f'<link rel="canonical" href="{HOST}{path}">'
+
+
+def test_a_declared_copy_may_have_more_of_its_own() -> None:
+    words = " ".join(make_words(77, 30))
+    copies = {
+        "/print/7": make_article(7, beside=f"<p>{words}</p>", head=canonical("/article/7")),
+        "/article/8/amp": make_article(8, beside=f"<p>{words}</p>", head=canonical("/article/8")),
+    }
+    assert list_dropped(judge_pages([*ARTICLES, *copies.items()])) == [*copies]
+
+
+def test_what_all_pages_declare_proves_nothing() -> None:
+    head = canonical("/job/0") + "<body>"
+    pages = [
+        (f"/job/{number}", make_record(number, "prose", 40, 200, "Job").replace("<body>", head))
+        for number in range(30)
+    ]
+    assert list_dropped(judge_pages(pages)) == []
+
+
+def make_facts(
+    path: str, canonical: str = "", title: str = "A name", heading: str = ""
+) -> PageFacts:
+    url, address = HOST + path, canonical and HOST + canonical
+    return PageFacts(b"", (0,), b"", url, title=title, heading=heading, canonical=address)
+
+
+TEXT = " ".join(make_words(5, 200))
+KNOWN = Template([Text(" ".join(make_words(seed, 100))) for seed in range(10, 16)])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "declared"),
+    [
+        (make_facts("/a", "/b"), make_facts("/b"), True),
+        (make_facts("/a"), make_facts("/b", "/a"), True),
+        (make_facts("/a", "/c"), make_facts("/b", "/c"), True),
+        (make_facts("/a", "/"), make_facts("/b", "/"), False),
+        (make_facts("/a", "/"), make_facts("/"), False),
+        (make_facts("/a", "/a"), make_facts("/b", "/b"), False),
+        (make_facts("/a"), make_facts("/b"), False),
+    ],
+)
+def test_declared_copies(first: PageFacts, second: PageFacts, declared: bool) -> None:
+    own = compare_words(Text(TEXT + " one two three"), Text(TEXT), KNOWN)
+    assert is_declared_copy(first, second, own) is declared
+    unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN_TEMPLATE)
+    both = first.canonical == second.canonical
+    assert is_declared_copy(first, second, unknown) is (declared and not both)
+    more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), KNOWN)
+    assert not is_declared_copy(first, second, more)
+
+
+@pytest.mark.parametrize(
+    ("other", "titles", "objection"),
+    [
+        (TEXT, ("A name", "A name"), ""),
+        (TEXT, ("13A socket", "15A socket"), "two names: '13A socket' / '15A socket'"),
+        (TEXT, ("A name", "A name (print)"), ""),
+        (TEXT, ("operator<", "operator>="), "two names: 'operator<' / 'operator>='"),
+        (TEXT + " and ten words more that nobody else has at all", ("", ""), ""),
+        (
+            " ".join([*TEXT.split()[:99], "austin", "tx", *TEXT.split()[99:]]),
+            ("", ""),
+            "other words within a block: ",
+        ),
+        (TEXT + "\n40 eur", ("", ""), "two records: '' / '40'"),
+        (" ".join(make_words(5, 60)), ("", ""), "much of two addresses is their own: "),
+        (" ".join(make_words(5, 30)), ("", ""), "few words in common: "),
+    ],
+    ids=["one", "names", "print", "signs", "block", "phrase", "cell", "own", "little"],
+)
+def test_objections(other: str, titles: tuple[str, str], objection: str) -> None:
+    own = compare_words(Text(TEXT), Text(other), KNOWN)
+    mine, theirs = (
+        make_facts(path, title=title) for path, title in zip(("/a", "/b"), titles, strict=True)
+    )
+    found = find_objection(mine, theirs, own)
+    assert found.startswith(objection) if objection else not found
+    # Under one name in two folders, the rule decides alone.
+    mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
+    assert find_objection(mine, theirs, own) == ""

@@ -1,0 +1,164 @@
+"""Own words of two pages, against a loop over lists of words."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.judging.own import (
+    UNKNOWN_TEMPLATE,
+    Template,
+    Text,
+    compare_words,
+    find_fields,
+)
+
+# Few words, so that texts have triples in common, and some repeat.
+lines = st.lists(
+    st.lists(st.sampled_from(["a", "b", "c", "d", "e", "1", "2", "3", "f"]), max_size=6),
+    max_size=4,
+)
+_NUMBERS = {"1", "2", "3"}
+
+
+def write(words: Sequence[Sequence[str]]) -> str:
+    return "\n".join(" ".join(line) for line in words)
+
+
+def list_triples(words: Sequence[str], *, masked: bool) -> list[tuple[str, ...]]:
+    read = ["#" if masked and word in _NUMBERS else word for word in words]
+    padded = ["<", *read, ">"]
+    return [tuple(padded[place : place + 3]) for place in range(len(read))]
+
+
+def find_own(
+    words: Sequence[str], other: Sequence[str], sample: Sequence[Sequence[str]]
+) -> list[bool]:
+    """Mark the words of which no triple is on the other page or template."""
+    missing = {}
+    for masked in (True, False):
+        counted = [set(list_triples(page, masked=masked)) for page in sample]
+        least = max(3, 0.2 * len(sample)) if len(sample) >= 6 else len(sample) + 1
+        theirs = set(list_triples(other, masked=masked))
+        missing[masked] = [
+            triple not in theirs and sum(triple in page for page in counted) < least
+            for triple in list_triples(words, masked=masked)
+        ]
+    return [
+        all(missing[word not in _NUMBERS][max(0, place - 1) : place + 2])
+        for place, word in enumerate(words)
+    ]
+
+
+@given(lines, lines, st.lists(lines, max_size=8))
+def test_own_words(
+    first: list[list[str]], second: list[list[str]], sample: list[list[list[str]]]
+) -> None:
+    flat, others = [*chain(*first)], [*chain(*second)]
+    template = Template([Text(write(page)) for page in sample])
+    own = compare_words(Text(write(first)), Text(write(second)), template)
+    pages = [[*chain(*page)] for page in sample]
+    assert own.first.own.tolist() == find_own(flat, others, pages)
+    assert own.second.own.tolist() == find_own(others, flat, pages)
+    assert own.equal == (not any(find_own(flat, others, pages) + find_own(others, flat, pages)))
+    assert own.first.alone.tolist() == find_own(flat, others, [])
+    assert not (own.first.new & ~own.first.own).any()
+
+
+@given(lines)
+def test_a_text_has_nothing_beyond_itself(words: list[list[str]]) -> None:
+    text = write(words)
+    own = compare_words(Text(text), Text(text))
+    assert own.equal
+    assert own.common == sum(map(len, words))
+    assert find_fields(own) is None
+
+
+@given(st.text(), st.integers(0, 2**64 - 1))
+def test_any_text(text: str, seed: int) -> None:
+    read = Text(text, seed=seed)
+    assert len(read) == len(read.numbers) == len(read.blocks) == len(read.triples)
+    own = compare_words(read, Text("", seed=seed))
+    assert own.first.own.all()
+    assert len(own.first.list_words()) == min(10, len(read))
+
+
+TEXT = "home\ncook in rome for a year\nposted\n12 may 2024\nnow {}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "others", "fields"),
+    [
+        ("home\ncook in oslo for a year\nposted\n12 may 2024", "rome", "oslo", ("rome", "oslo")),
+        ("home\ncook in rome for a year\nposted\n13 may 2024", "12", "13", None),
+        ("home\ncook for a year\nposted\n12 may 2024", "in rome", "", None),
+        (
+            "home\ncook in rome for a year\nan offer of the day\nposted\n12 may 2024",
+            "",
+            "an offer of the day",
+            None,
+        ),
+        (
+            "home\ncook in rome for a year\nposted\n\u0661\u0662 may 2024",
+            "12",
+            "\u0661\u0662",
+            None,
+        ),
+    ],
+    ids=["a place", "a day", "less", "an advertisement", "another script's digits"],
+)
+def test_what_differs(text: str, words: str, others: str, fields: tuple[str, str] | None) -> None:
+    own = compare_words(Text("home\ncook in rome for a year\nposted\n12 may 2024"), Text(text))
+    assert (own.first.show(), own.second.show()) == (words, others)
+    assert find_fields(own) == fields
+
+
+def test_a_number_in_a_cell_is_a_field_though_the_site_has_it() -> None:
+    page = "size\n{}\ncolour red and much else that all pages of this shop have"
+    sample = Template([Text(page.format(number)) for number in (10, 12, 10, 12, 10, 12)])
+    own = compare_words(Text(page.format(10)), Text(page.format(12)), sample)
+    assert own.equal  # both numbers are the site's
+    assert find_fields(own) == ("10", "")
+
+
+def test_words_beyond_the_bound() -> None:
+    one, same, other = (Text("a b", rest) for rest in (b"1", b"1", b"2"))
+    assert compare_words(one, same).equal
+    assert not compare_words(one, other).equal
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://a.example/7/view", "7"),
+        ("http://a.example/x/view.html", "view"),
+        ("http://a.example/7/edit", "edit"),
+        ("http://a.example/view", "view"),
+        ("http://a.example/view?id=7", "view?id=7"),
+        ("http://a.example/4022/print", "4022/print"),
+        ("http://a.example/1.2.3/print", "print"),
+    ],
+)
+def test_the_name_in_an_address(url: str, name: str) -> None:
+    urls = [f"http://a.example/{number}/view" for number in range(6)]
+    assert Template([Text("a")] * 6, urls).find_name(url) == name
+    assert UNKNOWN_TEMPLATE.find_name("http://a.example/7/view") == "view"
+
+
+def test_numbers_are_known_by_digits_of_all_scripts() -> None:
+    text = Text("12 iphone7 word \u0663")
+    assert text.numbers.tolist() == [True, True, False, True]
+    assert np.array_equal(text.blocks, [0] * 4)
+
+
+def test_other_paragraphs_at_one_place_are_a_field_if_times_are() -> None:
+    first, second = (
+        Text(f"home of all\n{words}\nand much else that all have")
+        for words in ("a b c d e f g h", "i j k l m n o p")
+    )
+    own = compare_words(first, second)
+    assert find_fields(own) is None
+    assert find_fields(own, times=False) == ("a b c d e f g h", "i j k l m n o p")

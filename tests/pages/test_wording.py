@@ -1,0 +1,130 @@
+"""What is kept of a page's words: bounded, read again as it was, and all that a reader sees."""
+
+import zlib
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.pages import wording
+from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
+from scrapy_simhash.pages.words import hash_words
+from tests.helpers.slowly import normalise_slowly, tokenise_slowly
+from tests.helpers.strategies import texts
+
+SEED = 7
+EXTRACTORS = ("turbohtml", "trafilatura-fast")
+VALUE = "red twelve 40 kg"
+
+
+def make(text: str, *beside: str) -> Wording:
+    return make_wording(hash_words(text, SEED), beside, SEED)
+
+
+@given(st.lists(texts).map("\n".join), st.integers(0, 30), st.integers(0, 120))
+@example("漢字かな", 2, 120)
+@example("a\u0301 b", 1, 120)
+def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, octets: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wording, "MOST_WORDS", most)
+        patched.setattr(wording, "_MOST_OCTETS", octets)
+        made = make(text)
+    normal, words = normalise_slowly(text), tokenise_slowly(normalise_slowly(text))
+    kept = tokenise_slowly(made.text)
+    assert normal.startswith(made.text)
+    assert len(made.text.encode()) <= octets
+    assert kept == words[: len(kept)]
+    assert len(kept) <= most
+    assert (made.rest == b"") == (kept == words)
+    # Another word beyond is another digest, another sign is none.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wording, "MOST_WORDS", most)
+        patched.setattr(wording, "_MOST_OCTETS", octets)
+        if made.rest:
+            assert make(f"{text} and").rest != made.rest
+        assert make(f"{text} !").rest == made.rest
+    assert np.array_equal(hash_words(made.text, SEED).hashes, hash_words(" ".join(kept), SEED)[1])
+
+
+@given(st.builds(Wording, texts, st.binary(max_size=8), st.lists(texts).map(tuple)))
+def test_packing_changes_nothing(given_: Wording) -> None:
+    assert unpack(pack(given_)) == given_
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        b"no zlib",
+        pack(Wording("a text"))[:-9],
+        zlib.compress(b"no message"),
+        zlib.compress(msgspec.msgpack.encode([1, b"", []])),
+        zlib.compress(bytes(1 << 24)),
+    ],
+)
+def test_what_cannot_be_read_is_damaged(octets: bytes) -> None:
+    with pytest.raises(DamagedError, match="the text of a page is damaged"):
+        unpack(octets)
+
+
+def test_what_is_seen_beside_is_bounded() -> None:
+    many = [f"Picture  {n}" for n in range(1_000)]
+    made = make("", *many, *many)
+    assert made.beside[:2] == ("picture 0", "picture 1")
+    assert len(made.beside) == wording._MOST_BESIDE + 1
+    assert made.beside[-1].startswith("(872 more, ")
+    assert make("", *many[:-1], "another").beside[-1] != made.beside[-1]
+    long = make("", "x" * 10_000, " Short ", "")
+    assert long.beside[0] == "short"
+    assert len(long.beside[1]) < 40
+
+
+CARRIERS = {
+    "alt": f'<img src=a.png alt="{VALUE}">',
+    "area": f'<map><area alt="{VALUE}"></map>',
+    "image button": f'<input type=image alt="{VALUE}">',
+    "field": f'<input value="{VALUE}">',
+    "number": f'<input type=NUMBER value="{VALUE}" readonly>',
+    "button": f'<input type=submit value="{VALUE}">',
+    "option": f"<select><option>other<option selected>{VALUE}</select>",
+    "meter": f'<meter value="{VALUE}"></meter>',
+    "progress": f'<progress value="{VALUE}"></progress>',
+    "mailto": f'<a href="mailto:{VALUE}?subject=Look">m</a>',
+    "tel": f'<a href=" TEL:{VALUE}">t</a>',
+    "name.pdf": f'<a href="/files/{VALUE}.PDF?x=1#page=2">f</a>',
+}
+UNSEEN = {
+    "hidden": f'<input type=hidden value="{VALUE}">',
+    "password": f'<input type=password value="{VALUE}">',
+    "secret": '<input name=csrf_token value="redtwelve40kg">',
+    "checkbox": f'<input type=checkbox value="{VALUE}">',
+    "another option": f"<select><option value='{VALUE}'>other</select>",
+    "picture": f'<img src="{VALUE}.png">',
+    "script": f'<noscript><img alt="{VALUE}"></noscript>',
+    "page": f'<a href="{VALUE}.html">p</a>',
+    "data": f'<script type="application/ld+json">{{"name": "{VALUE}"}}</script>',
+}
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+@pytest.mark.parametrize("name", [*CARRIERS, *UNSEEN])
+def test_what_a_reader_sees_beside_the_text(name: str, extractor: str) -> None:
+    html = f"<html><body><p>Words of a page.</p>{(CARRIERS | UNSEEN)[name]}</body></html>"
+    made = fingerprint_page(html, recipe=Recipe(extractor))
+    beside = unpack(made.wording).beside
+    assert beside == (((VALUE + ".pdf" * (name == "name.pdf")),) if name in CARRIERS else ())
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+def test_each_block_is_a_line(extractor: str) -> None:
+    html = (
+        "<html><body><h1>The <i>one</i><br>name</h1><div>before<p>a <b>bold</b> word</p>tail</div>"
+        "<table><tr><td>1<td>2</table><ul><li>x</li>\n<li><a>y</a> z</ul><span>behind</span>"
+    )
+    lines = "The one|name|before|a bold word|tail|1|2|x|y z|behind"
+    assert read_page(html.encode(), "utf-8", extractor).whole.split("\n") == lines.split("|")

@@ -1,0 +1,284 @@
+"""Candidates by rare triples: who is under which key, whatever happens to a store."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
+
+from scrapy_simhash.judging.documents import Document, Reader
+from scrapy_simhash.judging.keys import KEYS, MOST_UNDER_KEY, Keys, make_keys
+from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.stores import keys as stores_keys
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keys import keys_of
+from scrapy_simhash.stores.keyvalues import KEYS as TABLE
+from scrapy_simhash.stores.keyvalues import number_of, octets
+from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
+from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
+from tests.helpers.needing import examples
+
+STORE_KINDS = ALL_KINDS
+TEMPLATE = range(90_000, 90_200)
+
+
+def sketch(shingles: Any) -> bytes:
+    """Sketch a text of these shingles, as long as none of them hides another one."""
+    hashes = np.array([*shingles], np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)
+    return sketch_text(hashes, hashes)
+
+
+def make_page(name: str, shingles: Any, **fields: Any) -> Document:
+    """Make a page that is near to no other one, and has no name."""
+    bits = hash(name) % 2**64
+    facts = {"sketch": sketch(shingles), "words": 500, "whole_words": 600} | fields
+    return document(name, bits, **facts)
+
+
+def read_keys(store: Store) -> dict[int, set[int]]:
+    """Read who is under each key; {0} is under one that is dissolved."""
+
+    def read(stored: Documents) -> dict[int, set[int]]:
+        found: dict[int, set[int]] = {}
+        for key, member in stored.values.scan(TABLE):
+            found.setdefault(number_of(key), set()).add(number_of(member))
+        return found
+
+    return store.read(read)
+
+
+def keys_in(store: Store) -> dict[int, Keys]:
+    """Make the keys of all documents that are found by them."""
+
+    def read(stored: Documents) -> dict[int, Keys]:
+        made = ((number, keys_of(record)) for number, record in stored)
+        return {number: keys for number, keys in made if keys}
+
+    return store.read(read)
+
+
+def place(keys: Keys, dissolved: set[int], count: int) -> list[int]:
+    """List the keys that a document has: its first ones that are not dissolved."""
+    triples = [key for key in keys.triples if key not in dissolved][:count]
+    return triples + [keys.whole] * (keys.whole not in dissolved)
+
+
+class KeysMachine(RuleBasedStateMachine):
+    """A store, and whoever must be under its keys by brute force."""
+
+    FEW, MOST = 3, 2
+
+    @initialize()
+    def make(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        for module in ("judging.keys", "stores.keys"):
+            self.patch.setattr(f"scrapy_simhash.{module}.KEYS", self.FEW)
+            self.patch.setattr(f"scrapy_simhash.{module}.MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr("scrapy_simhash.stores.upkeep.MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr(stores_keys, "_AHEAD", 2)
+        self.dissolved: set[int] = set()
+        self.store = Store(MemoryEngine(), confirm=None)
+        self.store.start_crawl("crawl", "spider")
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.patch.undo()
+            self.store.close()
+
+    @rule(
+        name=st.sampled_from("abcdefgh"),
+        shingles=st.sets(st.integers(0, 12), max_size=9),
+        scope=st.sampled_from(["", "", "other"]),
+        near=st.booleans(),
+        reader=st.sampled_from(["parse", "other"]),
+    )
+    def add(self, name: str, shingles: set[int], scope: str, reader: str, *, near: bool) -> None:
+        """A new document, another text of a document, a near-duplicate, or one that is kept."""
+        facts = {"scope": scope, "reader": Reader("spider", reader), "crawl": "crawl"}
+        fingerprint = 0 if near else 1 << 4 * ord(name) % 64 | 7 << 4 * ord(name) % 60
+        made = document(name, fingerprint, sketch=sketch(shingles), **facts)
+        self.store.find_and_add([structs.replace(made, text_digest=repr(shingles).encode()[:64])])
+
+    @precondition(lambda self: self.numbers())
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.store.end_crawl("crawl")
+        self.store.delete([data.draw(st.sampled_from(self.numbers()))])
+        self.store.start_crawl("crawl", "spider")
+
+    @rule(data=st.data())
+    def damage_and_mend(self, data: st.DataObject) -> None:
+        """A row is lost, a marker too, or a document is where it does not belong."""
+        rows = sorted(read_keys(self.store).items())
+        if not rows:
+            return
+        key, members = data.draw(st.sampled_from(rows))
+        lost = data.draw(st.sampled_from(sorted(members)))
+
+        def work(stored: Documents) -> None:
+            stored.values.discard(TABLE, octets(key), octets(lost))
+            if data.draw(st.booleans()):
+                stored.values.add(TABLE, bytes(8), octets(1))
+
+        self.store.write(work)
+        if not lost:
+            self.dissolved.discard(key)
+        self.store.rebuild()
+
+    def numbers(self) -> list[int]:
+        return [each.document for each in self.store.list_documents()]
+
+    @invariant()
+    def everybody_is_where_they_belong(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        rows, made = read_keys(self.store), keys_in(self.store)
+        dissolved = {key for key, members in rows.items() if 0 in members}
+        assert dissolved >= self.dissolved
+        assert all(rows[key] == {0} for key in dissolved)
+        found: dict[int, set[int]] = {}
+        for number, keys in made.items():
+            for key in place(keys, dissolved, self.FEW):
+                found.setdefault(key, set()).add(number)
+        assert found == {key: members for key, members in rows.items() if 0 not in members}
+        assert all(len(members) <= self.MOST for members in found.values())
+        assert self.store.check() == []
+        self.dissolved = dissolved
+
+    @invariant()
+    def probes_find_them(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        made = keys_in(self.store)
+
+        def find(stored: Documents) -> dict[int, list[list[int]]]:
+            return {number: stored.keys.find(keys, self.FEW) for number, keys in made.items()}
+
+        rows = read_keys(self.store)
+        for number, found in self.store.read(find).items():
+            there = place(made[number], self.dissolved, self.FEW)
+            assert sorted(map(sorted, found)) == sorted(sorted(rows[key]) for key in there)
+
+
+TestKeysMachine = KeysMachine.TestCase
+TestKeysMachine.settings = settings(examples(20), stateful_step_count=30)
+
+
+def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
+    """And then each page is under its own triples, and an edited copy of it finds it."""
+    own = [range(100 * n, 100 * n + 40) for n in range(30)]
+    pages = [make_page(f"page {n}", [*TEMPLATE, *some]) for n, some in enumerate(own)]
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        judge(store, *pages[:16])
+        assert 0 not in set().union(*read_keys(store).values())
+        judge(store, *pages[16:])
+        rows = read_keys(store)
+        places = Counter(number for members in rows.values() for number in members)
+        assert {places[number] for number in range(1, 31)} == {KEYS + 1}
+        assert max(map(len, rows.values())) <= MOST_UNDER_KEY
+        template = {*make_keys(make_page("template", TEMPLATE)).triples}
+        assert sum(rows.get(key) == {0} for key in template) > 80
+        for number in (0, 5, 29):
+            edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
+
+            def find(stored: Documents, page: Document = edited) -> dict[int, int]:
+                return stored.list_alike(page, "")
+
+            found = store.read(find)
+            assert next(iter(found)) == number + 1
+            assert len(found) <= 8
+        assert store.check() == []
+
+
+def test_what_twenty_callbacks_kept_is_found_for_each(home: str) -> None:
+    """Its first copy for a callback is kept, all later ones are dropped."""
+    readers = [Reader("spider", f"parse_{n}") for n in range(20)]
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        for time, wanted in (("first", "other_callback"), ("second", "near_duplicate")):
+            for number, reader in enumerate(readers):
+                page = make_page(f"{time} {number}", range(300), title="Fire", reader=reader)
+                verdict = judge_one(store, page)
+                status = verdict.reason or verdict.status
+                assert status == ("new" if (time, number) == ("first", 0) else wanted)
+        assert store.check() == []
+        store.end_crawl("crawl-1")
+        assert store.delete([1]) == 2
+        assert store.check() == []
+
+
+def test_documents_of_other_scopes_are_not_found(home: str) -> None:
+    pages = [make_page(f"in {scope}", range(300), scope=scope) for scope in ("", "other")]
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        assert judge(store, *pages) == ["new 1", "new 2"]
+        assert judge(store, make_page("copy", range(300), scope="other")) == [
+            "near_duplicate 3 of 2"
+        ]
+
+
+def test_who_is_under_no_key(home: str) -> None:
+    pages = [
+        make_page("stub", range(20), stub=True),
+        make_page("unsketched", (), sketch=b""),
+        make_page("a", range(300)),
+        make_page("copy", range(300)),
+    ]
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        assert judge(store, *pages)[-1] == "near_duplicate 4 of 3"
+        assert set().union(*read_keys(store).values()) == {3}
+
+
+def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
+    pages = [make_page(f"page {n}", [*TEMPLATE, n]) for n in range(18)]
+
+    def give_up(stored: Documents) -> None:
+        for page in pages[16:]:
+            stored.keys.enter(99, make_keys(page))
+            stored.list_alike(page, "")  # reads what is dissolved
+        raise ValueError("given up")
+
+    with begin_crawl(home, confirm=None) as store:
+        judge(store, *pages[:16])
+        with pytest.raises(ValueError, match="given up"):
+            store.write(give_up)
+        assert 0 not in set().union(*read_keys(store).values())
+        judge(store, pages[16])
+        assert store.check() == []
+
+
+def test_the_keys_of_a_store_are_made_anew(tmp_path: Path) -> None:
+    """Without any row, and what is dissolved with them."""
+    pages = [make_page(f"page {n}", [*TEMPLATE, *range(20 * n, 20 * n + 20)]) for n in range(40)]
+    with open_store(str(tmp_path), confirm=None) as store:
+        store.start_crawl("crawl-1", "spider")
+        judge(store, *pages)
+
+        def clear(stored: Documents) -> None:
+            for key in {key for key, _ in stored.values.scan(TABLE)}:
+                stored.values.delete(TABLE, key)
+
+        store.write(clear)
+        assert len(store.check()) == 40 * (KEYS + 1)
+        store.rebuild()
+        assert store.check() == []
+        rows = read_keys(store)
+        assert max(map(len, rows.values())) <= MOST_UNDER_KEY
+
+
+def test_a_page_for_another_reader_is_found_by_who_kept_it(home: str) -> None:
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        assert judge(store, make_page("a", range(300), title="Fire")) == ["new 1"]
+        other = Reader("other", "parse")
+        kept = make_page("b", range(300), title="Fire", reader=other)
+        assert judge(store, kept) == ["other_spider 2 of 1"]
+        again = [make_page(name, range(300), title="Fire", reader=other) for name in "cd"]
+        assert [found.split()[0] for found in judge(store, *again)] == ["near_duplicate"] * 2
+        across = make_page("e", range(300), title="Fire", reader=other, across_spiders=True)
+        assert judge_one(store, across).status == "near_duplicate"
