@@ -51,8 +51,8 @@ def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
     if answer.deciding is not Deciding.TEXTS or not answer.near or evidence.short:
         return answer.duplicate and answer.deciding is Deciding.TEXTS
     return answer.duplicate or (
-        _are_called_one(first, second)
-        and (evidence.agreed >= LEAST_AGREED or bool(find_declared(first, second)))
+        (evidence.agreed >= LEAST_AGREED or bool(find_declared(first, second)))
+        and _are_called_one(first, second)
     )
 
 
@@ -135,6 +135,8 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
 
 def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
     """Find the address that one of two pages declares, and that the other has, or declares, too."""
+    if not (first.canonical or second.canonical):
+        return set()
     mine, theirs = _normal(first.canonical), _normal(second.canonical)
     declared = {mine} & {theirs, _normal(second.url)} | {theirs} & {_normal(first.url)}
     return {address for address in declared if address.partition("/")[2]}

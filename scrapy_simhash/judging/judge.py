@@ -16,7 +16,6 @@ record of its own, which later pages for this reader match.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -176,20 +175,27 @@ class Matcher:
         compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
         if self.rule.confirm is None or not page.wording:
             return compared
-        text = self.texts.read(unpack(page.wording))
-        alike = (each.candidate.number for each in compared if each.answer.duplicate)
-        self.documents.prefetch_wordings(list(islice(alike, MOST_LOOKED_AT)))
-        looked, left = list[_Compared](), MOST_LOOKED_AT
-        for candidate, record, answer in compared:
-            if record is not None and may_be_one(page, record, answer):
-                if not left:
-                    continue
-                left -= 1
-                two = self._find_sites(page, record, {own, candidate.number})
-                own_words = self._compare_words(text, candidate.number, two)
-                answer = look_at_words(answer, page, record, own_words)  # noqa: PLW2901
-                left *= not answer.duplicate
-            looked.append(_Compared(candidate, record, answer))
+        alike = {
+            candidate.number: record
+            for candidate, record, answer in compared
+            if record is not None and may_be_one(page, record, answer)
+        }
+        if not alike:
+            return compared
+        text, first = self.texts.read(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
+        self.documents.prefetch_wordings(first)
+        looked = list[_Compared]()
+        for each in compared:
+            number, record = each.candidate.number, alike.get(each.candidate.number)
+            if record is None:
+                looked.append(each)
+            elif number in first:
+                two = self._find_sites(page, record, {own, number})
+                own_words = self._compare_words(text, number, two)
+                answer = look_at_words(each.answer, page, record, own_words)
+                looked.append(each._replace(answer=answer))
+                if answer.duplicate:
+                    first = []
         return looked
 
     def _compare_words(self, text: Text, number: int, sites: tuple[Site, Site]) -> OwnWords | None:

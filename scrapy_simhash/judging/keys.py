@@ -58,10 +58,15 @@ class Keys(NamedTuple):
 
 def make_keys(page: PageFacts, kept_for: str = "") -> Keys:
     """Make the keys of a page with a sketch in its scope; `kept_for`: see `name_reader`."""
-    salt = hash_reader(page.scope, kept_for)
-    spread = np.sort((read_shingles(page.sketch) + np.uint64(1)) * _SPREAD ^ np.uint64(salt))
+    return _make_keys(page.sketch, hash_reader(page.scope, kept_for), bool(kept_for))
+
+
+# A page is looked for under its keys, and then entered there.
+@lru_cache(maxsize=64)
+def _make_keys(sketch: bytes, salt: int, is_kept: bool) -> Keys:
+    spread = np.sort((read_shingles(sketch) + np.uint64(1)) * _SPREAD ^ np.uint64(salt))
     whole = xxhash.xxh3_64_intdigest(spread.tobytes())
-    return Keys(whole or 1, spread.tolist(), salt if kept_for else 0)
+    return Keys(whole or 1, spread.tolist(), salt * is_kept)
 
 
 def name_reader(reader: Reader, *, across_spiders: bool) -> str:

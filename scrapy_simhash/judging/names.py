@@ -65,6 +65,8 @@ _RELEASE = re.compile(
 )
 _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAMES_REMEMBERED = 4_096
+# Of a site: a page is compared with some 8 others.
+_SUBJECTS_REMEMBERED = 64
 # Of a name, pages are found by so many. The longest titles of the corpora have five.
 _MOST_PARTS = 8
 
@@ -127,10 +129,19 @@ class NameShares:
         else:  # amounts, years, house numbers
             self._shares.pop(_LEADING, None)
         self._counted = counted
+        self._subjects: dict[str, Subject] = {}
         self._values = {key: len({*found}) for key, found in numbers.items()}
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
+        found = self._subjects.get(name)
+        if found is None:
+            if len(self._subjects) >= _SUBJECTS_REMEMBERED:
+                self._subjects.clear()
+            found = self._subjects[name] = self._find_subject(name)
+        return found
+
+    def _find_subject(self, name: str) -> Subject:
         shares = self._shares
         parts = _read(name)
         own = [part for part in parts if shares.get(part.key, 0.0) <= _OF_MANY]

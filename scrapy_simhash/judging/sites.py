@@ -17,7 +17,7 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -130,16 +130,18 @@ class Sites:
             self._make(documents, sample)
 
     def find(
-        self, documents: Reading, urls: tuple[str, str], without: Container[int]
+        self, documents: Reading, urls: tuple[str, str], without: Collection[int]
     ) -> tuple[Site, Site]:
         """Find the sites of two documents by address, as all but certain documents tell them."""
         hosts = host_of(urls[0]), host_of(urls[1])
         found = {host: self._find(documents, host, without) for host in dict.fromkeys(hosts)}
         return found[hosts[0]], found[hosts[1]]
 
-    def _find(self, documents: Reading, host: str, without: Container[int]) -> Site:
+    def _find(self, documents: Reading, host: str, without: Collection[int]) -> Site:
         sample = documents.sample(host) if host else {}
-        return self._make(documents, {n: facts for n, facts in sample.items() if n not in without})
+        if not sample.keys().isdisjoint(without):
+            sample = {number: facts for number, facts in sample.items() if number not in without}
+        return self._make(documents, sample)
 
     def _make(self, documents: Reading, sample: Mapping[int, bytes]) -> Site:
         if len(sample) < LEAST_KNOWN:

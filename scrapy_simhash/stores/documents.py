@@ -314,10 +314,10 @@ class Documents:
         if page.stub or not page.sketch:
             return {}
         known = len(self.sample(host_of(page.url))) == SAMPLE
-        most = KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS
+        kept = [(reader, KEYS_OF_A_PAGE)] if self.keys.has_kept(page.scope, reader) else []
         found: dict[int, int] = {}
-        for keys, some in ((make_keys(page), most), (make_keys(page, reader), KEYS_OF_A_PAGE)):
-            members = self.keys.find(keys, some)
+        for kept_for, most in [("", KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS), *kept]:
+            members = self.keys.find(make_keys(page, kept_for), most)
             found |= rank_by_keys([number for number in key if number != own] for key in members)
         return found
 

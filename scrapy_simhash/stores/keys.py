@@ -8,22 +8,30 @@ of zeros, which stays for ever; so has that of a reader for whom anything was ke
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.judging.keys import KEYS, MOST_UNDER_KEY, Keys, choose_triples, make_keys
+from scrapy_simhash.judging.keys import (
+    KEYS,
+    MOST_UNDER_KEY,
+    Keys,
+    choose_triples,
+    hash_reader,
+    make_keys,
+)
 from scrapy_simhash.stores.keyvalues import KEYS as TABLE
 from scrapy_simhash.stores.keyvalues import number_of, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.stores.keyvalues import KeyValues
 
+    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
+
 DISSOLVED = bytes(8)
-# Read at first where reads are round trips, and more each time: only the first pages of a template,
-# and those of a process, meet many dissolved keys that it does not remember.
+# Read at first, where a document may need more than its keys.
 _AHEAD = 32
 # Of some 60 bytes each.
 _MOST_REMEMBERED = 200_000
@@ -68,11 +76,12 @@ class KeyTable:
         triples = choose_triples(keys, self._dissolved, _AHEAD)
         return [(TABLE, octets(key)) for key in (keys.whole, keys.reader, *triples) if key]
 
+    def has_kept(self, scope: str, reader: str) -> bool:
+        """Whether anything was kept for a reader."""
+        return bool(self._values.members(TABLE, octets(hash_reader(scope, reader))))
+
     def find(self, keys: Keys, most: int) -> list[list[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        # Of a reader for whom nothing was kept there are none.
-        if keys.reader and not self._values.members(TABLE, octets(keys.reader)):
-            return []
         whole = self._read([keys.whole])[0]
         found = [members for _, members in self._take(keys, most)]
         return [list(map(number_of, members)) for members in (whole or (), *found) if members]
@@ -88,7 +97,7 @@ class KeyTable:
             self._values.add(TABLE, octets(keys.reader), DISSOLVED)
         places = self._take(keys, KEYS)
         if any(len(members) == MOST_UNDER_KEY for _, members in places):
-            self._place([number] * KEYS, {number: self._climb(keys)})
+            self._place([number] * KEYS, {number: self._climb(keys, _AHEAD)})
         else:
             for key, _ in places:
                 self._values.add(TABLE, octets(key), octets(number))
@@ -107,7 +116,7 @@ class KeyTable:
         made = ((number, self._get_keys(number)) for number in numbers)
         self._place([number for number, keys in made if keys and keys.whole != key], {})
 
-    def _place(self, waiting: list[int], ladders: dict[int, Iterator[int]]) -> None:
+    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
         """Find one more key for each of these documents, which may be repeated."""
         # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
         before: dict[int, frozenset[bytes]] = {}
@@ -117,12 +126,10 @@ class KeyTable:
             member = octets(number)
             if number not in ladders:
                 keys = self._get_keys(number)
-                ladders[number] = self._climb(keys) if keys else iter(())
-            for key in ladders[number]:
+                ladders[number] = self._climb(keys, _AHEAD) if keys else iter(())
+            for key, members in ladders[number]:
                 if key not in before:
-                    (members,) = self._read([key])
-                    before[key] = frozenset([DISSOLVED] if members is None else members)
-                    after[key] = set(before[key])
+                    before[key], after[key] = frozenset(members), set(members)
                 if member in after[key] or DISSOLVED in after[key]:
                     continue
                 if len(after[key]) < MOST_UNDER_KEY:
@@ -137,23 +144,21 @@ class KeyTable:
                 for member in now - before[key]:
                     self._values.add(TABLE, octets(key), member)
 
-    def _take(self, keys: Keys, most: int) -> list[tuple[int, Sequence[bytes]]]:
+    def _take(self, keys: Keys, most: int) -> list[tuple[int, list[bytes]]]:
         """Read the first triples that are not dissolved."""
-        found: list[tuple[int, Sequence[bytes]]] = []
-        ladder = self._climb(keys)
-        while some := list(islice(ladder, most - len(found))):
-            read = zip(some, self._read(some), strict=True)
-            found += [(key, members) for key, members in read if members is not None]
-        return found
+        return list(islice(self._climb(keys, most), most))
 
-    def _climb(self, keys: Keys) -> Iterator[int]:
-        """Pass the triples of a document that are not known to be dissolved, in their order."""
-        left = [key for key in keys.triples if key not in self._dissolved]
-        start, ahead = 0, _AHEAD
-        while some := left[start : start + ahead]:
-            self._values.fetch((TABLE, octets(key)) for key in some)
-            yield from some
-            start, ahead = start + ahead, 2 * ahead
+    def _climb(self, keys: Keys, ahead: int) -> _Climbing:
+        """Pass the triples of a document that are not dissolved, in their order, and who has them.
+
+        Reads so many at first, and more each time: only the first pages of a template, and those
+        of a process, meet many dissolved keys that it does not remember.
+        """
+        left = (key for key in keys.triples if key not in self._dissolved)
+        while some := list(islice(left, ahead)):
+            read = zip(some, self._read(some), strict=True)
+            yield from ((key, members) for key, members in read if members is not None)
+            ahead *= 2
 
     def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
         """List the members of each key, or None if it is dissolved."""

@@ -156,6 +156,7 @@ class KeyValues(ABC):
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         """List the members of each of several sets, ascending."""
+        self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
     def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
