@@ -42,10 +42,11 @@ READERS = ("turbohtml", "trafilatura-fast")
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "decode": ((fingerprint, "decode"),),
     "read: parse, texts, names, links": ((fingerprint, "read_page"),),
-    "features: tokens, hashes": ((fingerprint, "normalise"), (fingerprint, "_read_texts")),
+    "features: tokens, hashes": ((fingerprint, "_read_texts"),),
     "features: weights": ((FeatureSet, "weigh_features"),),
     "fingerprints": ((fingerprint, "simhash"),),
     "sketches": ((fingerprint, "sketch_text"),),
+    "wording": ((fingerprint, "make_wording"), (fingerprint, "pack")),
     "links and digests": ((fingerprint, "read_links"), (fingerprint, "_digest")),
 }
 _REST = "all else"

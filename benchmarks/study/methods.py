@@ -15,7 +15,7 @@ from simhash import Simhash
 from trafilatura.deduplication import Simhash as TrafilaturaSimhash
 
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
-from scrapy_simhash.pages.features import normalise, shingles, tokenise
+from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def _similar(least: float, first: TrafilaturaSimhash, second: TrafilaturaSimhash
 
 def _list_shingles(text: str) -> frozenset[str]:
     """List the runs of three words, in the product's words."""
-    return frozenset(shingles(tokenise(normalise(text)), _WINDOW))
+    words = tokenise(normalise(text))
+    ends = range(_WINDOW, max(len(words), _WINDOW) + 1)
+    return frozenset(" ".join(words[end - _WINDOW : end]) for end in ends)
 
 
 def _make_minhash(text: str) -> MinHash:

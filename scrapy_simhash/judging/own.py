@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cached_property
-from string import digits
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.addresses import last_segment, parse_address
-from scrapy_simhash.pages.features import HashedText
+from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
-from scrapy_simhash.pages.words import hash_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +43,8 @@ MOST_IN_A_COUNTER = 4
 MOST_IN_A_FIELD = 6
 LEAST_IN_A_SENTENCE = 3
 _NOTHING = np.empty(0, np.uint64)
-_TEN = np.uint8(10)
+# Stands for the end of a line among words; a normalised text has no capitals.
+_LINE = "L"
 
 
 class Text:
@@ -58,9 +57,8 @@ class Text:
         seed: of the words' hashes, 0 to 2**64 - 1; only texts of one seed are compared.
 
     Attributes:
-        normal: the text in UTF-8.
-        rest, beside: as given.
-        spans: where each of n words begins and ends in `normal`, in octets, shape (2, n).
+        normal, rest, beside: as given.
+        tokens: its n words.
         hashes: of the words, shape (n,).
         numbers: which words have a digit.
         blocks: the number of each word's line.
@@ -71,18 +69,18 @@ class Text:
     def __init__(
         self, text: str, rest: bytes = b"", beside: Sequence[str] = (), *, seed: int = 0
     ) -> None:
-        hashed = hash_words(text, seed)
-        self.normal, self.rest, self.beside = hashed.normal, rest, tuple(beside)
-        self.hashes, self.spans = hashed.hashes, hashed.spans
-        before, behind = np.searchsorted(_find_digits(self.normal), self.spans)
-        self.numbers: Marks = before < behind
-        ends_of_blocks = np.flatnonzero(np.frombuffer(self.normal, np.uint8) == ord("\n"))
-        self.blocks = np.searchsorted(ends_of_blocks, self.spans[0])
+        self.normal, self.rest, self.beside = text, rest, tuple(beside)
+        tokens = tokenise(text.replace("\n", f" {_LINE} "))
+        ends_of_blocks = np.fromiter(map(_LINE.__eq__, tokens), np.bool_, len(tokens))
+        self.blocks = np.cumsum(ends_of_blocks)[~ends_of_blocks]
+        self.tokens = [token for token in tokens if token != _LINE]
+        self.hashes = hash_tokens(self.tokens, seed)
+        self.numbers: Marks = np.fromiter(map(_is_number, self.tokens), np.bool_, len(self))
         self.triples = _hash_triples(self.hashes)
         self.masked = _hash_triples(np.where(self.numbers, _NUMBER, self.hashes))
 
     def __len__(self) -> int:
-        return len(self.hashes)
+        return len(self.tokens)
 
     @cached_property
     def triples_set(self) -> Hashes:
@@ -104,26 +102,24 @@ class Text:
         """Return the hash of the word before a run."""
         return int(self.hashes[run.start - 1] if run.start else _BEFORE)
 
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        return list(locate(self.normal, self.tokens))
+
     def show(self, start: int, end: int) -> str:
         """Return the text from one word to before another."""
-        return (
-            self.normal[self.spans[0, start] : self.spans[1, end - 1]].decode().replace("\n", " ")
-        )
+        return self.normal[self._spans[start][0] : self._spans[end - 1][1]].replace("\n", " ")
 
 
-def _find_digits(normal: bytes) -> NDArray[np.int64]:
-    """Find the decimal digits of all scripts in a text in UTF-8."""
-    places = np.flatnonzero(np.frombuffer(normal, np.uint8) - ord("0") < _TEN)
-    if others := {each for each in set(normal.decode()) if each.isdecimal()} - set(digits):
-        found = re.finditer("|".join(others).encode(), normal)
-        places = np.union1d(places, [each.start() for each in found])
-    return places
+@lru_cache(maxsize=65_536)
+def _is_number(token: str) -> bool:
+    return any(map(str.isdecimal, token))
 
 
 def _hash_triples(words: Hashes) -> Hashes:
     """Hash each word with both neighbours; shape (n,)."""
     padded = np.concatenate([[_BEFORE], words, [_BEHIND]])
-    return HashedText(padded, ()).shingle(SKETCH_WINDOW) if len(words) else _NOTHING
+    return hash_shingles(padded, SKETCH_WINDOW) if len(words) else _NOTHING
 
 
 def _count(sets: Sequence[Hashes], least: float) -> tuple[Hashes, Hashes]:

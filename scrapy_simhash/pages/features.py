@@ -1,21 +1,18 @@
 """Text to weighted features: normalise, tokenise, hash, shingle, weigh.
 
-Each step can be replaced on its own: build a `FeatureSet` with another tokeniser, window, hash or
-weight and name its import path in SIMHASH_FEATURES.
+Tokeniser, window and weight can be replaced: build a `FeatureSet` with others and name its import
+path in SIMHASH_FEATURES.
 
-Every distinct token is hashed once; shingles are made of the tokens' hashes, by numpy for all
-positions at once, instead of from the text of each shingle. Where a set's steps up to there are the
-usual ones, `words` makes the same hashes in less time.
+The hashes of the words that were met last are remembered; shingles are made of the tokens' hashes,
+by numpy for all positions at once, instead of from the text of each shingle.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import repeat
+from functools import lru_cache
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +21,7 @@ import regex
 import xxhash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,7 +49,6 @@ _JOINERS = regex.compile(
 )
 # One character with the marks that combine with it.
 _CHARACTERS = regex.compile(r"\P{M}\p{M}*|\p{M}+")
-_MARK = regex.compile(r"\p{M}")
 _ASCII = bytes(range(128))
 _ASCII_SEPARATORS_TO_SPACES = bytes(
     octet if octet not in _ASCII or chr(octet).isalnum() or octet == ord("_") else ord(" ")
@@ -60,6 +56,9 @@ _ASCII_SEPARATORS_TO_SPACES = bytes(
 )
 # Each replacement reads the whole text: a page made of all existing symbols would take minutes.
 _MOST_REPLACED = 256
+# Of some 100 bytes each. With more of them, pages of four corpora take as long.
+_MOST_REMEMBERED = 8_192
+_LONGEST_REMEMBERED = 64
 # Whole weights keep the simhash exact; a thousandth is finer than any weight function needs.
 _WEIGHT_UNIT = 1_000
 # Odd multipliers of SplitMix64 and MurmurHash3's finaliser: https://prng.di.unimi.it/splitmix64.c
@@ -77,25 +76,33 @@ class WeightedFeatures(NamedTuple):
 
 
 class HashedText(NamedTuple):
-    """The tokens of a text, in its order."""
+    """The words of a text, in its order."""
 
-    hashes: NDArray[np.uint64]  # 64-bit hash of each
-    tokens: Sequence[str]  # empty if the feature set does not use them
+    normal: str  # the normalised text
+    tokens: list[str]
+    hashes: NDArray[np.uint64]  # 64-bit hash of each token
 
-    def shingle(self, window: int) -> NDArray[np.uint64]:
-        """Hash the shingle of `window` tokens at each place; a shorter text is one shingle."""
-        # Returns 64-bit hashes in the order of the text, shape (words - window + 1,).
-        tokens = self.hashes
-        window = min(window, len(tokens))
-        if window <= 1:
-            return tokens
-        ends = len(tokens) - window + 1
-        folded = tokens[:ends]
-        for start in range(1, window):
-            folded = (folded ^ (folded >> _THIRD)) * _FOLD + tokens[start : start + ends]
-        folded = (folded ^ (folded >> _HALF)) * _FINAL
-        mixed: NDArray[np.uint64] = folded ^ (folded >> _HALF)
-        return mixed
+
+def hash_shingles(tokens: NDArray[np.uint64], window: int) -> NDArray[np.uint64]:
+    """Hash the shingle of `window` tokens at each place; a shorter text is one shingle.
+
+    Args:
+        tokens: 64-bit hash of each token of a text, shape (n,).
+        window: 1 or more.
+
+    Returns:
+        64-bit hashes in the order of the text, shape (n - window + 1,).
+    """
+    window = min(window, len(tokens))
+    if window <= 1:
+        return tokens
+    ends = len(tokens) - window + 1
+    folded = tokens[:ends]
+    for start in range(1, window):
+        folded = (folded ^ (folded >> _THIRD)) * _FOLD + tokens[start : start + ends]
+    folded = (folded ^ (folded >> _HALF)) * _FINAL
+    mixed: NDArray[np.uint64] = folded ^ (folded >> _HALF)
+    return mixed
 
 
 def normalise(text: str) -> str:
@@ -106,14 +113,9 @@ def normalise(text: str) -> str:
         text = text.replace(character, "")
     # Case folding can leave a form that composes again, hence NFKC last.
     text = _compose(_compose(text).casefold())
-    if is_joined(text):
+    if "\u200c" in text or "\u200d" in text:
         text = _compose(_JOINERS.sub(r"\1", text))
     return text
-
-
-def is_joined(text: str) -> bool:
-    """Return True if a text has joiners, which are there or not by what is around them."""
-    return "\u200c" in text or "\u200d" in text
 
 
 def _compose(text: str) -> str:
@@ -137,14 +139,14 @@ def tokenise(text: str) -> list[str]:
     octets = text.encode()
     foreign = set(octets.translate(None, _ASCII).decode())
     octets = octets.translate(_ASCII_SEPARATORS_TO_SPACES)
-    separators = [character for character in foreign if not is_word_character(character)]
+    separators = [character for character in foreign if not _is_word_character(character)]
     if len(separators) <= _MOST_REPLACED:
         for character in separators:
             octets = octets.replace(character.encode(), b" ")
         words = octets.decode().split()
     else:
         words = octets.decode().translate(dict.fromkeys(map(ord, separators), " ")).split()
-    unspaced = set(filter(is_unspaced, foreign))
+    unspaced = set(filter(_is_unspaced, foreign))
     if not unspaced:
         return words
     tokens: list[str] = []
@@ -155,25 +157,18 @@ def tokenise(text: str) -> list[str]:
             tokens += _pairs(word)
         else:
             for run in _RUNS.findall(word):
-                tokens += _pairs(run) if is_unspaced(run[0]) else [run]
+                tokens += _pairs(run) if _is_unspaced(run[0]) else [run]
     return tokens
 
 
 @lru_cache(maxsize=65_536)
-def is_word_character(character: str) -> bool:
-    """Return True for what words are made of: letters, digits, underscores, marks, joiners."""
+def _is_word_character(character: str) -> bool:
     return bool(_WORD_CHARACTER.match(character))
 
 
 @lru_cache(maxsize=65_536)
-def is_unspaced(character: str) -> bool:
-    """Return True if the character's script puts no spaces between words."""
+def _is_unspaced(character: str) -> bool:
     return bool(_ANY_UNSPACED.match(character))
-
-
-def is_mark(character: str) -> bool:
-    """Return True if the character combines with the one before it."""
-    return bool(_MARK.match(character))
 
 
 def _pairs(run: str) -> Iterable[str]:
@@ -184,16 +179,41 @@ def _pairs(run: str) -> Iterable[str]:
     return map(add, characters, characters[1:])
 
 
-def shingles(tokens: list[str], window: int) -> Iterable[str]:
-    """Slide a window over the tokens; a text shorter than the window is one shingle.
+def locate(text: str, tokens: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Find where each token that `tokenise` made of a text begins and ends, in characters."""
+    start = end = 0
+    for token in tokens:
+        overlaps = end and not token.isascii() and _is_pair(token)
+        start = text.index(token, start + 1 if overlaps else end)
+        end = start + len(token)
+        yield start, end
 
-    >>> list(shingles(["a", "b", "c"], 2))
-    ['a b', 'b c']
-    """
-    if window == 1 or not tokens:
-        return tokens
-    ends = range(window, max(len(tokens), window) + 1)
-    return (" ".join(tokens[end - window : end]) for end in ends)
+
+def _is_pair(token: str) -> bool:
+    return _is_unspaced(token[0]) and not _CHARACTERS.fullmatch(token)
+
+
+class _Hashes(dict[str, int]):
+    """Hashes of tokens with one seed: most words of a page are those of pages before it."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __missing__(self, token: str) -> int:
+        hashed: int = xxhash.xxh3_64_intdigest(token.encode(), self._seed)
+        if len(token) <= _LONGEST_REMEMBERED:
+            if len(self) >= _MOST_REMEMBERED:
+                self.clear()
+            self[token] = hashed
+        return hashed
+
+
+_hashes_of = lru_cache(maxsize=8)(_Hashes)
+
+
+def hash_tokens(tokens: Sequence[str], seed: int) -> NDArray[np.uint64]:
+    """Hash tokens by XXH3 with a 64-bit seed; shape (tokens,)."""
+    return np.fromiter(map(_hashes_of(seed).__getitem__, tokens), np.uint64, len(tokens))
 
 
 def log_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -219,84 +239,42 @@ class FeatureSet:
         name: stands in the recipe; change it, or `version`, when anything below changes.
         window: tokens in a shingle, 1 or more.
         tokenise: normalised text to tokens.
-        hash_token: UTF-8 bytes of a token and the store's secret, a 64-bit seed, to a 64-bit hash;
-            XXH3 by default.
         weigh: counts of the distinct shingles, shape (n,), to weights above 0, shape (n,). Never
             weigh by position: a paragraph added at the top must not move the fingerprint more
             than one at the end.
-        weigh_tokens: the distinct tokens to a factor above 0 each, shape (tokens,); a shingle's
-            weight is multiplied by the mean factor of its tokens. None for no factors.
         version: of this set, a whole number.
     """
 
     name: str
     window: int = 1
     tokenise: Callable[[str], list[str]] = tokenise
-    hash_token: Callable[[bytes, int], int] = xxhash.xxh3_64_intdigest
     weigh: Callable[[NDArray[np.int64]], NDArray[np.float64]] = log_weights
-    weigh_tokens: Callable[[list[str]], NDArray[np.float64]] | None = None
     version: int = FEATURES_VERSION
 
     def __post_init__(self) -> None:
         if self.window < 1:
             raise ValueError(f"a shingle has at least 1 token, got window={self.window!r}")
 
-    @cached_property
-    def reads_words(self) -> bool:
-        """True if `words.hash_words` makes the tokens and hashes of this set."""
-        usual = self.tokenise is tokenise and self.hash_token is xxhash.xxh3_64_intdigest
-        return usual and self.weigh_tokens is None
-
-    def count(self, text: str) -> Counter[str]:
-        """Count the shingles of a text: its features before they are hashed."""
-        return Counter(shingles(self.tokenise(normalise(text)), self.window))
-
-    def read(self, text: str, seed: int = 0, known: dict[str, int] | None = None) -> HashedText:
-        """Cut a text, any Unicode without lone surrogates, into tokens and hash these.
-
-        `known` are hashes by token, from another text with this seed; new ones are added.
-        """
-        return self.read_normal(normalise(text), seed, {} if known is None else known)
-
-    def read_normal(self, normal: str, seed: int, known: dict[str, int]) -> HashedText:
-        """Read a text that is normalised already."""
+    def read(self, text: str, seed: int = 0) -> HashedText:
+        """Cut a text, any Unicode without lone surrogates, into tokens and hash these."""
+        normal = normalise(text)
         tokens = self.tokenise(normal)
-        new = [token for token in dict.fromkeys(tokens) if token not in known]
-        known.update(
-            zip(new, map(self.hash_token, map(str.encode, new), repeat(seed)), strict=True)
-        )
-        hashes = np.fromiter(map(known.__getitem__, tokens), np.uint64, len(tokens))
-        return HashedText(hashes, tokens)
+        return HashedText(normal, tokens, hash_tokens(tokens, seed))
 
-    def weigh_features(self, text: HashedText) -> WeightedFeatures:
-        """Make the weighted features of a text.
+    def weigh_features(self, tokens: NDArray[np.uint64]) -> WeightedFeatures:
+        """Make the weighted features of a text from the hashes of its tokens.
 
         Raises:
-            ValueError: `weigh` or `weigh_tokens` returned another number of values than it got.
+            ValueError: `weigh` returned another number of values than it got.
         """
-        shingled = text.shingle(self.window)
-        hashes, counts = _count(shingled)
-        if self.weigh_tokens is not None and len(hashes):
-            weights = np.array(self.weigh(counts), np.float64)
-            weights *= self._mean_factors(text.tokens)[np.unique(shingled, return_index=True)[1]]
-            return WeightedFeatures(hashes, _to_whole(weights))
+        hashes, counts = _count(hash_shingles(tokens, self.window))
         if self.weigh is log_weights and (not len(counts) or counts.max() < _COUNTS_IN_TABLE):
             return WeightedFeatures(hashes, _WHOLE_LOG_WEIGHTS[counts])
         return WeightedFeatures(hashes, _to_whole(np.array(self.weigh(counts), np.float64)))
 
-    def _mean_factors(self, tokens: Sequence[str]) -> NDArray[np.float64]:
-        """Average the factors of the tokens of the shingle at each place."""
-        assert self.weigh_tokens is not None  # noqa: S101 - checked before
-        distinct = list(dict.fromkeys(tokens))
-        numbers = dict(zip(distinct, range(len(distinct)), strict=True))
-        places = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
-        factors = np.asarray(self.weigh_tokens(distinct), np.float64)[places]
-        window = min(self.window, len(factors))
-        return np.convolve(factors, np.full(window, 1 / window), "valid")
-
     def extract(self, text: str, seed: int = 0) -> WeightedFeatures:
         """Make the weighted features of a text, as `read` and `weigh_features` do."""
-        return self.weigh_features(self.read(text, seed))
+        return self.weigh_features(self.read(text, seed).hashes)
 
 
 def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from importlib import import_module
+from itertools import chain, pairwise
 
 import numpy as np
 import xxhash
@@ -17,7 +17,13 @@ from scrapy_simhash.pages.addresses import (
     list_values,
     read_links,
 )
-from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, HashedText, normalise
+from scrapy_simhash.pages.features import (
+    FEATURE_SETS,
+    FeatureSet,
+    HashedText,
+    hash_shingles,
+    tokenise,
+)
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,
@@ -29,16 +35,12 @@ from scrapy_simhash.pages.recipe import (
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
-from scrapy_simhash.pages.words import HashedWords, hash_words
 from scrapy_simhash.simhash import simhash
 
 _BLANKS = {"", " ", "\n"}
+_USUAL = FEATURE_SETS["words-1"]
 # Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
-_OPTIONAL_FEATURE_SETS = {
-    "zh-words": "scrapy_simhash.pages.chinese.WORDS",
-    "zh-keywords": "scrapy_simhash.pages.chinese.KEYWORDS",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +110,8 @@ class PageFingerprint:
 @lru_cache(maxsize=16)
 def load_features(name: str) -> FeatureSet:
     """Find a feature set by its name or import path; `ValueError` if there is none."""
-    if name in _OPTIONAL_FEATURE_SETS:
-        try:
-            import_module("jieba")
-        except ImportError:
-            raise ValueError(f"{name!r} needs pip install 'scrapy-simhash[zh]'") from None
     features: FeatureSet = load_named(
-        _OPTIONAL_FEATURE_SETS.get(name, name),
-        FEATURE_SETS,
-        lambda found: isinstance(found, FeatureSet),
-        "a FeatureSet",
+        name, FEATURE_SETS, lambda found: isinstance(found, FeatureSet), "a FeatureSet"
     )
     return features
 
@@ -216,12 +210,13 @@ def fingerprint_text(
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
     # One step of the paper after the other, each for both texts.
-    main, whole, normal, words = _read_texts(page, features, seed)
-    main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
-    shingles = whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW)
+    main, whole = _read_texts(page, features, seed)
+    main_features, whole_features = (features.weigh_features(each.hashes) for each in (main, whole))
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    sketch = sketch_text(*shingles)
+    sketch = sketch_text(*(hash_shingles(each.hashes, SKETCH_WINDOW) for each in (whole, main)))
     link_sketch, targets = read_links(page.links, base)
+    # Pages are compared word by word in the usual words.
+    usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     return PageFingerprint(
         fingerprint=fingerprint,
@@ -229,7 +224,7 @@ def fingerprint_text(
         # Keyed as the tokens are: half of it decides a short page's place in the tables.
         stub=_digest(seed, page) if may_be_stub else b"",
         # Where a block ends changes with the template.
-        text_digest=xxhash.xxh3_128_digest(normal.replace(b"\n", b" ")),
+        text_digest=xxhash.xxh3_128_digest(main.normal.replace("\n", " ").encode()),
         sketch=sketch,
         link_sketch=link_sketch,
         features=len(main_features.hashes),
@@ -244,7 +239,7 @@ def fingerprint_text(
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
-        wording=pack(make_wording(words, (*page.beside, *list_links_seen(page.links)), seed)),
+        wording=pack(make_wording(usual, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,
         repeats_query=_repeats_query(page.title, whole, features, seed, url),
     )
@@ -267,21 +262,17 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
     return PageFingerprint(int.from_bytes(digest[:8], "big"), digest, digest, extractor=FILE)
 
 
-def _read_texts(
-    page: PageText, features: FeatureSet, seed: int
-) -> tuple[HashedText, HashedText, bytes, HashedWords]:
-    """Hash main and whole text; return them, the normalised main text, the words of the whole."""
-    # A main text that is a stretch of the whole text is not read again.
-    whole = hash_words(page.whole, seed, _find_main(page))
-    if not features.reads_words:
-        return *_read_tokens(page, features, seed), whole
-    if whole.borders:
-        (octets, words), (end_octets, end_words) = whole.borders
-        main = whole.hashes[words:end_words]
-        normal = whole.normal[octets:end_octets]
-    else:
-        normal, main, *_ = hash_words(page.main, seed)
-    return HashedText(main, ()), HashedText(whole.hashes, ()), normal, whole
+def _read_texts(page: PageText, features: FeatureSet, seed: int) -> tuple[HashedText, HashedText]:
+    """Read main and whole text; the one that is a stretch of the other is not read again."""
+    cuts = _find_main(page) if features.tokenise is tokenise else ()
+    if not cuts:
+        return features.read(page.main, seed), features.read(page.whole, seed)
+    pieces = [
+        features.read(page.whole[start:end], seed)
+        for start, end in pairwise((0, *cuts, len(page.whole)))
+    ]
+    normals, tokens, hashes = zip(*pieces, strict=True)
+    return pieces[1], HashedText("".join(normals), [*chain(*tokens)], np.concatenate(hashes))
 
 
 def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
@@ -292,17 +283,6 @@ def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
     end = start + len(page.main)
     beside = page.whole[max(0, start - 1) : start], page.whole[end : end + 1]
     return (start, end) if _BLANKS.issuperset(beside) else ()
-
-
-def _read_tokens(
-    page: PageText, features: FeatureSet, seed: int
-) -> tuple[HashedText, HashedText, bytes]:
-    """Read texts with the steps of a feature set; a token of both is hashed once."""
-    known: dict[str, int] = {}
-    normal = normalise(page.main)
-    main = features.read_normal(normal, seed, known)
-    whole = main if page.whole == page.main else features.read(page.whole, seed, known)
-    return main, whole, normal.encode()
 
 
 def _repeats_query(
@@ -325,8 +305,7 @@ def _resolve_canonical(canonical: str, url: str) -> str:
 
 
 def _fingerprint_data(data: str, seed: int) -> bytes:
-    words = HashedText(hash_words(data, seed).hashes, ())
-    return simhash(*FEATURE_SETS["words-2"].weigh_features(words)).to_bytes(8, "big")
+    return simhash(*FEATURE_SETS["words-2"].extract(data, seed)).to_bytes(8, "big")
 
 
 def _digest(seed: int, page: PageText) -> bytes:

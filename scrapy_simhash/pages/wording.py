@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import re
 import zlib
+from bisect import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages.features import normalise
+from scrapy_simhash.pages.features import locate, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_simhash.pages.words import HashedWords
+    from scrapy_simhash.pages.features import HashedText
 
-# Of the pages of four corpora 2 to 15 % have more words (docs/design.md#the-wording). Octets only
-# bound what is no language: words of letters without end, or signs between them.
+# Of the pages of four corpora 2 to 15 % have more words (docs/design.md#the-wording). Characters
+# only bound what is no language: words of letters without end, or signs between them.
 MOST_WORDS = 4_096
-_MOST_OCTETS = 1 << 17
+_MOST_CHARACTERS = 1 << 16
 # Of what is seen beside the text, for all of it together.
 _MOST_BESIDE = 128
 _MOST_CHARACTERS_BESIDE = 4_096
@@ -61,23 +62,22 @@ class Wording(NamedTuple):
         return "\n".join((self.text, *rest, *self.beside))
 
 
-def make_wording(words: HashedWords, beside: Iterable[str], seed: int) -> Wording:
+def make_wording(words: HashedText, beside: Iterable[str], seed: int) -> Wording:
     """Make the wording of a page from the words of its visible text, and what is seen beside it.
 
     Args:
-        words: as `words.hash_words` makes them.
+        words: as `features.tokenise` cuts them.
         beside: as the page has it, see `list_links_seen`.
         seed: of the store, 0 to 2**64 - 1: nobody else can make two pages of one digest.
     """
-    octets, ends = words.normal, words.spans[1]
-    count = min(MOST_WORDS, int(ends.searchsorted(_MOST_OCTETS, "right")))
-    rest = b""
-    if count < len(ends):
-        octets = octets[: ends[count - 1] if count else 0]
-        rest = xxhash.xxh3_64_digest(words.hashes[count:].tobytes(), seed)
-    elif len(octets) > _MOST_OCTETS:  # signs, which are no words
-        octets = octets[: ends[-1] if count else 0]
-    return Wording(octets.decode(), rest, _bound(beside, seed))
+    text, rest = words.normal, b""
+    if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
+        ends = [0, *(end for _, end in locate(text, words.tokens[:MOST_WORDS]))]
+        kept = bisect(ends, _MOST_CHARACTERS) - 1
+        text = text[: ends[kept]]
+        if beyond := words.hashes[kept:].tobytes():
+            rest = xxhash.xxh3_64_digest(beyond, seed)
+    return Wording(text, rest, _bound(beside, seed))
 
 
 def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:

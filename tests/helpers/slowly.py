@@ -92,16 +92,10 @@ def hash_shingles_slowly(hashes: list[int], window: int) -> list[int]:
     return made
 
 
-def weigh_slowly(tokens: list[str], hashes: list[int], features: FeatureSet) -> dict[int, int]:
+def weigh_slowly(hashes: list[int], features: FeatureSet) -> dict[int, int]:
     shingles = np.array(hash_shingles_slowly(hashes, features.window), np.uint64)
-    distinct, firsts, counts = np.unique(shingles, return_index=True, return_counts=True)
+    distinct, counts = np.unique(shingles, return_counts=True)
     weights = np.array(features.weigh(counts), np.float64)
-    if features.weigh_tokens is not None and len(distinct):
-        known = list(dict.fromkeys(tokens))
-        places = [known.index(token) for token in tokens]
-        factors = np.asarray(features.weigh_tokens(known), np.float64)[places]
-        window = min(features.window, len(factors))
-        weights *= np.convolve(factors, np.full(window, 1 / window), "valid")[firsts]
     whole = np.maximum(1, np.rint(weights * 1_000)).astype(np.int64)
     return dict(zip(distinct.tolist(), whole.tolist(), strict=True))
 
@@ -129,8 +123,8 @@ def sketch_slowly(whole: list[int], main: list[int]) -> bytes:
 def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
     cut = tokenise_slowly if features.tokenise is tokenise else features.tokenise
     tokens = cut(normalise_slowly(text))
-    hashes = [features.hash_token(token.encode(), seed) for token in tokens]
-    weighed = weigh_slowly(tokens, hashes, features)
+    hashes = [xxhash.xxh3_64_intdigest(token.encode(), seed) for token in tokens]
+    weighed = weigh_slowly(hashes, features)
     triples = hash_shingles_slowly(hashes, 3)
     return SlowText(len(tokens), weighed, simhash_slowly(weighed), triples)
 

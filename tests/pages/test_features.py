@@ -2,18 +2,23 @@
 
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from scrapy_simhash.pages import features
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
     count_weights,
     equal_weights,
+    hash_tokens,
+    locate,
     log_weights,
     normalise,
     tokenise,
@@ -84,17 +89,28 @@ def test_tokenise(text: str, tokens: list[str]) -> None:
 
 
 def test_token_hash_is_stable_and_seeded() -> None:
-    hash_token = FeatureSet("test").hash_token
-    assert hash_token(b"red apples", 0) == 0x5B36C1296D3207DF
-    assert hash_token(b"red apples", 1) == 0xB493762C5AA57333
-    assert hash_token(b"red apples", 2**64 - 1) == 0xE4031682B63E73FC
+    for seed, expected in (
+        (0, 0x5B36C1296D3207DF),
+        (1, 0xB493762C5AA57333),
+        (2**64 - 1, 0xE4031682B63E73FC),
+    ):
+        assert hash_tokens(["red apples"], seed).tolist() == [expected]
+
+
+def test_more_words_than_are_remembered() -> None:
+    tokens = [str(number) for number in range(features._MOST_REMEMBERED + 10)]
+    tokens += ["x" * 100, *tokens[:10]]
+    expected = [xxhash.xxh3_64_intdigest(token.encode(), 3) for token in tokens]
+    for _ in range(2):
+        assert hash_tokens(tokens, 3).tolist() == expected
+    assert len(features._hashes_of(3)) <= features._MOST_REMEMBERED
 
 
 TEXT = "The quick brown fox jumps over the lazy dog. The quick brown fox — 東京都 हिन्दी!"
 
 
-def fingerprint(features: FeatureSet, text: str = TEXT, seed: int = 0) -> int:
-    made = features.extract(text, seed)
+def fingerprint(feature_set: FeatureSet, text: str = TEXT, seed: int = 0) -> int:
+    made = feature_set.extract(text, seed)
     return simhash(made.hashes, made.weights)
 
 
@@ -120,30 +136,14 @@ def test_a_replaced_step_gets_what_the_documentation_says() -> None:
         seen["text"] = text
         return text.split()
 
-    def hash_and_note(token: bytes, seed: int) -> int:
-        seen.setdefault("hashed", []).append((token, seed))  # type: ignore[attr-defined]
-        return len(token)
-
     def weigh_and_note(counts: NDArray[np.int64]) -> NDArray[np.float64]:
         seen["counts"] = counts.tolist()
         return np.full(len(counts), 0.5)
 
-    def weigh_tokens_and_note(tokens: list[str]) -> NDArray[np.float64]:
-        seen["tokens"] = tokens
-        return np.array([4.0, 10.0])
-
-    features = FeatureSet(
-        "test", 1, tokenise_and_note, hash_and_note, weigh_and_note, weigh_tokens_and_note
-    )
-    made = features.extract("B ß B ß", seed=9)
-    assert seen == {
-        "text": "b ss b ss",
-        "hashed": [(b"b", 9), (b"ss", 9)],  # each token once
-        "counts": [2, 2],
-        "tokens": ["b", "ss"],
-    }
-    assert made.hashes.tolist() == [1, 2]
-    assert made.weights.tolist() == [2_000, 5_000]
+    made = FeatureSet("test", 1, tokenise_and_note, weigh_and_note).extract("B ß B ß", seed=9)
+    assert seen == {"text": "b ss b ss", "counts": [2, 2]}
+    assert made.hashes.tolist() == sorted(hash_tokens(["b", "ss"], 9).tolist())
+    assert made.weights.tolist() == [500, 500]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,15 @@ def test_weights(
     assert sorted(made.weights.tolist()) == weights
 
 
+def check_places(text: str) -> None:
+    tokens = tokenise(text)
+    places = list(locate(text, tokens))
+    assert [text[start:end] for start, end in places] == tokens
+    # What is in no token separates words.
+    for (_, before), (after, _) in pairwise([(0, 0), *places, (len(text), 0)]):
+        assert tokenise(text[before:after]) == []
+
+
 # What is easily mistaken: marks on ideographs, joiners, numbers that are no digits, code points
 # without a character.
 ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09f4\u0558\u00ad・² ,"
@@ -172,3 +181,4 @@ ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09
 def test_tokenise_is_as_the_slow_one(text: str) -> None:
     assert tokenise(text) == tokenise_slowly(text)
     assert tokenise(normalise(text)) == tokenise_slowly(normalise(text))
+    check_places(text)

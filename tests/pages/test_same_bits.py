@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, equal_weights
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, read_page
@@ -20,10 +18,6 @@ WORDS = FEATURE_SETS["words-1"]
 SHIPPED = sorted((ROOT / "example_project" / "docsite").rglob("*.html*"))[::8]
 
 
-def weigh_by_length(tokens: list[str]) -> NDArray[np.float64]:
-    return np.array([1.0 + len(token) for token in tokens])
-
-
 def reverse_text(text: str) -> list[str]:
     """Cut in a way that looks across blanks."""
     return text[::-1].split("e")
@@ -31,10 +25,8 @@ def reverse_text(text: str) -> list[str]:
 
 SETS = {
     **FEATURE_SETS,
-    "factors": FeatureSet("factors", 2, weigh_tokens=weigh_by_length),
     "reversed": FeatureSet("reversed", tokenise=reverse_text),
-    "lengths": FeatureSet("lengths", hash_token=lambda token, seed: len(token) ^ seed),
-    "equal": FeatureSet("equal", weigh=equal_weights, weigh_tokens=weigh_by_length),
+    "equal": FeatureSet("equal", 2, weigh=equal_weights),
 }
 
 
