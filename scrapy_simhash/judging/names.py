@@ -129,21 +129,30 @@ class NameShares:
         else:  # amounts, years, house numbers
             self._shares.pop(_LEADING, None)
         self._counted = counted
-        self._subjects: dict[str, Subject] = {}
+        self._read: dict[str, tuple[Subject, frozenset[str]]] = {}
         self._values = {key: len({*found}) for key, found in numbers.items()}
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
-        found = self._subjects.get(name)
+        return self._find_own(name)[0]
+
+    def list_own(self, name: str) -> frozenset[str]:
+        """List the words and signs of a name that are not the site's, though many pages have it."""
+        return self._find_own(name)[1]
+
+    def _find_own(self, name: str) -> tuple[Subject, frozenset[str]]:
+        found = self._read.get(name)
         if found is None:
-            if len(self._subjects) >= _SUBJECTS_REMEMBERED:
-                self._subjects.clear()
-            found = self._subjects[name] = self._find_subject(name)
+            if len(self._read) >= _SUBJECTS_REMEMBERED:
+                self._read.clear()
+            parts = _read(name)
+            telling = self._list_telling(parts)
+            found = self._take_subject(parts, telling), self._take_own(parts, telling)
+            self._read[name] = found
         return found
 
-    def _find_subject(self, name: str) -> Subject:
+    def _take_subject(self, parts: Sequence[_Part], telling: set[str]) -> Subject:
         shares = self._shares
-        parts = _read(name)
         own = [part for part in parts if shares.get(part.key, 0.0) <= _OF_MANY]
         words = {
             word
@@ -152,23 +161,21 @@ class NameShares:
             if shares.get(key, 0.0) < _OF_THE_SITE
             and not (self._releases and word in part.releases)
         }
-        words |= self._list_telling(parts)
         return Subject(
-            frozenset(words),
+            frozenset(words | telling),
             frozenset(
                 sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
             ),
         )
 
-    def list_own(self, name: str) -> frozenset[str]:
-        """List the words and signs of a name that are not the site's, though many pages have it."""
+    def _take_own(self, parts: Sequence[_Part], telling: set[str]) -> frozenset[str]:
         keys = {
             word: key
-            for part in _read(name)
+            for part in parts
             for word, key in (*part.words.items(), *zip(part.signs, part.signs, strict=True))
         }
         own = {word for word, key in keys.items() if self._shares.get(key, 0.0) < _OF_THE_SITE}
-        return frozenset(own | self._list_telling(_read(name)))
+        return frozenset(own | telling)
 
     def _list_telling(self, parts: Sequence[_Part]) -> set[str]:
         """List the numbers that tell pages apart.

@@ -148,6 +148,7 @@ _MIXED = re.compile(r"\d+[^\W\d_]+\d|[^\W\d_]+\d+[^\W\d_]")
 _LEAST_OF_TITLE = 3
 
 
+@lru_cache(maxsize=4_096)
 def last_segment(url: str) -> str:
     """Return the last name in an address, with the query: of two records of a host it differs.
 

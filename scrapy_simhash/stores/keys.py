@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DISSOLVED = bytes(8)
 # Read at first, where a document may need more than its keys.
-_AHEAD = 32
+_AHEAD = 24
 # Of some 60 bytes each.
 _MOST_REMEMBERED = 200_000
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, takewhile
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
@@ -203,13 +204,12 @@ class LmdbValues(KeyValues):
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         if table in _SMALL or not SETS[table] or not keys:
             return super().read_sets(table, keys)
-        start, width = len(keys[0]), len(keys[0]) + SETS[table]
         rows: bytes = self.transaction.cursor(self.databases[table]).getmulti(  # type: ignore[assignment]
             keys, dupdata=True, dupfixed_bytes=SETS[table], keyfixed=True
         )
         found: dict[bytes, list[bytes]] = {key: [] for key in keys}
-        for at in range(0, len(rows), width):
-            found[rows[at : at + start]].append(rows[at + start : at + width])
+        for key, member in Struct(f"{len(keys[0])}s{SETS[table]}s").iter_unpack(rows):
+            found[key].append(member)
         return [found[key] for key in keys]
 
     def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
