@@ -28,9 +28,9 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, LabelledPage, locate, read_corpus
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, find_nearest
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare
 from scrapy_simhash.judging.content import Content, compare_contents
-from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.documents import look_at, make_document
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -175,7 +175,7 @@ def _make_pair(
 ) -> _Pair:
     if first is None or second is None:
         return _Pair(source, duplicate, first, second)
-    distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
+    distance = hamming_distance(*(look_at(each, _CONFIG.rule) for each in (first, second)))
     content = None
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])

@@ -48,7 +48,7 @@ class Judged(NamedTuple):
     duplicate: bool  # the plugin would drop the second page, by what it knows of the site
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
-    distance: int = NO_DISTANCE  # bits between their nearest fingerprints
+    distance: int = NO_DISTANCE  # bits between their fingerprints
     named: bool = False  # one is found by a name or by rare triples, whatever the distance
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0  # of their sketches

@@ -25,7 +25,6 @@ from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     compare,
-    find_nearest,
     make_context,
 )
 from scrapy_simhash.judging.content import compare_contents
@@ -333,8 +332,7 @@ def compare_pages(
     }
     if first.file or second.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
-    nearest = find_nearest(first.fingerprints, second.fingerprints)
-    compared |= compare_fingerprints(*nearest, design)
+    compared |= compare_fingerprints(first.fingerprints[0], second.fingerprints[0], design)
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])
         alike = round(content.main_alike, 4), round(content.whole, 4)

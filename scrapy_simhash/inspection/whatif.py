@@ -16,7 +16,6 @@ from scrapy_simhash.judging.documents import (
     StoredDocument,
     Version,
     facts_of,
-    look_at,
 )
 from scrapy_simhash.judging.rule import Rule, default_distance
 from scrapy_simhash.pages.wording import pack
@@ -117,7 +116,7 @@ def replay(
         kept.start_crawl(_CRAWL, "")
         for stored in _read(store, documents):
             facts = facts_of(stored) | {
-                "fingerprints": (look_at(stored, rule),),
+                "fingerprints": stored.fingerprints[: 1 if rule.confirm is None else None],
                 "link_sketch": b"",
             }
             wording = b"" if stored.wording is None else pack(stored.wording)

@@ -8,12 +8,12 @@ paper's k. Every test leaves a line that a person can read.
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from scrapy_simhash.judging.content import Content, compare_contents
+from scrapy_simhash.judging.documents import look_at
 from scrapy_simhash.judging.names import Relations, relate_names
 from scrapy_simhash.judging.rule import (
     Deciding,
@@ -27,7 +27,7 @@ from scrapy_simhash.pages.addresses import host_of, last_segment
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.own import OwnWords
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 
     Attributes:
         deciding: what decides about them.
-        distance: bits between their nearest fingerprints.
+        distance: bits between their fingerprints.
         near: that is within the rule's distance (of short pages, 0), or it was found by its name,
             or by rare triples.
         confirmed: what decides beside the distance agrees, however far apart they are.
@@ -109,7 +109,7 @@ def compare(
         first: a document.
         second: another one.
         rule: by which they are compared.
-        distance: bits between their nearest fingerprints; None to count them.
+        distance: bits between their fingerprints; None to count them.
         context: what other documents tell of the two.
         content: what their texts have in common in this context, where texts and names decide; None
             to compare their sketches, which takes 200 us, and less where many are compared at once.
@@ -117,7 +117,7 @@ def compare(
     found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
     deciding = find_deciding(first, second, rule, named=bool(found))
     if distance is None:
-        distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
+        distance = hamming_distance(look_at(first, rule), look_at(second, rule))
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance
@@ -266,11 +266,6 @@ def find_deciding(
     if rule.confirm is None:
         return Deciding.DISTANCE
     return Deciding.TEXTS if first.sketch and second.sketch else Deciding.NO_SKETCH
-
-
-def find_nearest(first: Iterable[int], second: Iterable[int]) -> tuple[int, int]:
-    """Find the nearest fingerprints of two documents, one of either."""
-    return min(product(first, second), key=lambda pair: hamming_distance(*pair))
 
 
 def name_proposal(

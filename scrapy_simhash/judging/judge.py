@@ -28,7 +28,6 @@ from scrapy_simhash.judging.comparison import (
     Answer,
     compare,
     compare_many,
-    find_nearest,
     make_context,
 )
 from scrapy_simhash.judging.documents import (
@@ -223,7 +222,7 @@ class Matcher:
             elif counts(record, self.alive) and record.time >= page.not_before:
                 settled = was_delivered(record, reader, across_spiders=across)
                 stands = settled or counts(record, self.alive, reader, across_spiders=across)
-                located = _locate(candidate, page, record)
+                located = self._locate(candidate, page, record)
                 yield located._replace(stands=stands, settled=settled), record
 
     def _find_candidates(self, page: Document, own: int) -> tuple[list[_Candidate], bool]:
@@ -283,19 +282,18 @@ class Matcher:
             for (candidate, record), answer in zip(found, answers, strict=True)
         ]
 
+    def _locate(self, candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
+        """Count how far away a candidate is that was not found by its fingerprint."""
+        if candidate.distance >= 0:
+            return candidate
+        mine, theirs = look_at(page, self.rule), look_at(record, self.rule)
+        return candidate._replace(distance=hamming_distance(mine, theirs), fingerprint=theirs)
+
     def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:
         """Find the sites of two pages, as all but these two documents tell them."""
         if not page.sketch or not other.sketch:
             return UNKNOWN_SITES
         return self.sites.find(self.documents, (page.url, other.url), two)
-
-
-def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
-    """Count how far away a candidate is that was not found by its fingerprint."""
-    if candidate.distance >= 0:
-        return candidate
-    mine, theirs = find_nearest(page.fingerprints, record.fingerprints)
-    return candidate._replace(distance=hamming_distance(mine, theirs), fingerprint=theirs)
 
 
 def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:

@@ -114,7 +114,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         deciding: what decides.
-        distance: bits between their nearest fingerprints.
+        distance: bits between their fingerprints.
         within: how many bits may lie between two candidates.
         named: one was found by its name; `keys`: by so many rare triples.
         equal: their digests are equal.

@@ -31,7 +31,7 @@ COLUMNS = {
         ("text_digest", "wording", "sketch", "link_sketch", "data_fingerprint"), pa.binary()
     ),
     **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
-    **dict.fromkeys(("features", "words", "whole_words"), pa.int32()),
+    **dict.fromkeys(("features", "words", "whole_words", "suspicion"), pa.int32()),
     "time": pa.float64(),
     **dict.fromkeys(("reason", "detail"), pa.string()),
 }

@@ -44,7 +44,7 @@ def count_rows(store: Store) -> int:
 def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str) -> None:
     with begin_crawl(home, confirm=CONFIRM) as store:
         judge(store, make_page(1))
-        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.7, 0.7)[1], "new")):
+        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.6, 0.6)[1], "new")):
             page = make_page(2, f"{FIRE} - The Daily", heading=FIRE, sketch=text)
             verdict = judge_one(store, page)
             assert verdict.status == status
@@ -106,10 +106,9 @@ def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
         f"called {FIRE.lower()!r}, too; a short page",
         "short texts that differ",
     )
-    assert verdicts[2].nearest is not None
-    assert verdicts[2].nearest.tests[1] == "one short text, but pictures or attributes that differ"
-    assert verdicts[5].nearest is not None
-    assert verdicts[5].nearest.tests[1].startswith("one short text, but pictures")
+    for verdict in (verdicts[2], verdicts[5]):
+        assert verdict.nearest is not None
+        assert verdict.nearest.tests[1] == "short texts that differ"
 
 
 def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
