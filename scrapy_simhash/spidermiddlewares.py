@@ -91,7 +91,6 @@ class SimhashSpiderMiddleware:
                 count(self._crawler, "outlinks_ignored")
                 continue
             if action == FOLLOW and not isinstance(entry, Request):
-                count(self._crawler, "items_dropped")
                 continue
             if isinstance(entry, Request):
                 mark_found(entry, response)

@@ -116,6 +116,7 @@ class Actions:
             decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
+            count(self._crawler, f"proposed/{decision.proposed_by}")
         elif decision.status == "unjudged":
             if not decision.reason.startswith("skipped: "):
                 count(self._crawler, f"unjudged/{decision.reason}")

@@ -87,6 +87,13 @@ class Decision(Published, kw_only=True):
     store_ms: float | None = None
 
     @property
+    def proposed_by(self) -> str:
+        """What made the original of a near-duplicate a candidate."""
+        if self.evidence is None or not (self.evidence.named or self.evidence.keys):
+            return "fingerprint"
+        return "name" if self.evidence.named else "triples"
+
+    @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
         return self.status != "unjudged"

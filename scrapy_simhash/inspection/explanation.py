@@ -330,6 +330,9 @@ def compare_pages(
         "tests": list(answer.why),
         **weigh(answer.evidence),
     }
+    if answer.own:
+        sides = zip(("own_words", "match_own_words"), answer.own.sides, strict=True)
+        compared |= {name: list(side.list_words()) for name, side in sides}
     if first.file or second.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
     compared |= compare_fingerprints(first.fingerprints[0], second.fingerprints[0], design)

@@ -151,7 +151,13 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert min(verdict["extract_ms"], verdict["fingerprint_ms"], verdict["store_ms"]) > 0
     assert len({decision["crawl"] for decision in done.decisions}) == 1
     assert json.loads(json.dumps(verdict)) == verdict
-    assert done.counted == {"pages": 3, "new": 2, "near_duplicate": 1, "distance/0": 1}
+    assert done.counted == {
+        "pages": 3,
+        "new": 2,
+        "near_duplicate": 1,
+        "distance/0": 1,
+        "proposed/fingerprint": 1,
+    }
     (shown,) = [each for each in caplog.messages if "Crawled" in each and "near_duplicate" in each]
     assert "/one-again" in shown
 

@@ -101,7 +101,6 @@ async def test_what_is_lost_under_other_settings(
     # Under `drop` the items of a page whose links are followed are dropped, and only these.
     passes = settings.get("SIMHASH_ACTION", "drop") != "drop"
     assert ("/list?page=2" in done.paths) == passes
-    assert done.counted.get("items_dropped", 0) == (not passes)
 
 
 class ShopSpider(PagesSpider):

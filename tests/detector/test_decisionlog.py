@@ -3,10 +3,12 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector.log import DecisionLog
+from scrapy_simhash.detector.log import Decision, DecisionLog
+from scrapy_simhash.judging.rule import Deciding, Evidence
 from tests.helpers.crawling import read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python
 
@@ -34,6 +36,16 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     assert json.loads(octets) == {"url": text, text: 1}
 
 
+@pytest.mark.parametrize(
+    ("proposal", "by"),
+    [({}, "fingerprint"), ({"named": True, "keys": 0}, "name"), ({"keys": 3}, "triples")],
+)
+def test_what_proposed(proposal: dict[str, Any], by: str) -> None:
+    evidence = Evidence(deciding=Deciding.TEXTS, distance=9, within=7, **proposal)
+    decision = Decision(url="", status="near_duplicate", evidence=evidence)
+    assert decision.proposed_by == by
+
+
 def test_close_writes_what_is_left_in_order_and_ends_the_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     log = DecisionLog(tmp_path / "log.jsonl")
@@ -58,7 +70,8 @@ def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
 TWO_WRITERS = """
 import sys, time
 from pathlib import Path
-from scrapy_simhash.detector.log import DecisionLog
+from scrapy_simhash.detector.log import Decision, DecisionLog
+from scrapy_simhash.judging.rule import Deciding, Evidence
 
 path = Path(sys.argv[1])
 other = {"a": b'"writer":"b"', "b": b'"writer":"a"'}[sys.argv[2]]
@@ -106,7 +119,8 @@ def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixtur
 HALF_A_LINE = """
 import os, resource, sys, time
 from pathlib import Path
-from scrapy_simhash.detector.log import DecisionLog
+from scrapy_simhash.detector.log import Decision, DecisionLog
+from scrapy_simhash.judging.rule import Deciding, Evidence
 
 def limit(octets):
     resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))

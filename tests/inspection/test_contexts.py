@@ -95,6 +95,7 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
     compared = run.answer("explain", copy, one, "--store", store)
     assert (compared["judged"], compared["site_known"]) == (True, True)
     assert compared["tests"] == dropped["tests"][1:]  # the first one says what proposed it
+    assert (compared["own_words"], compared["match_own_words"]) == (["another", "menu"], [])
     out = " ".join(run.text("explain", one, copy, "--store", store).split())
     assert "site known from documents " in out
 
