@@ -119,7 +119,9 @@ HOSTILE: dict[str, Hostile] = {
     "links-80k": Hostile(numbered("<a href=/page/#>x</a>", 80_000), MAYBE_LATE),
     "options-200k": Hostile(numbered("<option>o#", 200_000), MAYBE_LATE),
     "entities-800k": Hostile(repeated("&amp;", 800_000), MAYBE_LATE),
-    "text-node-of-4-MB": Hostile(repeated("word ", 800_000), MAYBE_LATE),
+    "distinct-words-600k": Hostile(
+        lambda: b"<html><body><p>" + " ".join(f"{n:x}" for n in range(600_000)).encode(), MAYBE_LATE
+    ),
     "one-word-200k": Hostile(lambda: b"<html><body><p>" + b"word " * 200_000, MAYBE_LATE),
     "word-of-4-MB": Hostile(repeated("x", 4_000_000), MAYBE_LATE),
     "attribute-of-4-MB": Hostile(lambda: wrap(f'<p title="{"x" * 4_000_000}">x'), MAYBE_LATE),

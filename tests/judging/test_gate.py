@@ -1,5 +1,9 @@
 """The gate: records are kept whatever their template, copies are found whatever differs in them."""
 
+import random
+import re
+import unicodedata
+
 import pytest
 from msgspec import structs
 
@@ -76,6 +80,70 @@ def test_an_article_under_many_names_with_a_counter() -> None:
     first = {number: pages[3 * number][0] for number in range(10)}
     verdicts = judge_pages(sorted(pages, key=lambda page: page[0] not in first.values()))
     assert len(list_dropped(verdicts)) == 20
+
+
+@pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
+def test_copies_with_invisible_characters(invisible: str) -> None:
+    """A trial's case 6b: 0 of 10 were found."""
+    copies = {
+        f"/soft/{number}": re.sub(r"(\w{4})(?=\w{3})", rf"\1{invisible}", html)
+        for number, (_, html) in enumerate(ARTICLES)
+    }
+    assert all(invisible in html for html in copies.values())
+    assert list_dropped(judge_pages([*ARTICLES, *copies.items()])) == [*copies]
+
+
+LETTERS: dict[str, list[str]] = {}
+for letter in filter(str.isalpha, map(chr, range(0x20000))):
+    LETTERS.setdefault(unicodedata.name(letter, "NONE").split()[0], []).append(letter)
+SCRIPTS = (
+    *("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "SYRIAC", "THAANA"),
+    *("NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU"),
+    *("KANNADA", "MALAYALAM", "SINHALA", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER", "MONGOLIAN"),
+    *(
+        "HANGUL",
+        "HIRAGANA",
+        "KATAKANA",
+        "BOPOMOFO",
+        "CJK",
+        "YI",
+        "ETHIOPIC",
+        "CHEROKEE",
+        "TIFINAGH",
+    ),
+    *("CANADIAN", "VAI", "BALINESE", "JAVANESE", "DESERET"),
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_text_in_40_scripts(script: str) -> None:
+    """A copy with an advertisement is found, another record is kept."""
+    letters = LETTERS[script][:2_000]
+
+    def write(seed: int, words: int) -> list[str]:
+        draw = random.Random(f"{script} {seed}")  # noqa: S311
+        return ["".join(draw.choices(letters, k=draw.randint(3, 6))) for _ in range(words)]
+
+    def lay_out(words: list[str], beside: str = "") -> str:
+        lines = (" ".join(words[at : at + 10]) for at in range(0, len(words), 10))
+        text = f"<title>{' '.join(words[:2])}</title><p>{'<p>'.join(lines)}"
+        return f"{text}<div>{beside}</div><p>Imprint and terms of use"
+
+    pages = {f"/{seed}": lay_out(write(seed, 120)) for seed in range(8)}
+    template = write(100, 100)
+    for number in range(2):
+        own = [word for seed in (number, number + 50) for word in write(200 + seed, 6)]
+        pages[f"/record-{number}"] = lay_out([*template[:50], *own, *template[50:]])
+    pages["/7-copy"] = lay_out(write(7, 120), " ".join(write(300, 9)))
+    assert list_dropped(judge_pages([*pages.items()])) == ["/7-copy"]
+
+
+def test_a_page_that_is_the_beginning_of_another() -> None:
+    _, whole = ARTICLES[7]
+    pages = [("/whole", whole), ("/beginning", whole[: len(whole) // 2])]
+    for order in (pages, pages[::-1]):
+        for others in ([], ARTICLES[:7]):
+            assert list_dropped(judge_pages([*others, *order])) == []
 
 
 def test_pictures_with_other_texts() -> None:
