@@ -281,6 +281,8 @@ def _add_report(parser: ArgumentParser) -> None:
     add_overwrite(parser)
     add_log(parser)
     add_crawl(parser, "only this crawl (default: all)")
+    about = "labelled pages, as for `evaluate`: adds precision and recall by distance"
+    add("--labels", type=Path, metavar="FOLDER", help=about)
 
 
 def _find_rules(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict, deque
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
@@ -14,6 +16,8 @@ from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
@@ -25,6 +29,9 @@ MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50
 # A crawl that dropped such a share of its pages may have met but one page.
 _LEAST_PAGES, _NEARLY_ALL = 10, 0.9
+# Steps between the times of the first and the last page.
+_TIME_STEPS = 48
+_SIMILARITY_STEPS = 50
 
 
 class Figures(Counts):
@@ -38,10 +45,12 @@ class Figures(Counts):
         self.without_bytes = 0  # dropped pages of unknown size
         # By the URL of a wall, how many pages showed it after it was recognised.
         self.walls: Counter[str] = Counter()
+        self._similarities: Counter[int] = Counter()
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._judged_of: Counter[str] = Counter()  # pages by crawl
         self._dropped_of: Counter[str] = Counter()
-        self._first, self._last = inf, 0.0
+        self._fingerprints: set[int] = set()
+        self._times, self._dropped, self._bytes = array("d"), array("b"), array("q")
         self._links = 0
 
     def add(self, decision: Decision) -> None:
@@ -51,6 +60,11 @@ class Figures(Counts):
             self._add_judged(decision)
         if decision.is_near_duplicate:
             self._add_near_duplicate(decision)
+        elif decision.fingerprint:
+            try:
+                self._fingerprints.add(int(decision.fingerprint, 16) % 2**64)
+            except ValueError:
+                self.damaged += 1
 
     def _add_judged(self, decision: Decision) -> None:
         host = self._hosts[find_host(decision.url)]
@@ -63,19 +77,27 @@ class Figures(Counts):
         if decision.sink:
             self.walls[decision.match_url or decision.url] += 1
         if decision.time > 0:
-            self._first = min(self._first, decision.time)
-            self._last = max(self._last, decision.time)
+            self._times.append(decision.time)
+            self._dropped.append(decision.is_dropped)
+            self._bytes.append(decision.unparsed_bytes)
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         self.near_duplicates.append(decision)
         self.originals[decision.match_url or ""] = decision.match_document
         self.without_bytes += decision.is_unparsed and decision.body_bytes is None
         self._links += decision.links_not_followed
+        if decision.similarity is not None:
+            self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
 
     @property
     def would_drop(self) -> int:
         """Number of flagged pages, where none was dropped: what dropping would have dropped."""
         return 0 if self._dropped_of.total() else self.actions["flag"]
+
+    @property
+    def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """Distinct fingerprints of pages that are not near-duplicates, sorted; shape (n,)."""
+        return np.array(sorted(self._fingerprints), np.uint64)
 
     def describe(self) -> dict[str, Any]:
         """Return all figures except those of single groups, ready for JSON."""
@@ -83,8 +105,8 @@ class Figures(Counts):
         crawls = Counter({name: crawl["pages"] for name, crawl in self.crawls.items()})
         hosts = sorted(self._hosts.items(), key=lambda item: (-item[1]["judged"], item[0]))
         return {
-            "first_time": self._first if self._last else None,
-            "last_time": self._last or None,
+            "first_time": min(self._times, default=None),
+            "last_time": max(self._times, default=None),
             "crawls": dict(crawls.most_common()),
             "nearly_all_dropped": [
                 {"crawl": crawl, "judged": judged, "dropped": self._dropped_of[crawl]}
@@ -108,13 +130,80 @@ class Figures(Counts):
             "hosts": [{"host": name, **host} for name, host in hosts[:_HOSTS_SHOWN]],
             "hosts_in_all": len(self._hosts),
             "distances": sort_counts(self.distances),
+            "similarities": {
+                f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
+                for step in sorted(self._similarities)
+            },
+            "over_time": self._describe_times(),
         }
+
+    def _describe_times(self) -> list[dict[str, Any]]:
+        """Count judged pages in equal steps of time; leaves out pages without a time."""
+        if not self._times:
+            return []
+        times = np.array(self._times)
+        first, last = times.min(), times.max()
+        edges = np.linspace(first, max(last, first + 1), _TIME_STEPS + 1)
+        pages = np.histogram(times, edges)[0]
+        dropped = np.histogram(times, edges, weights=np.array(self._dropped))[0]
+        dropped_bytes = np.histogram(times, edges, weights=np.array(self._bytes))[0]
+        return [
+            {
+                "time": round(start, 3),
+                "kept": count - int(drops),
+                "dropped": int(drops),
+                "dropped_bytes": int(octets),
+            }
+            for start, count, drops, octets in zip(
+                edges[:-1].tolist(), pages.tolist(), dropped, dropped_bytes, strict=True
+            )
+        ]
 
 
 def find_host(url: str) -> str:
     """Return the host of a URL, with its port, or "" if it has none."""
     parts = split_url(url)
     return parts.netloc.rpartition("@")[2].lower() if parts else ""
+
+
+# Figure 2b of the paper.
+BUCKETS = 128
+_BUCKET_SHIFT = np.uint64(64 - 7)
+
+
+def describe_fingerprints(fingerprints: NDArray[np.uint64]) -> dict[str, Any]:
+    """Measure how evenly distinct, sorted fingerprints, shape (n,), are spread."""
+    count = len(fingerprints)
+    buckets = np.bincount((fingerprints >> _BUCKET_SHIFT).astype(np.int64), minlength=BUCKETS)
+    return {
+        "fingerprints": count,
+        # Leading 1 of the XORs of neighbours, by position (Figure 2a); expected if evenly spread.
+        "leading_ones": _count_leading_ones(fingerprints).tolist(),
+        "leading_ones_expected": [round(float(share), 3) for share in _expect(count)],
+        "buckets": buckets.tolist(),  # by the first 7 bits (Figure 2b)
+    }
+
+
+def _count_leading_ones(fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Count the positions of the leading 1 of the XORs of neighbours; shape (64,)."""
+    # A float's exponent is this position. With the second bit cleared, rounding cannot raise it.
+    gaps = fingerprints[1:] ^ fingerprints[:-1]
+    return np.bincount(np.frexp(gaps & ~(gaps >> np.uint64(1)))[1] - 1, minlength=64)
+
+
+def _expect(count: int) -> NDArray[np.float64]:
+    """Count the neighbours expected with their leading 1 at each position; shape (64,)."""
+    # Neighbours differ first at position h if a prefix of 63 - h bits occurs with both a 0 and a 1
+    # after it. There are 2**(63 - h) such prefixes. A fingerprint has a given one followed by a 0
+    # with probability p = 2**-(64 - h), so 1 - 2 (1 - p)**n + (1 - 2p)**n of them occur with both.
+    bits = 64 - np.arange(64.0)
+    p = 2.0**-bits  # 1 - p is 1.0 for the smallest, hence the logarithms
+    with np.errstate(divide="ignore"):  # log1p(-1) for h = 63: each begins with a 0 or a 1
+        neither = np.expm1(max(1, count) * np.log1p(-2 * p))
+    expected: NDArray[np.float64] = 2.0 ** (bits - 1) * (
+        neither - 2 * np.expm1(max(1, count) * np.log1p(-p))
+    )
+    return expected
 
 
 _GROUPS_SHOWN = 20

@@ -72,6 +72,7 @@ def report(
         "output": folder / "report.html",
         "log_path": None,
         "crawl": None,
+        "labels": None,
         "overwrite": False,
     }
     config = Config(store=str(store or folder / "nowhere"))

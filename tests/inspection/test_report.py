@@ -69,6 +69,10 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     # The last line is cut, and not damaged.
     assert figures["damaged_lines"] == 7
     assert any("7 lines" in note for note in figures["missing"])
+    steps = figures["over_time"]
+    assert len(steps) == 48
+    for name, count in (("kept", 17), ("dropped", 22), ("dropped_bytes", 22_000)):
+        assert sum(step[name] for step in steps) == count
 
 
 def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
@@ -119,6 +123,7 @@ def test_drops_of_texts_that_are_less_alike_or_hardly_enough_are_shown(
 def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], judged: int) -> None:
     figures = report(tmp_path, lines=[make_decision(1, **fields)])
     assert (figures["judged"], figures["near_duplicates"]) == (judged, 0)
+    assert len(figures["over_time"]) == 48 * judged
     written = (tmp_path / "report.html").read_text("utf-8")
     assert f"None of {judged} pages judged was" in written
 
@@ -132,6 +137,7 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert kinds.get("Page not found") in {None, ("most repeated",)}
     # Which page of a group comes first is chance, and so is how many pairs are the same.
     assert figures["differences"] >= 2
+    assert figures["fingerprints"]["fingerprints"] > 0
     html = (tmp_path / "report.html").read_text("utf-8")
     assert html.count('href="#pair-') >= 2
     assert re.search("<mark>changed7x", html)
@@ -165,10 +171,11 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     done = run("report", "--store", store, "--overwrite")
     assert (done.exit_code, done.err) == (0, "")
     assert "7 of 10 pages judged were dropped" in done.out
+    assert Path("report.html").read_text("utf-8").count("<svg") == 6
     (answer,) = run("report", "--store", store, "--overwrite", "--json").answers
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
-    assert {"hosts", "groups", "suspicious"} <= set(answer)
+    assert {"hosts", "groups", "suspicious", "over_time", "fingerprints"} <= set(answer)
 
 
 def test_rows_that_have_no_room_are_left_out_least_alike_last(
@@ -186,6 +193,7 @@ def test_rows_that_have_no_room_are_left_out_least_alike_last(
     assert f"{len(alike)} of 400" in html
 
 
+A = 0x0123_4567_89AB_CDEF
 WALL = "http://site.example/page/0"
 WALL_KINDS = ["wall", "most repeated"]
 

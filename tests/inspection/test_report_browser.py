@@ -70,9 +70,14 @@ def test_it_fits_in_light_and_dark(
             )
             assert page.evaluate("document.documentElement.scrollWidth") == width
             paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            ink = page.evaluate("getComputedStyle(document.body).color")
+            ink = page.evaluate("getComputedStyle(document.querySelector('.plot text')).fill")
             shades = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (paper, ink)]
             assert (shades[0] > shades[1]) == (scheme == "light")
+            # A plot has its colours from the page.
+            assert page.evaluate(
+                "getComputedStyle(document.querySelector('.plot .fill-dropped')).fill"
+                " === getComputedStyle(document.querySelector('.text-dropped')).color"
+            )
 
 
 def test_least_alike_stand_first_and_what_has_no_value_last(browser: Browser, large: Path) -> None:
