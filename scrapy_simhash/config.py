@@ -99,8 +99,8 @@ class Config:
             see [readers](#how-to-choose-a-reader). Where turbohtml cannot be imported, the default
             is `trafilatura-fast`
         features: (advanced) features of a text: `words-1`, `words-2`, `words-3` (shingles of 1 to 3
-            words, weight 1 + ln count), `words-3-set` (equal weights), `words-1-counts` (weight
-            count), or the import path of a `scrapy_simhash.pages.features.FeatureSet`
+            words, weight 1 + ln count), or the import path of a
+            `scrapy_simhash.pages.features.FeatureSet`
         max_bytes: (advanced) bytes; a page with a larger body is not judged (`too_large`); 1 or
             more
         page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the

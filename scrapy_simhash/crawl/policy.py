@@ -19,9 +19,9 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
+from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.addresses import NO_LINKS, host_of
-from scrapy_simhash.pages.scopes import are_one_site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +198,7 @@ def make_page(crawler: Crawler, request: Request, response: Response, reader: Re
         requested=redirected[0] if redirected else "",
         reader=reader,
         is_file=not is_page(response),
-        foreign=bool(found_on) and not are_one_site(found_on, host_of(response.url)),
+        foreign=bool(found_on) and find_site(found_on) != find_site(host_of(response.url)),
     )
 
 

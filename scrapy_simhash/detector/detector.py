@@ -15,6 +15,7 @@ from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, pri
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
 from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
+from scrapy_simhash.detector.scopes import SCOPES_WITHOUT_TEXT, find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
@@ -27,7 +28,6 @@ from scrapy_simhash.pages.fingerprint import (
     make_recipe,
 )
 from scrapy_simhash.pages.main_text import load_text_reader
-from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
 from scrapy_simhash.pages.text import WHOLE_TEXT
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
@@ -159,7 +159,7 @@ class Detector:
             store.start_crawl(self.crawl, spider)
             self.lost = store.lost.count()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
-        on_one_site("http://one.example/", "http://two.example/")
+        find_site("one.example")
         _frozen.acquire("", gc.freeze)
         opened.callback(_frozen.release, "")
         self._writer = GroupWriter(store, self.crawl)

@@ -24,19 +24,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tldextract import tldextract
 
+from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.inspection.votes import Outcome, Page, Vote, list_voters, list_votes
+from scrapy_simhash.inspection.votes import (
+    Outcome,
+    Page,
+    Vote,
+    format_address,
+    list_voters,
+    list_votes,
+)
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import (
     INDEX,
     SESSION,
     Address,
-    format_address,
     parse_address,
     split_pair,
     split_url,
 )
-from scrapy_simhash.pages.scopes import find_site
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 

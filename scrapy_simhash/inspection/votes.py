@@ -14,7 +14,6 @@ from scrapy_simhash.pages.addresses import (
     MOSTLY_NEW,
     NO_LINKS,
     Address,
-    format_address,
     measure_new_links,
     parse_address,
 )
@@ -61,6 +60,13 @@ class Vote(NamedTuple):
     page: Page
     kept: Page
     form: str
+
+
+def format_address(address: Address) -> str:
+    """Format an address; equal addresses have the same form."""
+    scheme, host, path, query = address
+    parameters = "?" + "&".join(query) if query else ""
+    return f"{scheme}://{host}/{'/'.join(path)}{parameters}"
 
 
 def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:

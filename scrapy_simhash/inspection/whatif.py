@@ -164,7 +164,7 @@ def what_if(
     """Find the decisions that other settings would change: `scrapy simhash evaluate`."""
     # None stands for the current setting, or for the scopes in which pages were judged; `confirm`
     # is 0 to 1, or "none" for plain simhash. Lists `top` changes, by default 20, with `json` all.
-    from scrapy_simhash.pages.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
+    from scrapy_simhash.detector.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
 
     rule = _make_rule(config, distance, confirm)
     _check_distance(rule.distance)  # before reading the store

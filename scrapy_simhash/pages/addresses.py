@@ -126,13 +126,6 @@ def parse_address(url: str) -> Address | None:
     return Address(scheme, host, path, query)
 
 
-def format_address(address: Address) -> str:
-    """Format an address; equal addresses have the same form."""
-    scheme, host, path, query = address
-    parameters = "?" + "&".join(query) if query else ""
-    return f"{scheme}://{host}/{'/'.join(path)}{parameters}"
-
-
 def split_pair(pair: str) -> tuple[str, str]:
     """Cut a parameter into name and value."""
     name, _, value = pair.partition("=")

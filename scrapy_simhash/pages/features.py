@@ -221,16 +221,6 @@ def log_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return 1.0 + np.log(counts)
 
 
-def equal_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh each distinct feature the same, however often it occurs."""
-    return np.ones(len(counts))
-
-
-def count_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh a feature by how often it occurs."""
-    return counts.astype(np.float64)
-
-
 @dataclass(frozen=True)
 class FeatureSet:
     """A way to make features of a text; SIMHASH_FEATURES names it.
@@ -302,7 +292,5 @@ FEATURE_SETS = {
         FeatureSet("words-1", window=1),
         FeatureSet("words-2", window=2),
         FeatureSet("words-3", window=3),
-        FeatureSet("words-3-set", window=3, weigh=equal_weights),
-        FeatureSet("words-1-counts", window=1, weigh=count_weights),
     )
 }

@@ -3,12 +3,8 @@
 import pytest
 
 from scrapy_simhash.inspection.urlrules import find_directory
-from scrapy_simhash.pages.addresses import (
-    MOST_CHARACTERS,
-    MOST_PARTS,
-    format_address,
-    parse_address,
-)
+from scrapy_simhash.inspection.votes import format_address
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
 from tests.helpers.urlrules import must_parse, parse_rule
 
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import tldextract
 
-from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.recipe import load_named
 
 if TYPE_CHECKING:
@@ -42,24 +41,11 @@ def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     return _site_of(urlsplit(url).hostname or "")
 
 
-def on_one_site(url: str, other: str) -> bool:
-    """Return True if two addresses are of one site; broken ones are of none."""
-    first, second = split_url(url), split_url(other)
-    if first is None or second is None:
-        return False
-    return are_one_site(first.netloc, second.netloc)
-
-
-def are_one_site(host: str, other: str) -> bool:
-    """Return True if two hosts, with or without a port, are of one registrable domain.
+def find_site(host: str) -> str:
+    """Find the site of a host, with or without a port: its registrable domain, or itself.
 
     An IP address, and a name without a registrable domain, is a site of its own.
     """
-    return find_site(host) == find_site(other)
-
-
-def find_site(host: str) -> str:
-    """Find the site of a host, with or without a port: its registrable domain, or itself."""
     return _site_of(urlsplit(f"//{host}").hostname or "")
 
 
