@@ -77,7 +77,7 @@ class Pages:
         url = f"https://docs.example.org/manual/chapter-{self._count % 97}/page-{self._count}.html"
         return Document(
             identity=hashlib.sha1(url.encode(), usedforsecurity=False).digest(),
-            fingerprints=(fingerprint,),
+            fingerprint=fingerprint,
             text_digest=hashlib.blake2b(url.encode(), digest_size=16).digest(),
             url=url,
             crawl=CRAWL,

@@ -30,7 +30,7 @@ from scrapy_simhash.inspection.labels import FolderContexts, LabelledPage, locat
 from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare
 from scrapy_simhash.judging.content import Content, compare_contents
-from scrapy_simhash.judging.documents import look_at, make_document
+from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -175,7 +175,7 @@ def _make_pair(
 ) -> _Pair:
     if first is None or second is None:
         return _Pair(source, duplicate, first, second)
-    distance = hamming_distance(*(look_at(each, _CONFIG.rule) for each in (first, second)))
+    distance = hamming_distance(first.fingerprint, second.fingerprint)
     content = None
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])

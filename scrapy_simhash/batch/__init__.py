@@ -5,7 +5,7 @@ An island: of the package, only `commands` imports it. The functions here are ab
 
 from __future__ import annotations
 
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def find_clusters(
 def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
     """Pair the near-duplicates with their originals; reads every record.
 
-    Shape (n, 2): the nearest two fingerprints of a near-duplicate and its original. Leaves out
+    Shape (n, 2): the fingerprints of a near-duplicate and its original. Leaves out
     near-duplicates whose original was deleted.
     """
 
@@ -90,9 +90,10 @@ def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
         pairs = []
         for _, record in stored:
             if record.state == State.DUPLICATE:
-                possible = product(record.fingerprints, _list_originals(stored, record))
-                if nearest := min(possible, key=lambda pair: hamming_distance(*pair), default=None):
-                    pairs.append(nearest)
+                own, possible = record.fingerprint, _list_originals(stored, record)
+                nearest = min(possible, key=partial(hamming_distance, own), default=None)
+                if nearest is not None:
+                    pairs.append((own, nearest))
         return pairs
 
     return np.array(store.read(work), np.uint64).reshape(-1, 2)
@@ -102,12 +103,11 @@ def _list_originals(stored: Documents, record: Record) -> Iterable[int]:
     """List the fingerprints of the original of a near-duplicate, or those that may be its."""
     if record.original:
         original = stored.get(record.original)
-        return original.fingerprints if original else ()
+        return (original.fingerprint,) if original else ()
     # Of a bulk-loaded fingerprint only the distance is recorded, as far as the design reaches.
     distance = min(record.distance, stored.design.reach_bits)
-    probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
-    near = (found for probe in probes for _, found in probe.near)
-    return (found for found in near if stored.is_bulk_loaded(found))
+    near = stored.near(record.fingerprint, distance).near
+    return (found for _, found in near if stored.is_bulk_loaded(found))
 
 
 def batch_query(

@@ -218,7 +218,7 @@ def evaluate(
     problems = list(corpus.problems)
     pages = fingerprint_all(corpus, config, advance, problems, seed)
     documents = make_documents(corpus, pages, config)
-    judged, judging_ms = _judge_pairs(corpus, documents, config, seed)
+    judged, judging_ms = _judge_pairs(corpus, pages, documents, config, seed)
     made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
     return {
         "recipe": asdict(make_recipe(config.extractor, config.features)),
@@ -292,7 +292,11 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _judge_pairs(
-    corpus: Corpus, documents: Mapping[str, Document | None], config: Config, seed: int
+    corpus: Corpus,
+    pages: Mapping[str, PageFingerprint | str],
+    documents: Mapping[str, Document | None],
+    config: Config,
+    seed: int,
 ) -> tuple[list[Judged], float]:
     """Judge the pairs whose pages could be read; also measure milliseconds a page."""
     contexts = FolderContexts(corpus, documents, seed)
@@ -310,7 +314,8 @@ def _judge_pairs(
         seconds += time.perf_counter() - started
         alone = contexts.find_unknown(pair.first, pair.second)
         unknown = contexts.compare(pair.first, pair.second, config.rule, alone)
-        judged.append(_judge(pair, first, second, context, (answer, unknown)))
+        plain_bits = _count_plain_bits(pages[pair.first], pages[pair.second])
+        judged.append(_judge(pair, plain_bits, context, (answer, unknown)))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
@@ -327,21 +332,23 @@ def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> 
         return store.find_and_add(arriving)
 
 
+def _count_plain_bits(first: PageFingerprint | str, second: PageFingerprint | str) -> int:
+    """Count the bits between two main texts; `NO_DISTANCE` if one has too few words."""
+    if isinstance(first, str) or isinstance(second, str):
+        return NO_DISTANCE
+    if min(first.features, second.features) < MIN_FEATURES:
+        return NO_DISTANCE
+    return hamming_distance(first.fingerprint, second.fingerprint)
+
+
 def _judge(
-    pair: LabelledPair,
-    first: Document,
-    second: Document,
-    context: Context,
-    answers: tuple[Answer, Answer],
+    pair: LabelledPair, plain_bits: int, context: Context, answers: tuple[Answer, Answer]
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
     answer, unknown = answers
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
-    plain_bits = NO_DISTANCE
-    if not any(page.stub or page.features < MIN_FEATURES for page in (first, second)):
-        plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
     return Judged(
         pair,
         answer.duplicate,

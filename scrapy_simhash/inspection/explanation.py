@@ -28,7 +28,7 @@ from scrapy_simhash.judging.comparison import (
     make_context,
 )
 from scrapy_simhash.judging.content import compare_contents
-from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
+from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import name_reader
@@ -189,7 +189,7 @@ def _find_fingerprints(
         return _fingerprint_text(store, str(text))
     if _is_url(what):
         documents = _find_documents(store, what)
-        return tuple({bits for document in documents for bits in document.fingerprints})
+        return tuple({document.fingerprint for document in documents})
     if what == "-" or _is_file(what):
         page = _fingerprint_file(config, what, store.recipe, store.seed)
         if page.is_file:
@@ -302,9 +302,6 @@ def compare_pages(
     tables = 4 if config.tables == "auto" else config.tables
     design = parse_design(store.design if store else tables)
     rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
-    first, second = (
-        structs.replace(page, fingerprints=(look_at(page, rule),)) for page in (first, second)
-    )
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
         second = structs.replace(second, scope=first.scope)
@@ -335,7 +332,7 @@ def compare_pages(
         compared |= {name: list(side.list_words()) for name, side in sides}
     if first.file or second.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
-    compared |= compare_fingerprints(first.fingerprints[0], second.fingerprints[0], design)
+    compared |= compare_fingerprints(first.fingerprint, second.fingerprint, design)
     if first.sketch and second.sketch:
         (content,) = compare_contents([(first, second)], [context.sites])
         alike = round(content.main_alike, 4), round(content.whole, 4)
@@ -511,7 +508,7 @@ def _describe(document: _Page) -> dict[str, Any]:
         name: getattr(document, name)
         for name in ("url", "title", "heading", "language", "words", "features")
     }
-    page["fingerprint"] = f"{document.fingerprints[0]:016x}"
+    page["fingerprint"] = f"{document.fingerprint:016x}"
     if isinstance(document, StoredDocument):  # and no file
         page |= {name: getattr(document, name) for name in ("document", "state", "crawl", "time")}
         page["got_by"] = ", ".join(".".join(filter(None, reader)) for reader in document.readers)

@@ -85,8 +85,9 @@ def replay(
 ) -> Iterator[Replayed]:
     """Judge documents of a store again, one after the other, in an empty store in memory.
 
-    The decisions are those of a crawl with the rule, if all items are delivered. The bulk-loaded
-    fingerprints are there from the beginning. A document whose drop was undone passes.
+    The decisions are those of a crawl with the rule, if all items are delivered; but plain simhash
+    of a store that was not made with it goes by whole texts. The bulk-loaded fingerprints are there
+    from the beginning. A document whose drop was undone passes.
 
     Args:
         store: with the documents; it is not changed.
@@ -115,10 +116,7 @@ def replay(
         kept.bulk_load(store.bulk_loaded())
         kept.start_crawl(_CRAWL, "")
         for stored in _read(store, documents):
-            facts = facts_of(stored) | {
-                "fingerprints": stored.fingerprints[: 1 if rule.confirm is None else None],
-                "link_sketch": b"",
-            }
+            facts = facts_of(stored) | {"link_sketch": b""}
             wording = b"" if stored.wording is None else pack(stored.wording)
             document = Document(
                 **facts | {"scope": scope_of(stored)},

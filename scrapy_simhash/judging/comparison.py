@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, compare_contents
-from scrapy_simhash.judging.documents import look_at
 from scrapy_simhash.judging.names import Relations, relate_names
 from scrapy_simhash.judging.rule import (
     Deciding,
@@ -117,7 +116,7 @@ def compare(
     found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
     deciding = find_deciding(first, second, rule, named=bool(found))
     if distance is None:
-        distance = hamming_distance(look_at(first, rule), look_at(second, rule))
+        distance = hamming_distance(first.fingerprint, second.fingerprint)
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
 Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
-MOST_FINGERPRINTS = 8
 MOST_IDENTITY_BYTES = 64
 
 
@@ -75,7 +74,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     Attributes:
         identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
             request. The same identity is never its own near-duplicate.
-        fingerprints: 1 to 8 simhashes, each 0 to 2**64 - 1.
+        fingerprint: simhash of its text, 0 to 2**64 - 1, see `make_document`.
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.
@@ -94,7 +93,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     """
 
     identity: bytes
-    fingerprints: tuple[int, ...]
+    fingerprint: int
     text_digest: bytes
     url: str = ""
     scope: str = ""
@@ -126,8 +125,8 @@ class PageFacts(msgspec.Struct, frozen=True):
 FACT_COLUMNS: dict[str, Any] = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope", "reader"}
-} | {"wording": bytes}
+    if field.name not in {"identity", "fingerprint", "scope", "reader"}
+} | {"fingerprints": tuple[int, ...], "wording": bytes}
 
 
 FACTS = PageFacts.__struct_fields__
@@ -174,13 +173,7 @@ class Document(PageFacts, frozen=True):
                     f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
                     f"for {self.url!r}"
                 )
-        if not 1 <= len(self.fingerprints) <= MOST_FINGERPRINTS:
-            raise ValueError(
-                f"a document has 1 to {MOST_FINGERPRINTS} fingerprints, "
-                f"got {len(self.fingerprints)} for {self.url!r}"
-            )
-        for fingerprint in self.fingerprints:
-            check_fingerprint(fingerprint)
+        check_fingerprint(self.fingerprint)
         if len(self.sketch) not in {0, SKETCH_BYTES}:
             raise ValueError(
                 f"a sketch has {SKETCH_BYTES} bytes or none, got {len(self.sketch)} "
@@ -308,16 +301,15 @@ def make_document(
 
     `foreign` is whether a link of another site led to it.
 
-    With confirmation, main text and whole text both propose candidates, each when it has enough
-    features. In plain simhash only the main text does, as in the paper. A page without enough is
-    a stub: its "fingerprint" is half of a digest of all it may differ in, which equal pages
-    share and others do not come near to (section 4.2 of the paper: short pages all look alike).
-    A file goes the same way.
+    Its fingerprint is that of the whole text; in plain simhash that of the main text, which alone
+    decides there. A page without enough features is a stub: its "fingerprint" is half of a digest
+    of all it may differ in, which equal pages share and others do not come near to (section 4.2 of
+    the paper: short pages all look alike). A file goes the same way.
 
     Raises:
         ValueError: the page is a stub by this rule, and was read without a stub's digest.
     """
-    fingerprints = choose_fingerprints(page, rule)
+    fingerprints = list_fingerprints(page, rule)
     if not fingerprints and not page.stub:
         raise ValueError(
             f"a page of {page.features} features was read for a smaller `min_features` than the "
@@ -325,7 +317,7 @@ def make_document(
         )
     return Document(
         identity=identity,
-        fingerprints=fingerprints or (int.from_bytes(page.stub[:8], "big"),),
+        fingerprint=fingerprints[-1] if fingerprints else int.from_bytes(page.stub[:8], "big"),
         text_digest=page.text_digest if fingerprints else page.stub,
         title=page.title,
         heading=page.heading,
@@ -345,19 +337,17 @@ def make_document(
     )
 
 
-def choose_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
-    """List the simhashes that a page is found by; none for a stub."""
+def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
+    """List the simhashes of a page's texts with enough features; in plain simhash, of the main one.
+
+    A stub has none.
+    """
     fingerprints = []
     if page.features >= rule.min_features:
         fingerprints.append(page.fingerprint)
     if rule.confirm is not None and page.whole_features >= rule.min_features:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
-
-
-def look_at(page: PageFacts, rule: Rule) -> int:
-    """Get the fingerprint by which a rule finds a page: of its whole text; if plain, main text."""
-    return page.fingerprints[0 if rule.confirm is None else -1]
 
 
 class State(IntEnum):

@@ -118,12 +118,8 @@ class Documents(Reading, Protocol):
 def find_matches(documents: Reading, fingerprint: int, distance: int) -> list[Match]:
     """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
     matches: list[Match] = []
-    seen: set[int] = set()  # a document may have several fingerprints near by
     for bits, found in documents.near(fingerprint, distance).near:
         for number in documents.numbers(found):
-            if number in seen:
-                continue
-            seen.update({number} - {0})
             record = documents.get(number) if number else None
             matches.append(Match(number, found, bits, record.url if record else None))
     return matches

@@ -48,7 +48,6 @@ from scrapy_simhash.judging.documents import (
     counts,
     facts_of,
     key_of_lost,
-    look_at,
     note_match,
     pack_row,
     read_rows,
@@ -222,7 +221,7 @@ class Matcher:
             elif counts(record, self.alive) and record.time >= page.not_before:
                 settled = was_delivered(record, reader, across_spiders=across)
                 stands = settled or counts(record, self.alive, reader, across_spiders=across)
-                located = self._locate(candidate, page, record)
+                located = _locate(candidate, page, record)
                 yield located._replace(stands=stands, settled=settled), record
 
     def _find_candidates(self, page: Document, own: int) -> tuple[list[_Candidate], bool]:
@@ -248,7 +247,7 @@ class Matcher:
         # are used, those of other scopes included.
         equal = page.stub and self.rule.confirm is not None
         most = None if equal else limits.most
-        probe = self.documents.near(look_at(page, self.rule), *limits)
+        probe = self.documents.near(page.fingerprint, *limits)
         complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
         found: dict[int, _Candidate] = {}
         for bits, near in probe.near:
@@ -282,13 +281,6 @@ class Matcher:
             for (candidate, record), answer in zip(found, answers, strict=True)
         ]
 
-    def _locate(self, candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
-        """Count how far away a candidate is that was not found by its fingerprint."""
-        if candidate.distance >= 0:
-            return candidate
-        mine, theirs = look_at(page, self.rule), look_at(record, self.rule)
-        return candidate._replace(distance=hamming_distance(mine, theirs), fingerprint=theirs)
-
     def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:
         """Find the sites of two pages, as all but these two documents tell them."""
         if not page.sketch or not other.sketch:
@@ -296,9 +288,17 @@ class Matcher:
         return self.sites.find(self.documents, (page.url, other.url), two)
 
 
+def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
+    """Count how far away a candidate is that was not found by its fingerprint."""
+    if candidate.distance >= 0:
+        return candidate
+    distance = hamming_distance(page.fingerprint, record.fingerprint)
+    return candidate._replace(distance=distance, fingerprint=record.fingerprint)
+
+
 def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:
     """Make what is known of a bulk-loaded fingerprint, which is in every scope."""
-    return PageFacts(b"", (candidate.fingerprint,), b"", scope=scope)
+    return PageFacts(b"", candidate.fingerprint, b"", scope=scope)
 
 
 class _Compared(NamedTuple):
@@ -455,7 +455,7 @@ def _add_lost(writing: Documents, document: Document, number: int, original: int
 
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
-    return page.fingerprints, page.url, page.title, page.heading, bool(page.sketch)
+    return page.fingerprint, page.url, page.title, page.heading, bool(page.sketch)
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:

@@ -22,7 +22,6 @@ from scrapy_simhash.judging.documents import (
     Record,
     State,
     key_of_lost,
-    look_at,
     pack_row,
     read_rows,
     unpack_row,
@@ -246,19 +245,17 @@ class Documents:
         ]
 
     def _index(self, number: int, record: Record) -> None:
-        """Make a document findable by its fingerprints."""
-        values, row = self.values, scope_hash(record.scope) + octets(number)
-        for fingerprint in record.fingerprints:
-            key = octets(fingerprint)
-            if not values.members(FINGERPRINTS, key, most=1):
-                rows = self._prober.split(fingerprint)
-                if values.has(TABLES, *rows[0]):
-                    values.add(FINGERPRINTS, key, BULK_LOADED)
-                else:
-                    for table_row in rows:
-                        values.add(TABLES, *table_row)
-                self._changed[fingerprint] = True
-            values.add(FINGERPRINTS, key, row)
+        """Make a document findable."""
+        values, (key, row) = self.values, fingerprint_row(number, record)
+        if not values.members(FINGERPRINTS, key, most=1):
+            rows = self._prober.split(record.fingerprint)
+            if values.has(TABLES, *rows[0]):
+                values.add(FINGERPRINTS, key, BULK_LOADED)
+            else:
+                for table_row in rows:
+                    values.add(TABLES, *table_row)
+            self._changed[record.fingerprint] = True
+        values.add(FINGERPRINTS, key, row)
         if keys := keys_of(record):
             self.keys.enter(number, keys)
         self.enter_site(number, record)
@@ -271,16 +268,14 @@ class Documents:
             if self.values.has(*site_row):
                 self.values.discard(*site_row)
                 self._samples.clear()
-        values, row = self.values, scope_hash(record.scope) + octets(number)
-        for fingerprint in record.fingerprints:
-            key = octets(fingerprint)
-            if not values.has(FINGERPRINTS, key, row):
-                continue
-            values.discard(FINGERPRINTS, key, row)
-            if not values.members(FINGERPRINTS, key, most=1):
-                for table_row in self._prober.split(fingerprint):
-                    values.discard(TABLES, *table_row)
-                self._changed[fingerprint] = False
+        values, (key, row) = self.values, fingerprint_row(number, record)
+        if not values.has(FINGERPRINTS, key, row):
+            return
+        values.discard(FINGERPRINTS, key, row)
+        if not values.members(FINGERPRINTS, key, most=1):
+            for table_row in self._prober.split(record.fingerprint):
+                values.discard(TABLES, *table_row)
+            self._changed[record.fingerprint] = False
 
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
@@ -493,7 +488,7 @@ class Documents:
         samples of hosts come along; those of other hosts than the documents' are a step more.
         """
         probes = [
-            (document.scope, (look_at(document, rule), *limit_probe(document, rule)))
+            (document.scope, (document.fingerprint, *limit_probe(document, rule)))
             for document in documents
         ]
         identities = [name for page in documents for name in (page.identity, *page.aliases)]
@@ -535,7 +530,7 @@ class Documents:
         }
         # A page that changed leaves the fingerprints that it had.
         records = [record for number in known if (record := self.get(number)) is not None]
-        before = {octets(bits) for record in records for bits in record.fingerprints}
+        before = {octets(record.fingerprint) for record in records}
         candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
         rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
@@ -627,6 +622,11 @@ def address_row(url: str, number: int) -> tuple[bytes, bytes]:
     return digest[:_ADDRESS_KEY_BYTES], member
 
 
+def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
+    """Make key and member of a document under its fingerprint."""
+    return octets(record.fingerprint), scope_hash(record.scope) + octets(number)
+
+
 def leads_of(number: int, record: Record) -> list[_Row]:
     """List table, key and member that lead to a document by its URL, or by its original."""
     leads = [(ADDRESSES, *address_row(record.url, number))] if record.url else []
@@ -645,8 +645,7 @@ def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[by
     if table == FINGERPRINTS:
         if record.state == State.DUPLICATE:
             return []
-        row = scope_hash(record.scope) + octets(number)
-        return [(octets(fingerprint), row) for fingerprint in record.fingerprints]
+        return [fingerprint_row(number, record)]
     of_site = table in (SITES, NAMES)
     rows = rows_of_site(number, record, seed) if of_site else leads_of(number, record)
     return [row[1:] for row in rows if row[0] == table]
@@ -691,7 +690,7 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     if not (record.stub or record.original):
         member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
-        facts = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
+        facts = ascii((record.title, record.heading, record.text_digest, record.fingerprint))
         member += xxhash.xxh32_digest(facts.encode()) + bytes((record.suspicion,))
         member += xxhash.xxh32_digest(form_of(record.url).encode(errors="surrogatepass"))[:3]
         rows.append((SITES, site_key(host, seed), member))

@@ -31,12 +31,16 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 10
+FORMAT = 11
 HEADER_KEY = b"store"
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The settings of a store; `kind` is that of its engine."""
+    """The settings of a store.
+
+    `kind` is that of its engine; `plain` is whether its fingerprints are those of main texts, which
+    plain simhash takes, see `judging.documents.make_document`.
+    """
 
     format: int
     recipe: dict[str, str | int]
@@ -45,9 +49,12 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     created: float
     libraries: dict[str, str]
     kind: str
+    plain: bool
 
 
-def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client: str) -> Header:
+def new_header(
+    recipe: Recipe, design: str, seed: int | None, kind: str, client: str, *, plain: bool
+) -> Header:
     """Make the header of a new store; `client` is the distribution that its kind uses."""
     libraries = {name: _find_version(name) for name in (*_LIBRARIES, client) if name}
     return Header(
@@ -59,6 +66,7 @@ def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client:
         created=time.time(),
         libraries={name: found for name, found in libraries.items() if found},
         kind=kind,
+        plain=plain,
     )
 
 
@@ -158,6 +166,16 @@ def check_seed(header: Header, wanted: int | None) -> None:
         raise StoreMismatchError(
             "the store was made with another seed, and fingerprints of different seeds cannot be "
             "compared. Name another store, such as a new one (--store, --into, SIMHASH_STORE)"
+        )
+
+
+def check_mode(header: Header, confirm: float | None) -> None:
+    """Raise a StoreMismatchError if the fingerprints of a store are those of other texts."""
+    if header.plain != (confirm is None):
+        made, texts = ("None", "main") if header.plain else ("a number", "whole")
+        raise StoreMismatchError(
+            f"SIMHASH_CONFIRM is {confirm!r}, but the store was made with {made}: its fingerprints "
+            f"are those of {texts} texts. Set SIMHASH_CONFIRM back, or name another SIMHASH_STORE"
         )
 
 

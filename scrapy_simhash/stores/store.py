@@ -34,6 +34,7 @@ from scrapy_simhash.stores.header import (
     check_confirm,
     check_design,
     check_kind,
+    check_mode,
     check_recipe,
     check_seed,
     choose_distance,
@@ -121,7 +122,7 @@ class Store(AbstractContextManager["Store"]):
     def _make(self, recipe: Recipe, design: str, seed: int | None) -> bool:
         """Write the header of an empty store; returns whether it was empty."""
         kind, client = self.engine.kind, self.engine.client
-        header = new_header(recipe, design, seed, kind, client)
+        header = new_header(recipe, design, seed, kind, client, plain=self.confirm is None)
 
         def work(values: KeyValues) -> bool:
             if values.get(HEADER, HEADER_KEY) is not None:
@@ -180,6 +181,10 @@ class Store(AbstractContextManager["Store"]):
             require_reach(header, self.distance)
         self._header, self._prober = header, Prober(design)
 
+    def require_mode(self, confirm: float | None) -> None:
+        """Raise a StoreMismatchError if the store was made with plain simhash, or without."""
+        check_mode(self._header, confirm)
+
     def _require_writable(self) -> None:
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
@@ -207,8 +212,13 @@ class Store(AbstractContextManager["Store"]):
         Args:
             crawl: a new id: 1 to 100 letters, digits, `.`, `_` and `-`.
             spider: name of the spider, for display.
+
+        Raises:
+            StoreMismatchError: the store was made with plain simhash, and this is another mode, or
+                the other way round.
         """
         self._require_writable()
+        self.require_mode(self.confirm)
         self.engine.leases.take(crawl)
         started = CrawlRecord(spider, started=time.time())
         try:

@@ -201,7 +201,7 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
     for _, record in stored:
         if record.state != State.DUPLICATE:
             delivered = record.state == State.DONE and not record.stub
-            (done if delivered else others).update(record.fingerprints)
+            (done if delivered else others).add(record.fingerprint)
     left = [fingerprint for fingerprint in others - done if not stored.is_bulk_loaded(fingerprint)]
     return np.array(sorted(left), np.uint64)
 

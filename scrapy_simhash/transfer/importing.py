@@ -309,6 +309,7 @@ class _Import:
         """Import the delivered documents of a store, and what was bulk-loaded there."""
         if source.url == show_url(self._config.store):
             raise ValueError(f"{source.url} is the store itself; name another one with --into")
+        source.require_mode(self._config.confirm)
         answer = self.take(StoreSource(source))
         fingerprints = source.bulk_loaded()
         if fingerprints.size:
@@ -390,7 +391,7 @@ class _PageMaker:
             return "bad_url"
         known = {name: facts[name] for name in FACT_COLUMNS if facts.get(name) is not None}
         # Spark has no unsigned numbers.
-        known["fingerprints"] = tuple(number % _FINGERPRINTS for number in facts["fingerprints"])
+        *_, known["fingerprint"] = (number % _FINGERPRINTS for number in known.pop("fingerprints"))
         known["identity"] = identify(request, self._fingerprinter)
         known["scope"] = find_scope_of_url(self._config.scope, request.url)
         return Document(**{"time": time.time(), **known}, crawl=crawl, reader=EVERYONE)

@@ -42,7 +42,7 @@ def make_row(url: str, html: str) -> dict[str, Any]:
     made = structs.asdict(
         make_document(fingerprint_page(html, seed=SEED, url=url), Config().rule, b"id")
     )
-    signed = [n - 2**64 if n >= 2**63 else n for n in made["fingerprints"]]
+    signed = [made["fingerprint"] - (made["fingerprint"] >> 63 << 64)]
     row = {name: made.get(name) for name in COLUMNS}
     return {**row, "id": b"id", "url": url, "fingerprints": signed, "reason": None}
 

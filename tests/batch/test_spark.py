@@ -20,7 +20,7 @@ import scrapy_simhash
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -158,24 +158,21 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     for url, html in pages.items():
         if "hang" not in url:
             made = fingerprint_page(html, recipe=Recipe("tests.helpers.hostile.hang"), url=url)
-            expected[url] = make_document(made, Config().rule)
+            document = make_document(made, Config().rule)
+            several = list_fingerprints(made, Config().rule) or (document.fingerprint,)
+            expected[url] = document, list(several)
     rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
     assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
-        url: list(document.fingerprints) for url, document in expected.items()
+        url: bits for url, (_, bits) in expected.items()
     }
     assert {row.url: (row.sketch, row.text_digest, row.stub) for row in rows} == {
-        url: (each.sketch, each.text_digest, each.stub) for url, each in expected.items()
+        url: (each.sketch, each.text_digest, each.stub) for url, (each, _) in expected.items()
     }
 
     kept = ("--checkpoints", "checkpoints")
     done = run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7", *kept)
     assert (done.exit_code, list((tmp_path / "checkpoints").iterdir())) == (0, [])
-    bits = [
-        each
-        for document in expected.values()
-        if not document.stub
-        for each in document.fingerprints
-    ]
+    bits = [each for made, several in expected.values() if not made.stub for each in several]
     found = rows_of(spark.read.parquet(f"{tmp_path}/pairs"), "first", "second")
     assert found == find_all(np.array(bits, np.uint64), 7).tolist()
 
@@ -190,7 +187,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     }
     for row in confirmed:
         if row.similarity is not None:
-            names = (expected[row.first_url], expected[row.second_url])
+            names = (expected[row.first_url][0], expected[row.second_url][0])
             first, second = (
                 structs.replace(each, url=url)
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch import batch_query, find_all, find_clusters, list_recorded_pairs
-from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
 from tests.helpers.oracle import all_matches, all_pairs, distance_between, union_find
@@ -45,14 +44,6 @@ def test_all_that_near_duplicates_and_originals_tell(
         assert batch_query(store, np.array(crawled, np.uint64), distance).tolist() == all_matches(
             crawled, kept, distance
         )
-
-
-def test_the_nearest_fingerprints_of_both_stand_for_them(store: Store) -> None:
-    store.find_and_add([document("a", A, B)])
-    (verdict,) = store.find_and_add([document("b", A ^ 0b11 << 40, B ^ 1)])
-    assert verdict.status == "near_duplicate"
-    assert list_recorded_pairs(store).tolist() == [[B ^ 1, B]]
-    assert find_clusters(store) == [[B, B ^ 1]]
 
 
 def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judging.documents import pack_row
+from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -45,7 +46,7 @@ async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
         header.libraries |= {"turbohtml": version} if version else {}
         stored.values.put("header", HEADER_KEY, pack_row(HEADER_KEY, header))
 
-    with open_store(str(store), recipe=Recipe(extractor)) as made:
+    with open_store(str(store), recipe=Recipe(extractor), confirm=CONFIRM) as made:
         made.write(change)
     async with running(store, extractor=extractor) as detector:
         assert (

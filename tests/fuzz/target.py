@@ -98,7 +98,7 @@ def check_judging(made: PageFingerprint) -> None:
     """Check that a page is like itself, whatever its names and links are, and its site."""
     document = Document(
         identity=b"-",
-        fingerprints=(made.fingerprint,),
+        fingerprint=made.whole_fingerprint,
         text_digest=made.text_digest,
         url=URL,
         title=made.title,

@@ -175,11 +175,10 @@ class _World:
             fingerprint = self.flip(0x0123_4567_89AB_CDEF, 4)
         elif self.loaded and self.draw(0.1):
             fingerprint = self.flip(self.choose(self.loaded), 4)
-        others = (self.random.getrandbits(64),) if self.draw(0.3) else ()
         words = self.choose((40, 90, 250, 480, 700, 1_600, 6_000))
         return Document(
             identity=b"page %d" % number,
-            fingerprints=(fingerprint, *others),
+            fingerprint=fingerprint,
             text_digest=self.random.randbytes(16),
             url=self.make_url(f"page{number}"),
             title=self.name(),
@@ -194,7 +193,6 @@ class _World:
     def make_like(self, page: Document) -> Document:
         """Make another page of nearly the same text."""
         number = len(self.pages)
-        others = page.fingerprints[1:] if self.draw(0.7) else (self.random.getrandbits(64),)
         sketch = page.sketch
         if sketch and self.draw(0.8):
             sketch = self.change(sketch[:HALF_OF_SKETCH]) + self.change(sketch[HALF_OF_SKETCH:])
@@ -202,7 +200,7 @@ class _World:
         return replace_document(
             page,
             identity=b"page %d" % number,
-            fingerprints=(self.flip(page.fingerprints[0], 9 * self.draw(0.6)), *others),
+            fingerprint=self.flip(page.fingerprint, 9 * self.draw(0.6)),
             text_digest=page.text_digest if self.draw(0.3) else self.random.randbytes(16),
             url=self.make_url(f"page{number}"),
             title=page.title if self.draw(0.8) else self.name(),
@@ -235,7 +233,7 @@ class _World:
         calm = Random(wall)  # noqa: S311 - documents, not secrets
         return replace_document(
             made,
-            fingerprints=(self.flip(calm.getrandbits(64), 1),),
+            fingerprint=self.flip(calm.getrandbits(64), 1),
             sketch=calm.randbytes(SKETCH_BYTES),
             title=f"Log in {wall}",
             heading="Log in",
@@ -252,7 +250,7 @@ class _World:
         digest = calm.randbytes(self.choose((16, 16, 32)))
         return Document(
             identity=b"page %d" % number,
-            fingerprints=(int.from_bytes(digest[:8], "big"),),
+            fingerprint=int.from_bytes(digest[:8], "big"),
             text_digest=digest,
             url=self.make_url(f"page{number}"),
             title=self.name(),
@@ -383,7 +381,7 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         if store.get_document(number) is not None:
             store.spare([number])
     if world.draw(0.3):
-        fingerprint = world.choose_page().fingerprints[0]
+        fingerprint = world.choose_page().fingerprint
         matches = store.query(fingerprint)
         near = sorted((match.distance, world.order[match.document]) for match in matches)
         yield Line(f"near {near[:20]} of {len(near)}", f"query of {fingerprint:016x}")
@@ -413,7 +411,7 @@ def show_document(page: Document) -> str:
         for name in page.__struct_fields__
         if (value := getattr(page, name)) and name not in {"links", "sketch"}
     }
-    shown["fingerprints"] = " ".join(f"{each:016x}" for each in page.fingerprints)
+    shown["fingerprint"] = f"{page.fingerprint:016x}"
     for name in ("text_digest",):
         shown[name] = shown[name].hex()
     shown["sketch"] = xxhash.xxh3_64_hexdigest(page.sketch)

@@ -18,18 +18,18 @@ ALL_KINDS = ("lmdb", "memory", "redis")
 READER = Reader("spider", "parse")
 
 
-def document(name: str, *fingerprints: int, **fields: Any) -> Document:
-    """Make a document whose identity, URL and digest follow from its name and fingerprints."""
+def document(name: str, fingerprint: int = 0, **fields: Any) -> Document:
+    """Make a document whose identity, URL and digest follow from its name and fingerprint."""
     text = fields.pop("text", "a text" if fields.get("whole_words") else "")
     fields = {
         "wording": pack(Wording(text)) if text else b"",
-        "text_digest": repr(fingerprints).encode()[:64],
+        "text_digest": repr(fingerprint).encode(),
         "url": f"http://site.example/{name}",
         "crawl": CRAWL,
         "reader": READER,
         **fields,
     }
-    return Document(identity=name.encode(), fingerprints=fingerprints, **fields)
+    return Document(identity=name.encode(), fingerprint=fingerprint, **fields)
 
 
 def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:

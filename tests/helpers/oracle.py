@@ -21,7 +21,7 @@ def union_find(pairs: Sequence[Sequence[int]]) -> list[list[int]]:
 
 @dataclass
 class Page:
-    fingerprints: tuple[int, ...]
+    fingerprint: int
     crawl: str
     duplicate: bool
     done: bool = False
@@ -37,29 +37,25 @@ class Oracle:
     def counts(self, page: Page) -> bool:
         return not page.duplicate and (page.done or page.crawl in self.alive)
 
-    def near(self, *fingerprints: int, but: bytes = b"") -> dict[bytes, int]:
+    def near(self, fingerprint: int, but: bytes = b"") -> dict[bytes, int]:
         found = {}
         for identity, page in self.pages.items():
-            bits = min(
-                distance_between(stored, fetched)
-                for stored in page.fingerprints
-                for fetched in fingerprints
-            )
+            bits = distance_between(page.fingerprint, fingerprint)
             if identity != but and self.counts(page) and bits <= self.distance:
                 found[identity] = bits
         return found
 
-    def add(self, identity: bytes, fingerprints: tuple[int, ...], crawl: str) -> str:
-        """Judge a page; the first of its fingerprints is that of its main text."""
+    def add(self, identity: bytes, fingerprint: int, crawl: str) -> str:
+        """Judge a page; a text is another one if more than its last two bits differ."""
         own = self.pages.get(identity)
         if own and (own.delivered or self.counts(own)):
-            changed, had = own.fingerprints[0] != fingerprints[0], self.counts(own)
+            changed, had = own.fingerprint >> 2 != fingerprint >> 2, self.counts(own)
             if changed or not had:
                 own.crawl, own.done = crawl, False
-            own.fingerprints = fingerprints
+            own.fingerprint = fingerprint
             return "changed" if changed else "unchanged" if had else "undelivered"
-        duplicate = bool(self.near(fingerprints[0], but=identity))
-        self.pages[identity] = Page(fingerprints, crawl, duplicate)
+        duplicate = bool(self.near(fingerprint, but=identity))
+        self.pages[identity] = Page(fingerprint, crawl, duplicate)
         return "near_duplicate" if duplicate else "new"
 
 

@@ -32,6 +32,6 @@ def make_sketches(main: float, whole: float) -> tuple[bytes, bytes]:
 
 def compare_sketches(first: bytes, second: bytes) -> tuple[float, float]:
     """Estimate how similar main and whole texts are, 0 to 1."""
-    one, other = (PageFacts(b"", (0,), b"", sketch=sketch) for sketch in (first, second))
+    one, other = (PageFacts(b"", 0, b"", sketch=sketch) for sketch in (first, second))
     (content,) = compare_contents([(one, other)], [UNKNOWN_SITES])
     return content.main_alike, content.whole

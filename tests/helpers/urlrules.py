@@ -42,7 +42,7 @@ def make_facts(name: str) -> dict[str, Any]:
     )
     text = text[: int(most or WORDS)]
     return {
-        "fingerprints": (fingerprint,),
+        "fingerprint": fingerprint,
         "text_digest": name.encode(),
         "title": f"Title of {base}",
         "heading": f"Heading of {base}",
@@ -72,7 +72,7 @@ class Crawl:
                     kept
                     for kept in self.pages
                     if not kept.original
-                    and kept.fingerprints == page.fingerprints
+                    and kept.fingerprint == page.fingerprint
                     and compare(page, kept, RULE).duplicate
                 ),
                 None,

@@ -36,7 +36,6 @@ def documents(draw: st.DrawFn) -> list[Document]:
     made = []
     for number in range(draw(st.integers(1, 14))):
         stub = draw(st.sampled_from([False] * 5 + [True]))
-        bits = draw(st.lists(fingerprints, min_size=1, max_size=1 if stub else 2, unique=True))
         fields: dict[str, Any] = {
             "stub": stub,
             "scope": draw(st.sampled_from(["", "", "other.example"])),
@@ -49,7 +48,7 @@ def documents(draw: st.DrawFn) -> list[Document]:
         }
         if draw(st.booleans()) and draw(st.booleans()):
             fields["sketch"] = b""
-        made.append(document(f"{number}", *bits, **fields))
+        made.append(document(f"{number}", draw(fingerprints), **fields))
     return made
 
 
@@ -82,11 +81,7 @@ def choose(store: Store, rule: Rule) -> list[int]:
 
 def as_plain(made: list[Document]) -> list[Document]:
     """Make of documents what a crawl in plain simhash makes of their pages."""
-    return [
-        each if each.stub else structs.replace(each, fingerprints=each.fingerprints[:1])
-        for each in made
-        if each.stub or each.features >= MIN_FEATURES
-    ]
+    return [each for each in made if each.stub or each.features >= MIN_FEATURES]
 
 
 @given(documents(), rules, rules, st.lists(fingerprints, max_size=3), st.booleans())

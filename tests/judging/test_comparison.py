@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.inspection.labels import Corpus, FolderContexts
 from scrapy_simhash.inspection.votes import Outcome, compare_pages
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import Document, look_at
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Deciding, Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
@@ -34,16 +33,15 @@ rules = st.builds(Rule, st.integers(0, 7), st.sampled_from([None, 0.0, 0.5, 0.8,
 
 @st.composite
 def documents(draw: st.DrawFn, name: bytes = b"-") -> Document:
-    """Draw a document; a stub has one digest, the length of which tells a file, one fingerprint."""
+    """Draw a document; a stub has one digest, the length of which tells a file."""
     stub = draw(st.integers(0, 4)) == 0
     digest = draw(st.sampled_from([b"one", b"other"]))
     short = int.from_bytes(digest.ljust(8), "big")
     if draw(st.booleans()):
         digest = digest.ljust(FILE_DIGEST_BYTES)
-    drawn = st.lists(near_bits, min_size=1, max_size=2, unique=True).map(tuple)
     return Document(
         name,
-        (short,) if stub else draw(drawn),
+        short if stub else draw(near_bits),
         digest,
         url=draw(st.sampled_from(["http://a.example/", "http://b.example/"])),
         scope=draw(st.sampled_from(["", "", "", "another"])),
@@ -63,8 +61,7 @@ def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
         return False
     if one.stub:
         return one.text_digest == other.text_digest
-    of_what = 0 if rule.confirm is None else -1  # the main text, or the whole one
-    bits = distance_between(one.fingerprints[of_what], other.fingerprints[of_what])
+    bits = distance_between(one.fingerprint, other.fingerprint)
     if bits > rule.distance or rule.confirm is None:
         return bits <= rule.distance
     if not (one.sketch and other.sketch):
@@ -110,9 +107,6 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
     one: Document, other: Document, rule: Rule
 ) -> None:
     """What has one name on one host is compared however far apart it is."""
-    one, other = (
-        structs.replace(each, fingerprints=(look_at(each, rule),)) for each in (one, other)
-    )
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
     documents: dict[str, Document | None] = {"one": one, "other": other}
     contexts = FolderContexts(Corpus(), documents)

@@ -27,7 +27,7 @@ URLS = ("http://site.example/en/kiwi", "http://site.example/de/kiwi.html")
 SEGMENTS = ("http://site.example/?id=1", "http://site.example/?id=2")
 HOSTS = ("http://daily.example/1", "http://weekly.example/2")
 SITE = Site(
-    dict.fromkeys(range(LEAST_KNOWN), Document(b"-", (0,), b"", sketch=make_sketches(0, 0)[0]))
+    dict.fromkeys(range(LEAST_KNOWN), Document(b"-", 0, b"", sketch=make_sketches(0, 0)[0]))
 )
 KNOWN = Context((SITE, SITE))
 
@@ -45,7 +45,7 @@ TRANSLATED = {"title": ("Kiwi", "Киви"), "heading": ("", "")}
 def make_page(sketch: bytes, **fields: Any) -> Document:
     """Make a page of much text, unless the fields say otherwise."""
     facts = {"words": 1_000, "whole_words": 2_000, "url": "http://site.example/page", **fields}
-    return Document(b"-", (0,), b"", sketch=sketch, **facts)
+    return Document(b"-", 0, b"", sketch=sketch, **facts)
 
 
 def make_pair(

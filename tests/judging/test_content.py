@@ -32,7 +32,7 @@ def sketches(draw: st.DrawFn) -> bytes:
 
 
 pages = st.builds(
-    lambda sketch, words: PageFacts(b"", (0,), b"", sketch=sketch, whole_words=words),
+    lambda sketch, words: PageFacts(b"", 0, b"", sketch=sketch, whole_words=words),
     sketches(),
     st.sampled_from([0, 1, 200, 90_000]),
 )
@@ -61,7 +61,7 @@ def read_bins(sketch: bytes) -> list[Bin]:
 
 
 def make_site(sample: list[bytes]) -> Site:
-    return Site({n: PageFacts(b"", (0,), b"", sketch=one) for n, one in enumerate(sample)})
+    return Site({n: PageFacts(b"", 0, b"", sketch=one) for n, one in enumerate(sample)})
 
 
 def weigh(value: int, others: list[int]) -> float:
@@ -184,7 +184,7 @@ def test_many_pairs_at_once_are_as_each_alone(
 
 
 def make_page(text: np.ndarray, main: np.ndarray) -> PageFacts:
-    return PageFacts(b"", (0,), b"", sketch=sketch_text(text, main), whole_words=len(text))
+    return PageFacts(b"", 0, b"", sketch=sketch_text(text, main), whole_words=len(text))
 
 
 def test_no_pairs_and_texts_without_shingles() -> None:

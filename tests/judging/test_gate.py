@@ -207,7 +207,7 @@ def make_facts(
     path: str, canonical: str = "", title: str = "A name", heading: str = ""
 ) -> PageFacts:
     url, address = HOST + path, canonical and HOST + canonical
-    return PageFacts(b"", (0,), b"", url, title=title, heading=heading, canonical=address)
+    return PageFacts(b"", 0, b"", url, title=title, heading=heading, canonical=address)
 
 
 TEXT = " ".join(make_words(5, 200))

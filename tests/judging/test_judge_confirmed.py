@@ -32,10 +32,10 @@ def sketch(start: int) -> bytes:
     return sketch_text(text, text)
 
 
-def page(name: str, *fingerprints: int, start: int = 0, **fields: Any) -> Document:
+def page(name: str, fingerprint: int, *, start: int = 0, **fields: Any) -> Document:
     """Make a document with sketches and enough words to be an article."""
     fields = {"sketch": sketch(start), "words": 1_000, "whole_words": 1_000, **fields}
-    return document(name, *fingerprints, **fields)
+    return document(name, fingerprint, **fields)
 
 
 @pytest.fixture
@@ -161,16 +161,16 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     """Advertisements change; the page is found by what it looks like now, and no more as before."""
     digest: dict[str, Any] = {"text_digest": b"main"}
     before, after = 0x5555 << 20, 0x3333_3333 << 30
-    judge_one(store, page("a", A, before, **digest))
+    judge_one(store, page("a", before, **digest))
     store.mark_done([1], CRAWL)
-    again = judge_one(store, page("a", A, after, title="Now", **digest))
+    again = judge_one(store, page("a", after, title="Now", **digest))
     assert again == Verdict("revisit", "unchanged", 1)
     stored = store.get_document(1)
     assert stored
-    assert (stored.state, stored.fingerprints, stored.title) == ("done", (A, after), "Now")
+    assert (stored.state, stored.fingerprint, stored.title) == ("done", after, "Now")
     assert [match.document for match in store.query(after)] == [1]
     assert store.query(before) == []
-    assert matched(store, page("b", B, after ^ 1)).document == 1
+    assert matched(store, page("b", after ^ 1)).document == 1
     assert judge_one(store, page("c", before, start=9_000)).status == "new"
 
 
@@ -250,7 +250,7 @@ def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
     assert [verdict.status for verdict in kept] == ["new"] * 19
     assert kept[-1].nearest is None
     # At the address of the first one, so that it is not noted as a wall's.
-    copy = page("copy of the first", crowd[0].fingerprints[0], title=titles[0])
+    copy = page("copy of the first", crowd[0].fingerprint, title=titles[0])
     assert matched(store, structs.replace(copy, url=crowd[0].url)).document == 1
 
 

@@ -29,7 +29,7 @@ CLASSES = ("Cat", "Dog", "Emu", "Fox", "Gnu", "Hen", "Ibex", "Jay", "Koala", "Ly
 
 
 def name_page(title: str = "", heading: str = "") -> PageFacts:
-    return PageFacts(b"", (0,), b"", title=title, heading=heading)
+    return PageFacts(b"", 0, b"", title=title, heading=heading)
 
 
 def relate(

@@ -49,7 +49,7 @@ def sketch(value: int, title: str = "") -> PageFacts:
     """Make a document that has this value in each bin."""
     made = np.full(BINS, value, "<u2").tobytes() + bytes(BINS + 2 * BINS)
     assert len(made) == SKETCH_BYTES
-    return PageFacts(b"", (0,), b"", sketch=made, title=title)
+    return PageFacts(b"", 0, b"", sketch=made, title=title)
 
 
 def weigh(value: int, others: list[int]) -> float:

@@ -34,7 +34,7 @@ def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
     for body in DIFFERENT[kind]:
         document = make_document(fingerprint_page(HTML.format(body)), Config().rule)
         assert document.stub
-        digests.add((document.fingerprints, document.text_digest))
+        digests.add((document.fingerprint, document.text_digest))
     assert len(digests) == 2
 
 
@@ -62,7 +62,7 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
         for number in range(2)
     ]
     assert pages[0].stub
-    assert pages[0].fingerprints != pages[1].fingerprints
+    assert pages[0].fingerprint != pages[1].fingerprint
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])

@@ -65,7 +65,7 @@ def store(home: str) -> Iterator[Store]:
     with begin_crawl(home, tables="4") as store:
         store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
         pages = [
-            document("original", A, D, text="text", sketch=SKETCH),
+            document("original", A, text="text", sketch=SKETCH),
             document("near", A ^ 1, aliases=(b"alias",), sketch=SKETCH),
             document("of a loaded one", C ^ 1, scope="s"),
             document("stub", 5, stub=True, sketch=SKETCH),

@@ -206,7 +206,7 @@ def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
     class FailingEngine(SqliteEngine):
         values = FailingValues
 
-    group = [document("b", 0xFF << 40), document("c", 1, 7 << 50), document("d", 0x1F << 20)]
+    group = [document("b", 0xFF << 40), document("c", 7 << 50), document("d", 0x1F << 20)]
     with Store(FailingEngine(tmp_path / "store")) as store:
         store.start_crawl(CRAWL, "spider")
         store.find_and_add([document("a", 0)])

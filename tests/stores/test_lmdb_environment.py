@@ -136,7 +136,7 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.stores.opening import open_store
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 with open_store(sys.argv[1]) as store:
-    print(store.find_and_add([Document(b"a", (1,), b"")])[0].status)
+    print(store.find_and_add([Document(b"a", 1, b"")])[0].status)
 """
     assert run_script(script, tmp_path / "store") == "new\n"
 
@@ -200,7 +200,7 @@ from scrapy_simhash.stores.opening import open_store
 
 def pages(batch):
     return [
-        Document(b"%d %d" % (batch, n), ((batch * 50 + n) * 0x9E3779B97F4A7C15 % 2**64,), b"",
+        Document(b"%d %d" % (batch, n), (batch * 50 + n) * 0x9E3779B97F4A7C15 % 2**64, b"",
                  url="x" * 500, crawl="mine")
         for n in range(50)
     ]

@@ -14,7 +14,7 @@ from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 
 def page(name, fingerprint):
-    return Document(name, (fingerprint,), b"", crawl="mine")
+    return Document(name, fingerprint, b"", crawl="mine")
 
 def in_child(store):
     if sys.argv[2] == "write":

@@ -173,7 +173,7 @@ with open_store(sys.argv[1]) as store:
     for start in sys.stdin:
         numbers = range(int(start), int(start) + 200)
         store.find_and_add(
-            [Document(b"%d" % n, (n * 0x9E3779B97F4A7C15 % 2**64,), b"", url="x" * 300,
+            [Document(b"%d" % n, n * 0x9E3779B97F4A7C15 % 2**64, b"", url="x" * 300,
                       crawl="theirs") for n in numbers]
         )
         print("added", flush=True)

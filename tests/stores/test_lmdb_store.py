@@ -120,11 +120,9 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         {"identity": b"x" * 65},
         {"aliases": (b"good", b"")},
         {"aliases": (b"x" * 65,)},
-        {"fingerprints": ()},
-        {"fingerprints": (1,) * 9},
-        {"fingerprints": (-1,)},
-        {"fingerprints": (2**64,)},
-        {"fingerprints": (1, 1.5)},
+        {"fingerprint": -1},
+        {"fingerprint": 2**64},
+        {"fingerprint": 1.5},
         {"sketch": bytes(512)},
         *({field: "\ud800"} for field in ("url", "title", "language", "scope")),
     ],
@@ -133,10 +131,10 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
 def test_bad_documents_are_refused_and_take_no_others_along(
     store: Store, bad: dict[str, Any]
 ) -> None:
-    page = {"identity": b"bad", "fingerprints": (1,), "text_digest": b"", "url": "http://bad"}
+    page = {"identity": b"bad", "fingerprint": 1, "text_digest": b"", "url": "http://bad"}
     with pytest.raises(
         ValueError,
-        match=r"an identity has|1 to 8 fingerprints|a fingerprint is|a sketch|surrogates",
+        match=r"an identity has|a fingerprint is|a sketch|surrogates",
     ):
         store.find_and_add([document("good", A), Document(**{**page, **bad})])
     assert store.stats()["documents"] == 0
@@ -152,13 +150,12 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     assert store.read(lambda stored: stored.get_wordings([3, 2, 9])) == {2: Wording("b")}
     # Changed, unchanged but for what is no main text, and a file instead.
     visits: list[tuple[dict[str, Any], Wording | None]] = [
-        ({"fingerprints": (0,), "text": "changed"}, Wording("changed")),
-        ({"fingerprints": (0,), "text": "changed, beside"}, Wording("changed, beside")),
-        ({"fingerprints": (1 << 40,)}, None),
+        ({"fingerprint": 0, "text": "changed"}, Wording("changed")),
+        ({"fingerprint": 0, "text": "changed, beside"}, Wording("changed, beside")),
+        ({"fingerprint": 1 << 40}, None),
     ]
     for fields, wording in visits:
-        (fingerprint,) = fields.pop("fingerprints")
-        store.find_and_add([document("a", fingerprint, **fields)])
+        store.find_and_add([document("a", **fields)])
         assert store.find_document("http://site.example/a")[0].wording == wording
     assert store.delete([2]) == 1
     assert store.read(lambda stored: list(stored.scan_rows(TEXTS))) == []

@@ -183,9 +183,9 @@ def test_a_writer_that_is_killed(server: RedisServer, monkeypatch: pytest.Monkey
         added = store.get_document(int(number))
         assert added
         wait_until(lambda: "crawl-dead" not in alive(store))
-        twin = document("twin", added.fingerprints[0])
+        twin = document("twin", added.fingerprint)
         assert store.find_and_add([twin])[0].status == "new"
-        assert store.find_and_add([document("third", added.fingerprints[0])])[0].match
+        assert store.find_and_add([document("third", added.fingerprint)])[0].match
         assert store.check() == []
 
 

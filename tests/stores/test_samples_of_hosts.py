@@ -64,7 +64,7 @@ def delete(store: Store, identities: list[bytes]) -> None:
 def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
     """And what a transaction saw that was given up is not kept."""
     pages, found = make_pages(range(8)), Sites()
-    new = structs.replace(pages[3], title="new title", fingerprints=(5,), text_digest=b"new")
+    new = structs.replace(pages[3], title="new title", fingerprint=5, text_digest=b"new")
 
     def find(stored: Documents) -> Site:
         return found.find(stored, (pages[0].url, pages[1].url), ())[0]

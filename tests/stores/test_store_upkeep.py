@@ -12,9 +12,9 @@ from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
 
-def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> int:
+def add_done(store: Store, name: str, fingerprint: int, **fields: object) -> int:
     """Add a document whose items came through, and return its number."""
-    (verdict,) = store.find_and_add([document(name, *fingerprints, **fields)])
+    (verdict,) = store.find_and_add([document(name, fingerprint, **fields)])
     store.mark_done([verdict.document], CRAWL)
     return verdict.document
 

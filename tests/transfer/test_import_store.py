@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
@@ -14,7 +15,7 @@ from tests.helpers.documents import CRAWL, document, next_crawl, open_in_crawl
 ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
 BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
 RECORDED = (
-    *("identity", "url", "scope", "fingerprints", "text_digest", "title", "time", "reader"),
+    *("identity", "url", "scope", "fingerprint", "text_digest", "title", "time", "reader"),
     "wording",
 )
 
@@ -23,7 +24,7 @@ def fill(path: Path) -> None:
     """Make a store with delivered pages, others, and a fingerprint that was bulk-loaded."""
     first = document("one", ONE, text="words", aliases=(b"moved",), title="First", time=5.0)
     pages = [first, document("two", TWO), document("near one", ONE ^ 1), document("three", THREE)]
-    with open_in_crawl(path, seed=7) as store:
+    with open_in_crawl(path, seed=7, confirm=CONFIRM) as store:
         numbers = [verdict.document for verdict in store.find_and_add(pages)]
         store.mark_done(numbers[:2], CRAWL)
         store.bulk_load(BULK)
@@ -62,7 +63,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     # What was taken back is no near-duplicate from now on.
     again = run.answer("import", "source", "--into", target)
     assert again["verdicts"] == {"revisit/unchanged": 2, "new": 1}
-    with open_store(target) as store:
+    with open_store(target, confirm=CONFIRM) as store:
         store.start_crawl("crawl-3", "spider")
         pages = [document("moved", ONE), document("undone", TWO ^ 1), document("near one", ONE ^ 1)]
         verdicts = store.find_and_add(pages)
@@ -73,9 +74,13 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"seed": 8}, "made with another seed"), ({"recipe": Recipe("html2txt")}, "another recipe")],
+    [
+        ({"seed": 8}, "made with another seed"),
+        ({"recipe": Recipe("html2txt")}, "another recipe"),
+        ({"confirm": None}, "SIMHASH_CONFIRM is 0.9, but the store was made with None"),
+    ],
 )
-def test_a_store_with_another_seed_or_recipe_is_refused(
+def test_a_store_that_was_made_otherwise_is_refused(
     run: Run, tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     fill(tmp_path / "source")

@@ -235,7 +235,7 @@ def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:
     for row in zip(*columns, strict=True):
         facts = dict(zip(_FACTS, row, strict=True))
         signed = facts.pop("fingerprints")
-        yield PageFacts(b"", tuple(bits % 2**FINGERPRINT_BITS for bits in signed), **facts)
+        yield PageFacts(b"", signed[-1] % 2**FINGERPRINT_BITS, **facts)
 
 
 def _name_alike(first: PageFacts, second: PageFacts) -> str:
@@ -270,7 +270,7 @@ class _Sites:
             others = [page for page in drawn if page["id"] not in two][:SAMPLE]
             self._made[key] = Site(
                 {
-                    page["place"]: PageFacts(b"", (), b"", **{name: page[name] for name in _SITE})
+                    page["place"]: PageFacts(b"", 0, b"", **{name: page[name] for name in _SITE})
                     for page in others
                 }
             )

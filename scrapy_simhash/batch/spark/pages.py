@@ -21,7 +21,7 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
-from scrapy_simhash.judging.documents import FACT_COLUMNS, make_document
+from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
@@ -168,9 +168,10 @@ async def _make_row(
     except UnjudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.rule, url=url)
-    values = {name: getattr(document, name) for name in FACT_COLUMNS}
+    values = {name: getattr(document, name) for name in FACT_COLUMNS if name != "fingerprints"}
+    fingerprints = list_fingerprints(made, config.rule) or (document.fingerprint,)
     # As bigint; see `pairs`.
-    values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in document.fingerprints]
+    values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
     values["host"], values["called"] = host_of(url), list(name_keys(document, seed))
     return {**values, **row}
 
