@@ -117,7 +117,7 @@ class Documents:
         packed = self.values.get(DOCUMENTS, key)
         return None if packed is None else unpack_row(Record, key, packed)
 
-    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+    def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         self.values.fetch((DOCUMENTS, key) for key in keys)
@@ -295,10 +295,10 @@ class Documents:
             for beyond in set(there).difference(kept):
                 self.values.discard(table, key, beyond)
 
-    def _get_keys(self, number: int) -> Keys | None:
-        """Make the keys of a document; None if it is damaged."""
-        record = self.glance([number]).get(number)
-        return None if record is None else keys_of(record)
+    def _get_keys(self, numbers: Iterable[int]) -> dict[int, Keys]:
+        """Make the keys of documents that have some, and are not damaged."""
+        made = ((number, keys_of(record)) for number, record in self.glance(numbers).items())
+        return {number: keys for number, keys in made if keys}
 
     def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
         """List the documents with rare triples of a page, each with their number; most come first.
@@ -555,7 +555,7 @@ class Documents:
 
     def prefetch_keys(self, numbers: Collection[int]) -> None:
         """Read under which keys documents are."""
-        made = filter(None, map(keys_of, self.glance(numbers).values()))
+        made = self._get_keys(numbers).values()
         self.values.fetch(row for keys in made for row in self.keys.list_ahead(keys))
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
@@ -668,12 +668,16 @@ def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
     Without a host or a sketch, which no file has, a page is not found by its names.
     """
     host = host_of(page.url) if page.sketch else ""
-    if not host:
-        return {}
-    place = xxhash.xxh3_64(f"{host}\0{page.scope}".encode(errors="surrogatepass"), seed).digest()
+    return _name_keys(host, page.scope, page.title, page.heading, seed) if host else {}
+
+
+# A page is looked for under its names, and then entered there.
+@lru_cache(maxsize=64)
+def _name_keys(host: str, scope: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
+    place = xxhash.xxh3_64(f"{host}\0{scope}".encode(errors="surrogatepass"), seed).digest()
     return {
         xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
-        for key, text in list_parts(page.title, page.heading).items()
+        for key, text in list_parts(title, heading).items()
     }
 
 

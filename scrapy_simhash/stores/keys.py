@@ -56,11 +56,14 @@ class KeyTable:
     Args:
         values: the transaction.
         dissolved: keys that are, as far as it is remembered from one transaction to the next.
-        get_keys: makes the keys of a document; None if its record is damaged.
+        get_keys: makes the keys of documents that have some, in one round trip.
     """
 
     def __init__(
-        self, values: KeyValues, dissolved: set[int], get_keys: Callable[[int], Keys | None]
+        self,
+        values: KeyValues,
+        dissolved: set[int],
+        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
     ) -> None:
         self._values, self._get_keys = values, get_keys
         self._dissolved = dissolved
@@ -113,8 +116,8 @@ class KeyTable:
         """Dissolve a key; its documents move on, unless it is that of their whole sketches."""
         numbers = list(map(number_of, self._read([key])[0] or ()))
         self._mark(key)
-        made = ((number, self._get_keys(number)) for number in numbers)
-        self._place([number for number, keys in made if keys and keys.whole != key], {})
+        made = self._get_keys(numbers)
+        self._place([number for number, keys in made.items() if keys.whole != key], {})
 
     def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
         """Find one more key for each of these documents, which may be repeated."""
@@ -125,8 +128,7 @@ class KeyTable:
             number = waiting.pop()
             member = octets(number)
             if number not in ladders:
-                keys = self._get_keys(number)
-                ladders[number] = self._climb(keys, _AHEAD) if keys else iter(())
+                ladders |= self._read_ladders({number, *waiting}.difference(ladders))
             for key, members in ladders[number]:
                 if key not in before:
                     before[key], after[key] = frozenset(members), set(members)
@@ -143,6 +145,13 @@ class KeyTable:
             else:
                 for member in now - before[key]:
                     self._values.add(TABLE, octets(key), member)
+
+    def _read_ladders(self, numbers: Iterable[int]) -> dict[int, _Climbing]:
+        """Read which triples documents may take; nothing of those whose record is damaged."""
+        made = self._get_keys(numbers)
+        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
+        found = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
+        return dict.fromkeys(numbers, iter(())) | found
 
     def _take(self, keys: Keys, most: int) -> list[tuple[int, list[bytes]]]:
         """Read the first triples that are not dissolved."""
