@@ -64,8 +64,8 @@ def make_site() -> dict[str, bytes]:
     return {
         "/first": _make_page(first, title),
         "/other": _make_page(other, "Another page"),
-        "/copy": _make_page(copy, title),
-        "/again": _make_page(again, title),
+        "/copy/first": _make_page(copy, title),
+        "/again/first": _make_page(again, title),
     }
 
 
@@ -95,7 +95,7 @@ def serve(site: dict[str, bytes]) -> Iterator[str]:
 
 def find_trip(request: Request) -> str | None:
     """Name the trip that the page of a request makes."""
-    return {"copy": "page", "again": "steady"}.get(request.url.rpartition("/")[2])
+    return {"copy": "page", "again": "steady"}.get(request.url.split("/")[3])
 
 
 class BeginMiddleware:
@@ -121,7 +121,7 @@ class OnePageSpider(Spider):
     def parse(self, response: Response) -> Any:
         """Ask for the next."""
         yield {"url": response.url}
-        following = {"/first": "/other", "/other": "/copy"}
+        following = {"/first": "/other", "/other": "/copy/first"}
         for path, after in following.items():
             if response.url.endswith(path):
                 yield Request(f"{self.address}{after}", errback=self.fail)
@@ -134,7 +134,7 @@ class OnePageSpider(Spider):
         trip = find_trip(request) or ""
         _times[trip] |= {"end": ended, "status": verdict["status"]}
         if trip == "page":
-            return Request(f"{self.address}/again", errback=self.fail)
+            return Request(f"{self.address}/again/first", errback=self.fail)
         return None
 
 

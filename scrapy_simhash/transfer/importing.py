@@ -84,8 +84,8 @@ def find_kind(name: str, kind: str | None = None) -> str:
     for octets, found in _BEGINNINGS.items():
         if beginning.startswith(octets):
             return found
-    if (suffix := Path(path.name.removesuffix(".gz")).suffix.lower()) in SUFFIXES:
-        return SUFFIXES[suffix]
+    if path.name.lower().removesuffix(".gz").endswith(SUFFIXES):
+        return "jsonl"
     raise ValueError(
         f"{name} cannot be used: by its content it is not an archive, WARC, WACZ, Parquet file, "
         f"store or folder, and by its name not a feed ({', '.join(SUFFIXES)}); if it is one of "

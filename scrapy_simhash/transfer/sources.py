@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zipfile
 import zlib
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO, TextIOWrapper
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 # The last three have fingerprints instead of pages.
-KINDS = ("warc", "wacz", "jsonl", "json", "csv", "folder", "archive", "store", "parquet")
+KINDS = ("warc", "wacz", "jsonl", "folder", "archive", "store", "parquet")
 # What reading a file may raise, whatever is in it. Those of zipfile for an encrypted member, or
-# another compression, and the RecursionError of JSON are RuntimeErrors.
+# another compression, are RuntimeErrors.
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
     *(zipfile.BadZipFile, msgspec.MsgspecError),
@@ -91,15 +90,8 @@ class Source:
             ) from error
 
 
-# Kinds by the suffix of the file's name without .gz.
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".jl": "jsonl",
-    ".jsonlines": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-}
+# Of the names of feeds, without .gz.
+SUFFIXES = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 # An item's page is in the first of these fields that it has.
 HTML_FIELDS = ("html", "body")
 TABLES = ("pages.csv", "index.csv")
@@ -121,7 +113,7 @@ def open_source(name: str, kind: str, fields: Fields, most_bytes: int) -> Source
         _load_fastwarc()
         read = partial(_read_warc if kind == "warc" else _read_wacz, most_bytes)
     else:
-        read = partial(_read_feed, kind, fields, most_bytes)
+        read = partial(_read_feed, fields, most_bytes)
 
     def follow() -> Iterator[tuple[Entry, int]]:
         with path.open("rb") as file:
@@ -148,13 +140,10 @@ class Fields(NamedTuple):
     html: tuple[str, ...]  # the first one that an item has is read
 
 
-def _read_feed(kind: str, fields: Fields, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+def _read_feed(fields: Fields, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
     most = max(_ITEM_BYTES_PER_BYTE * most_bytes, _LEAST_ITEM_BYTES)
-    name, file = file.name, _unzip(file)
-    readers = {"json": _read_array, "csv": _read_rows}
-    items = readers[kind](file, most) if kind in readers else _read_lines(file, most, fields)
     found, last = False, None
-    for item in items:
+    for item in _read_lines(_unzip(file), most, fields):
         entry = item if isinstance(item, Skipped) else _make_page(item, fields)
         if entry == _NO_HTML:
             last = item
@@ -163,7 +152,7 @@ def _read_feed(kind: str, fields: Fields, most_bytes: int, file: BinaryIO) -> It
     if not found and last is not None:
         has = ", ".join(map(str, last)) if isinstance(last, dict) else type(last).__name__
         raise SourceError(
-            f"{name} has no page: no item has the fields {fields.url} and "
+            f"{file.name} has no page: no item has the fields {fields.url} and "
             f"{' or '.join(fields.html)}. The last item has: {has or 'nothing'}. Name its fields "
             "with --url-field and --html-field"
         )
@@ -228,34 +217,6 @@ def _read_rows(file: BinaryIO, most: int) -> Iterator[dict[str, Any]]:
     for row in csv.DictReader(take_lines(), strict=True):
         taken = 0
         yield row
-
-
-_CHARACTERS_PER_READ = 1 << 16
-_JSON_BETWEEN = " \t\r\n,"
-
-
-def _read_array(file: BinaryIO, most: int) -> Iterator[Any]:
-    """Read an array item by item, because all of it may not fit into memory."""
-    decoder = json.JSONDecoder()
-    with TextIOWrapper(file, "utf-8-sig") as text:
-        buffer = text.read(_CHARACTERS_PER_READ).lstrip()
-        if not buffer.startswith("["):
-            raise ValueError("it is not a JSON array")
-        buffer = buffer[1:]
-        while not (buffer := buffer.lstrip(_JSON_BETWEEN)).startswith("]"):
-            try:
-                item, end = decoder.raw_decode(buffer)
-            except ValueError:
-                if len(buffer) > most:
-                    raise ValueError(f"it has more than {most:,} characters") from None
-                # Doubles the text each time, so that a large item is not decoded too often.
-                more = text.read(max(_CHARACTERS_PER_READ, len(buffer)))
-                if not more:
-                    raise
-                buffer += more
-            else:
-                yield item
-                buffer = buffer[end:]
 
 
 # Folders: HTML files, with or without a table of their URLs

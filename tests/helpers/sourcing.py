@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 from collections.abc import Callable, Mapping
-from io import StringIO
 from pathlib import Path
 
 from tests.helpers.pages import page
@@ -58,27 +57,12 @@ def json_lines(pages: Mapping[str, str]) -> bytes:
     return b"".join(json.dumps(item).encode() + b"\n" for item in items)
 
 
-def json_array(pages: Mapping[str, str]) -> bytes:
-    return json.dumps(
-        [{"url": url, "body": html} for url, html in pages.items()], indent=1
-    ).encode()
-
-
-def csv_rows(pages: Mapping[str, str]) -> bytes:
-    text = StringIO()
-    writer = csv.writer(text)
-    writer.writerows([("url", "html"), *pages.items()])
-    return text.getvalue().encode()
-
-
 MAKERS: dict[str, Callable[[Mapping[str, str]], bytes]] = {
     "by-record.warc.gz": warc_by_record,
     "plain.warc": warc_plain,
     "whole.warc.gz": warc_whole,
     "feed.jsonl": json_lines,
     "feed.jsonl.gz": lambda pages: gzip.compress(json_lines(pages), mtime=0),
-    "feed.json": json_array,
-    "feed.csv": csv_rows,
 }
 
 
