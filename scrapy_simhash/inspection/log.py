@@ -69,7 +69,7 @@ def find_crawl(config: Config, crawl: str | None) -> str | None:
     if crawl != LAST_CRAWL:
         return crawl
     path = find_log(config, None)
-    _require(path)
+    require_log(path)
     if not (crawls := _list_crawls(path)):
         raise PartlyFailedError(f"the decision log {path} has no complete line yet")
     return crawls[-1]
@@ -97,7 +97,7 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
         while not path.exists():
             time.sleep(_FOLLOW_SECONDS)
     if not follow:
-        _require(path)
+        require_log(path)
         if crawl not in {None, LAST_CRAWL, *(crawls := _list_crawls(path))}:
             newest = f"; its newest is {crawls[-1]}" if crawls else ""
             raise PartlyFailedError(f"the decision log {path} has no crawl {crawl}{newest}")
@@ -109,7 +109,8 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
         yield from (line for _, line in lines)
 
 
-def _require(path: Path) -> None:
+def require_log(path: Path) -> None:
+    """Raise an InspectionError if there is no log, a PartlyFailedError if it is empty."""
     if not path.exists():
         raise InspectionError(
             f"there is no decision log {path}: no crawl has written it, or SIMHASH_LOG is None; "

@@ -143,22 +143,10 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert re.search("<mark>changed7x", html)
 
 
-def test_store_without_a_log(store: Path, tmp_path: Path) -> None:
-    figures = report(tmp_path, store)
-    (store / "log.jsonl").rename(store / "elsewhere")
-    try:
-        without = report(tmp_path, store, overwrite=True)
-    finally:
-        (store / "elsewhere").rename(store / "log.jsonl")
-    assert any("no decision log" in note for note in without["missing"])
-    same = ("pages", "near_duplicates", "dropped", "distances", "groups", "differences")
-    assert {key: without[key] for key in same} == {key: figures[key] for key in same}
-
-
-def test_neither_log_nor_store(run: Run) -> None:
+def test_no_log(run: Run) -> None:
     done = run("report", "--store", "nowhere")
     assert (done.exit_code, done.out) == (2, "")
-    assert "neither a decision log" in done.err
+    assert "there is no decision log" in done.err
     assert not Path("report.html").exists()
 
 
