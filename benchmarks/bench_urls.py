@@ -42,13 +42,13 @@ _VERSIONS = ("scrapy-simhash", "scrapy", "duplicate-url-discarder", "turbohtml")
 def main() -> None:
     """Crawl, print the table, and fail where a promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="runs, each of another site")
+    parser.add_argument("--runs", type=int, default=3, help="runs (default 3)")
     parser.add_argument("--output", type=Path, help="write the results as JSON, too")
     options = parser.parse_args()
     runs = []
-    for seed in range(options.seeds):
+    for _ in range(options.runs):
         with tempfile.TemporaryDirectory() as folder:
-            runs.append(crawl_all(seed, Path(folder)))
+            runs.append(crawl_all(Path(folder)))
     rows = []
     for name in _CRAWLS:
         found = [run[name] for run in runs]
@@ -61,7 +61,7 @@ def main() -> None:
     sys.exit(bool(faults))
 
 
-def crawl_all(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
+def crawl_all(folder: Path) -> dict[str, dict[str, Any]]:
     """Crawl in all these ways, with stores in the folder; returns the figures by name."""
     figures: dict[str, dict[str, Any]] = {}
     rules = folder / "rules.json"
@@ -70,7 +70,7 @@ def crawl_all(seed: int, folder: Path) -> dict[str, dict[str, Any]]:
         if store is not None:
             settings["ADDONS"] = _BOTH if discards else _PLUGIN
             settings["SIMHASH_STORE"] = str(folder / store)
-        found = crawl("example", seed, 0, "", settings)
+        found = crawl("example", "", settings)
         if name == "first":
             for option in ("--output", "--audit"):
                 command = [sys.executable, "-m", "scrapy", "simhash", "urls", option, str(rules)]
