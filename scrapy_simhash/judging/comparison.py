@@ -141,7 +141,7 @@ def compare(
         sites = context.sites
         if content is None:
             (content,) = compare_contents([(first, second)], [sites])
-        similarity = round(max(content.main_alike, content.whole), 4)
+        similarity = content.similarity
         names = relate_names(first, second, sites[0].names, sites[1].names)
         evidence = _collect(evidence, (first, second), content, names, rule.confirm, context)
         called = f"titles: {names.title}; headings: {names.heading}"
@@ -183,14 +183,10 @@ def _collect(
     )
 
 
-def compare_many(
-    page: PageFacts,
-    others: Sequence[PageFacts],
-    rule: Rule,
-    distances: Sequence[int],
-    contexts: Sequence[Context],
-) -> list[Answer]:
-    """Compare a page with others, by distances in bits, and what is known of each of the two."""
+def compare_contents_of(
+    page: PageFacts, others: Sequence[PageFacts], rule: Rule, contexts: Sequence[Context]
+) -> list[Content | None]:
+    """Compare the content of a page with that of others; None where texts do not decide."""
     sketched = [
         place
         for place, (other, context) in enumerate(zip(others, contexts, strict=True))
@@ -200,12 +196,7 @@ def compare_many(
         [(page, others[place]) for place in sketched], [contexts[place].sites for place in sketched]
     )
     contents = dict(zip(sketched, found, strict=True))
-    return [
-        compare(page, other, rule, distance=bits, context=context, content=contents.get(place))
-        for place, (other, bits, context) in enumerate(
-            zip(others, distances, contexts, strict=True)
-        )
-    ]
+    return [contents.get(place) for place in range(len(others))]
 
 
 def make_context(first: Site, second: Site, name: str = "", keys: int = 0) -> Context:

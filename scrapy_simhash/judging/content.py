@@ -56,6 +56,11 @@ class Content(NamedTuple):
     agreed_within: float
     triples: float
 
+    @property
+    def similarity(self) -> float:
+        """The larger one of the similarities of both texts, for people."""
+        return round(max(self.main_alike, self.whole), 4)
+
 
 def compare_contents(
     pairs: Sequence[tuple[PageFacts, PageFacts]], sites: Sequence[tuple[Site, Site]]

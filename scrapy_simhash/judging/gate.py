@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import regex
 from msgspec import structs
 
+from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.own import find_fields
 from scrapy_simhash.judging.rule import Deciding, decide
 from scrapy_simhash.pages.addresses import host_of, parse_address
@@ -30,8 +31,10 @@ from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Answer
+    from scrapy_simhash.judging.content import Content
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.own import OwnWords
+    from scrapy_simhash.judging.rule import Evidence, Rule
 
 # Of the words that both have, so much may be a page's own: of a declared copy, and of another one.
 MOST_OF_DECLARED = 0.15
@@ -43,6 +46,20 @@ LEAST_IN_A_COPY = 100
 LEAST_AGREED = 0.7
 # What a symbol says in a name, "operator<"; not what only separates its parts.
 _SYMBOLS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}!%&*@#\\]+")
+
+
+def can_be_one(
+    first: PageFacts, second: PageFacts, content: Content | Evidence, wanted: Rule
+) -> bool:
+    """Return False if the content of two pages tells them apart, whatever they are called."""
+    confirm = wanted.confirm or 0.0
+    return (
+        content.agreed >= min(confirm, rule.LEAST_AGREED, LEAST_AGREED)
+        or (content.main_alike >= confirm and content.share_of_main >= rule.LEAST_SHARE_OF_MAIN)
+        or first.stub
+        or second.stub
+        or bool(find_declared(first, second))
+    )
 
 
 def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
@@ -175,6 +192,7 @@ def _are_two_addresses(first: str, second: str) -> bool:
     return bool(host) and host == host_of(second) and two
 
 
+@lru_cache(maxsize=1_024)
 def _normal(url: str) -> str:
     """Return an address without its scheme, "www.", a fragment and a slash at the end."""
     address = parse_address(url)

@@ -27,7 +27,7 @@ from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
     Answer,
     compare,
-    compare_many,
+    compare_contents_of,
     make_context,
 )
 from scrapy_simhash.judging.documents import (
@@ -53,7 +53,7 @@ from scrapy_simhash.judging.documents import (
     read_rows,
     was_delivered,
 )
-from scrapy_simhash.judging.gate import look_at_words, may_be_one
+from scrapy_simhash.judging.gate import can_be_one, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
@@ -153,8 +153,13 @@ class Matcher:
                 "other_spider" if self._is_for(same_callback, alike[0].record) else "other_callback"
             )
             return _make_match(document, alike[0], kept), None, complete
-        parted = min(filter(self._deserves_a_look, compared), key=_rank, default=None)
-        return None, _make_match(document, parted) if parted else None, complete
+        parted = (
+            each
+            for each in compared
+            if self._deserves_a_look(each.candidate, each.answer.similarity)
+        )
+        nearest = min(parted, key=_rank, default=None)
+        return None, _make_match(document, nearest) if nearest else None, complete
 
     def _is_for(self, page: Document, record: Record | None) -> bool:
         """Whether a page may be dropped for a record; one that was bulk-loaded stands for all."""
@@ -203,10 +208,9 @@ class Matcher:
         wording = self.documents.get_wording(number)
         return compare_words(text, self.texts.read(wording), template) if wording else None
 
-    def _deserves_a_look(self, compared: _Compared) -> bool:
+    def _deserves_a_look(self, candidate: _Candidate, similarity: float | None) -> bool:
         """Whether a page that does not match is near, or has more in common than some triples."""
-        near = compared.candidate.distance <= self.rule.distance
-        return near or (compared.answer.similarity or 0.0) >= LEAST_ALIKE
+        return candidate.distance <= self.rule.distance or (similarity or 0.0) >= LEAST_ALIKE
 
     def _read_candidates(
         self, page: Document, candidates: Iterable[_Candidate]
@@ -262,7 +266,11 @@ class Matcher:
     def _ask(
         self, page: PageFacts, found: Iterable[tuple[_Candidate, Record | None]], own: int
     ) -> list[_Compared]:
-        """Compare candidates; a bulk-loaded one has no record."""
+        """Compare candidates; a bulk-loaded one has no record.
+
+        On a site of records nearly all differ whatever their names are: of these only the one most
+        alike is compared.
+        """
         found = list(found)
         pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
         candidates = [candidate for candidate, _ in found]
@@ -274,11 +282,30 @@ class Matcher:
             )
             for candidate, other in zip(candidates, pages, strict=True)
         ]
-        distances = [candidate.distance for candidate in candidates]
-        answers = compare_many(page, pages, self.rule, distances, contexts)
+        contents = compare_contents_of(page, pages, self.rule, contexts)
+        differ = {
+            place: (not self._deserves_a_look(candidate, similarity), -similarity, candidate)
+            for place, (candidate, content) in enumerate(zip(candidates, contents, strict=True))
+            if content and not can_be_one(page, pages[place], content, self.rule)
+            for similarity in (content.similarity,)
+        }
+        if differ:
+            del differ[min(differ, key=differ.__getitem__)]
         return [
-            _Compared(candidate, record, answer)
-            for (candidate, record), answer in zip(found, answers, strict=True)
+            _Compared(
+                candidate,
+                record,
+                compare(
+                    page,
+                    pages[place],
+                    self.rule,
+                    distance=candidate.distance,
+                    context=contexts[place],
+                    content=contents[place],
+                ),
+            )
+            for place, (candidate, record) in enumerate(found)
+            if place not in differ
         ]
 
     def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:

@@ -65,8 +65,8 @@ _RELEASE = re.compile(
 )
 _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAMES_REMEMBERED = 4_096
-# Of a site: a page is compared with some 8 others.
-_SUBJECTS_REMEMBERED = 64
+# Of a site: a page is compared with some 8 others, and these with others again.
+_SUBJECTS_REMEMBERED = 256
 # Of a name, pages are found by so many. The longest titles of the corpora have five.
 _MOST_PARTS = 8
 
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
     """A part of a name: each word with the key that it is known by, and its signs, counted.
 
     `releases` are those of its words that end in one: "django 4.2"; `numbered` says that numbering
-    was cut off.
+    was cut off; `key` are all signs and keys of words.
     """
 
     text: str
@@ -83,14 +83,11 @@ class _Part(NamedTuple):
     signs: frozenset[str]
     releases: frozenset[str]
     numbered: bool
+    key: frozenset[str]
 
     def list_numbers(self) -> list[tuple[str, str]]:
         """List the numbers with their keys."""
         return [(word, key) for word, key in self.words.items() if word != key]
-
-    @property
-    def key(self) -> frozenset[str]:
-        return self.signs.union(self.words.values())
 
 
 class Subject(NamedTuple):
@@ -129,26 +126,22 @@ class NameShares:
         else:  # amounts, years, house numbers
             self._shares.pop(_LEADING, None)
         self._counted = counted
-        self._read: dict[str, tuple[Subject, frozenset[str]]] = {}
+        self._read: dict[str, tuple[Subject, set[str]]] = {}
         self._values = {key: len({*found}) for key, found in numbers.items()}
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
-        return self._find_own(name)[0]
+        return self._find(name)[0]
 
-    def list_own(self, name: str) -> frozenset[str]:
-        """List the words and signs of a name that are not the site's, though many pages have it."""
-        return self._find_own(name)[1]
-
-    def _find_own(self, name: str) -> tuple[Subject, frozenset[str]]:
+    def _find(self, name: str) -> tuple[Subject, set[str]]:
+        """Find the subject of a name, and its numbers that tell pages apart."""
         found = self._read.get(name)
         if found is None:
             if len(self._read) >= _SUBJECTS_REMEMBERED:
                 self._read.clear()
             parts = _read(name)
             telling = self._list_telling(parts)
-            found = self._take_subject(parts, telling), self._take_own(parts, telling)
-            self._read[name] = found
+            found = self._read[name] = self._take_subject(parts, telling), telling
         return found
 
     def _take_subject(self, parts: Sequence[_Part], telling: set[str]) -> Subject:
@@ -168,14 +161,15 @@ class NameShares:
             ),
         )
 
-    def _take_own(self, parts: Sequence[_Part], telling: set[str]) -> frozenset[str]:
+    def list_own(self, name: str) -> frozenset[str]:
+        """List the words and signs of a name that are not the site's, though many pages have it."""
         keys = {
             word: key
-            for part in parts
+            for part in _read(name)
             for word, key in (*part.words.items(), *zip(part.signs, part.signs, strict=True))
         }
         own = {word for word, key in keys.items() if self._shares.get(key, 0.0) < _OF_THE_SITE}
-        return frozenset(own | telling)
+        return frozenset(own | self._find(name)[1])
 
     def _list_telling(self, parts: Sequence[_Part]) -> set[str]:
         """List the numbers that tell pages apart.
@@ -360,7 +354,8 @@ def _read(name: str) -> tuple[_Part, ...]:
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
             numbered = numbering is not None
-            parts.append(_Part(text.strip(), words, counted, frozenset(releases), numbered))
+            key = counted.union(words.values())
+            parts.append(_Part(text.strip(), words, counted, frozenset(releases), numbered, key))
     return tuple(parts)
 
 

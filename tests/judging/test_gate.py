@@ -5,11 +5,14 @@ import re
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts, Verdict
-from scrapy_simhash.judging.gate import find_objection, is_declared_copy
+from scrapy_simhash.judging.gate import can_be_one, find_objection, is_declared_copy
 from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words
+from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
 
@@ -265,3 +268,27 @@ def test_objections(other: str, titles: tuple[str, str], objection: str) -> None
     # Under one name in two folders, the rule decides alone.
     mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
     assert find_objection(mine, theirs, own) == ""
+
+
+share = st.floats(0, 1)
+
+
+@given(
+    st.builds(
+        Evidence,
+        deciding=st.just(Deciding.TEXTS),
+        distance=st.just(0),
+        within=st.just(7),
+        confirm=share,
+        known=st.booleans(),
+        **dict.fromkeys(("title", "heading", "together"), st.sampled_from(Relation)),
+        place=st.sampled_from(Place),
+        **dict.fromkeys(("whole", "main_alike", "main_alone", "share_of_main"), share),
+        **dict.fromkeys(("agreed", "agreed_within"), share),
+        triples=st.sampled_from([10.0, 5_000.0]),
+    )
+)
+def test_what_content_tells_apart_no_name_makes_one(evidence: Evidence) -> None:
+    pages = make_facts("/a"), make_facts("/b")
+    if not can_be_one(*pages, evidence, Rule(7, evidence.confirm)):
+        assert not decide(evidence)[2]
