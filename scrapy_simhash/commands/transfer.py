@@ -199,9 +199,7 @@ def _add_duplicates(parser: ArgumentParser) -> None:
 
 def _add_import(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    about = (
-        "WARC, WACZ, feed (JSON Lines), folder of HTML files, archive, store, or Parquet of `spark`"
-    )
+    about = "WARC, feed (JSON Lines), folder of HTML files, archive, store, or Parquet of `spark`"
     add("sources", nargs="+", metavar="SOURCE", help=about)
     about = "another name of --store: folder or URL; made if it does not exist"
     add("--into", dest="store", default=argparse.SUPPRESS, metavar="STORE", help=about)

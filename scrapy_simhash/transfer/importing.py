@@ -61,7 +61,6 @@ _BEGINNING_OCTETS = 16  # more than any of these have
 _BEGINNINGS = {
     b"WARC/": "warc",
     b"\x28\xb5\x2f\xfd": "warc",  # zstd, which no other kind uses
-    b"PK\x03\x04": "wacz",
     b"PAR1": "parquet",
     b"\x89SIMHASH": "archive",  # MAGIC of `batch.archive.format`, which is not imported here
 }
@@ -87,7 +86,7 @@ def find_kind(name: str, kind: str | None = None) -> str:
     if path.name.lower().removesuffix(".gz").endswith(SUFFIXES):
         return "jsonl"
     raise ValueError(
-        f"{name} cannot be used: by its content it is not an archive, WARC, WACZ, Parquet file, "
+        f"{name} cannot be used: by its content it is not an archive, WARC, Parquet file, "
         f"store or folder, and by its name not a feed ({', '.join(SUFFIXES)}); if it is one of "
         "them all the same, name its kind with --kind"
     )

@@ -1,4 +1,4 @@
-"""What `import` reads: pages of WARC and WACZ files, feeds and folders; documents of stores.
+"""What `import` reads: pages of WARC files, feeds and folders; documents of stores.
 
 Sources are generators, and read nothing twice. What a file unpacks to may be of any size: a line,
 an item, a page and the number of an archive's members are bounded.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import zipfile
 import zlib
 from dataclasses import dataclass
 from functools import partial
@@ -31,12 +30,11 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 # The last three have fingerprints instead of pages.
-KINDS = ("warc", "wacz", "jsonl", "folder", "archive", "store", "parquet")
-# What reading a file may raise, whatever is in it. Those of zipfile for an encrypted member, or
-# another compression, are RuntimeErrors.
+KINDS = ("warc", "jsonl", "folder", "archive", "store", "parquet")
+# What reading a file may raise, whatever is in it.
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
-    *(zipfile.BadZipFile, msgspec.MsgspecError),
+    msgspec.MsgspecError,
 )
 _GZIP = b"\x1f\x8b\x08"
 
@@ -109,9 +107,9 @@ def open_source(name: str, kind: str, fields: Fields, most_bytes: int) -> Source
             return _open_listed(path, most_bytes)
         read: Callable[[BinaryIO], Iterator[Entry]] = partial(_read_table, path, most_bytes)
         path = table
-    elif kind in {"warc", "wacz"}:
+    elif kind == "warc":
         _load_fastwarc()
-        read = partial(_read_warc if kind == "warc" else _read_wacz, most_bytes)
+        read = partial(_read_warc, most_bytes)
     else:
         read = partial(_read_feed, fields, most_bytes)
 
@@ -259,7 +257,6 @@ def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
 # is not, because its body is in an earlier one.
 
 _WARC_SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
-_MOST_MEMBERS = 10_000
 
 
 def _load_fastwarc() -> Any:
@@ -368,22 +365,6 @@ def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, st
         if isinstance(page, SourcePage):
             kinds = (value for name, value in page.headers if name.lower() == "content-type")
             yield page.url, page.body, page.status, next(kinds, ""), page.time
-
-
-def _read_wacz(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
-    """Read the WARC files of a WACZ in the order of their names; a damaged one ends alone."""
-    with zipfile.ZipFile(file) as packed:
-        names = sorted(name for name in packed.namelist() if name.endswith(_WARC_SUFFIXES))
-        if not names:
-            raise ValueError(f"it has no WARC file ({', '.join(_WARC_SUFFIXES)})")
-        if len(names) > _MOST_MEMBERS:
-            raise ValueError(f"it has {len(names):,} WARC files, more than {_MOST_MEMBERS:,}")
-        for name in names:
-            try:
-                with packed.open(name) as member:
-                    yield from _read_warc(most_bytes, cast("BinaryIO", member))
-            except _UNREADABLE as error:
-                yield Skipped("unreadable", f"{name}: {str(error) or 'it ends too early'}")
 
 
 # Documents of another store

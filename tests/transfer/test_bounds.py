@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import time
-import zipfile
 from pathlib import Path
 
 from tests.helpers.commanding import Done, Run
@@ -26,20 +24,6 @@ execute(["scrapy", *sys.argv[1:]])
 
 def import_into(run: Run, *arguments: str | Path) -> Done:
     return run("-s", "SIMHASH_WORKERS=0", "import", *arguments, "--store", "s", "--json")
-
-
-def test_a_wacz_of_very_many_files(run: Run, tmp_path: Path) -> None:
-    for name, count in (("many.wacz", 9_000), ("most.wacz", 30_000)):
-        with zipfile.ZipFile(tmp_path / name, "w") as packed:
-            for number in range(count):
-                packed.writestr(f"archive/{number}.warc.gz", b"")
-            packed.writestr("archive/x.warc", warc_plain(make_pages(2)))
-    started = time.process_time()
-    done = import_into(run, "many.wacz", "most.wacz")
-    assert time.process_time() - started < 20
-    assert [answer["pages"] for answer in done.answers] == [2, 0]
-    assert done.exit_code == 1
-    assert "most.wacz cannot be read from record 1 on: it has 30,001 WARC files, more" in done.err
 
 
 def test_json_nested_deep(run: Run, tmp_path: Path) -> None:

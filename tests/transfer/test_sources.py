@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -133,30 +132,6 @@ def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes |
         assert first.time == DATE_SECONDS
     assert (first.body if isinstance(first, SourcePage) else first.reason) == expected
     assert isinstance(second, SourcePage)
-
-
-def test_a_wacz_has_its_warc_files(tmp_path: Path) -> None:
-    path = tmp_path / "a.wacz"
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("datapackage.json", "{}")
-        packed.writestr("archive/b.warc.gz", warc_by_record(dict(list(PAGES.items())[3:])))
-        packed.writestr("archive/a.warc", warc_plain(dict(list(PAGES.items())[:3])))
-    assert find_kind(str(path)) == "wacz"
-    assert list(as_pages(read(path))) == list(PAGES)
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(SourceError, match=r"a\.wacz cannot be read from record 1 on: .*zip file"):
-        list(read(path))
-
-
-def test_a_damaged_file_of_a_wacz_does_not_end_it(tmp_path: Path) -> None:
-    path = tmp_path / "a.wacz"
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("archive/a.warc.gz", BY_RECORD[:-2_000])
-        packed.writestr("archive/b.warc", warc_plain(PAGES))
-    entries = list(read(path))
-    (damage,) = (entry for entry in entries if isinstance(entry, Skipped))
-    assert damage.problem.startswith("archive/a.warc.gz: ")
-    assert as_pages(entries) == PAGES
 
 
 def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
