@@ -60,22 +60,8 @@ BLOCK_TAGS = frozenset(
     (
         *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
         *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
-        *(
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "header",
-            "hr",
-            "legend",
-            "li",
-            "main",
-            "menu",
-            "nav",
-            "ol",
-        ),
-        *("option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
+        *("h2", "h3", "h4", "h5", "h6", "header", "hr", "legend", "li", "main", "menu", "nav"),
+        *("ol", "option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
     )
 )
 # Stands at the border of a block while a page is read. No charset of the web has it for anything,

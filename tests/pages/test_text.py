@@ -200,28 +200,9 @@ def check_texts(page: PageText) -> None:
 TAGS = "p div article main nav aside ul li table tr td h1 h2 b a title script noscript iframe svg"
 PIECES = [f"<{tag}>" for tag in f"{TAGS} template body html".split()]
 PIECES += [f"</{tag}>" for tag in TAGS.split()]
-PIECES += [
-    "<!--",
-    "-->",
-    "&#0;",
-    "&#xD83D;",
-    "&nbsp;",
-    "\0",
-    "\u2028",
-    "\x1c",
-    "<a href=x>",
-    "<p hidden>",
-]
-PIECES += [
-    *PARAGRAPHS,
-    "word",
-    " ",
-    "\n",
-    "\u0301",
-    "苹果",
-    "<!DOCTYPE html>",
-    '<meta name="og:x" content=y>',
-]
+PIECES += ["<!--", "-->", "&#0;", "&#xD83D;", "&nbsp;", "\0", "\u2028", "\x1c", "<a href=x>"]
+PIECES += [*PARAGRAPHS, "<p hidden>", "word", " ", "\n", "\u0301", "苹果", "<!DOCTYPE html>"]
+PIECES += ['<meta name="og:x" content=y>']
 
 
 @BOTH
