@@ -22,8 +22,9 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
-from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
+from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import STATUSES, show_log
+from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
 from scrapy_simhash.stores.opening import open_as_it_is

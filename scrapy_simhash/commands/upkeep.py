@@ -22,8 +22,8 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
 from scrapy_simhash.tables.designs import choose_design, parse_design

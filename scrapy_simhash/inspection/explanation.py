@@ -1,26 +1,29 @@
-"""The commands explain and query: why pages were dropped, and which ones are near."""
+"""The command explain: why pages were dropped or kept, and how two of them compare."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections import deque
 from contextlib import nullcontext
-from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, plural
-from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.difference import (
     compare_fingerprints,
     compare_side_by_side,
     list_template,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
+from scrapy_simhash.inspection.lookup import (
+    add_suggestions,
+    find_documents,
+    find_recipe,
+    fingerprint_named,
+    is_url,
+)
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
@@ -42,194 +45,27 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import Texts
-from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.fingerprint import (
-    fingerprint_file,
-    fingerprint_page,
-    load_features,
-    make_recipe,
-)
 from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.comparison import Context
     from scrapy_simhash.judging.interface import Reading
     from scrapy_simhash.judging.rule import Evidence
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
-_MOST_SUGGESTED = 3
 _LINES_SHOWN = 5
 # As `comparison.compare` names the documents of a sample.
 _SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
-_SHOWN_OF_PAGE = (
-    *("features", "words", "language", "title"),
-    *("extractor", "extract_ms", "fingerprint_ms"),
-)
-
-
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add to a problem with a URL at most three known ones that differ in spelling, or in queries.
-
-    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X/"])
-    'no; did you mean https://www.a.example/X/ ?'
-    """
-    page, query = _reduce(url)
-    same_page = {}
-    for other in known:
-        other_page, other_query = _reduce(other)
-        if other_page == page:
-            same_page[other] = other_query == query
-    same = [other for other, same_query in same_page.items() if same_query]
-    suggested = " or ".join((same or list(same_page))[:_MOST_SUGGESTED])
-    return f"{problem}; did you mean {suggested} ?" if suggested else problem
-
-
-def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:
-    """Reduce a URL to the parts that distinguish pages: host with path, and the query."""
-    # Ignores spelling: scheme, www., case, port, fragment, index.html, percent-encoding.
-    parts = split_url(url if "//" in url else f"//{url}")
-    if not parts:
-        return url, []
-    host = (parts.hostname or "").removeprefix("www.")
-    path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
-    return host + path, sorted(parse_qsl(parts.query, keep_blank_values=True))
-
-
-_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
-
-
-def fingerprint_files(
-    config: Config, files: Sequence[str], store: str | None
-) -> Iterator[dict[str, Any]]:
-    """Fingerprint HTML files, with recipe and seed of a store if one is named."""
-    with open_as_it_is(config.store) if store is not None else nullcontext() as opened:
-        recipe, seed = _find_recipe(config, opened)
-    failures = []
-    for name in files:
-        try:
-            page = _fingerprint_file(config, name, recipe, seed)
-        except InspectionError as error:
-            failures.append(str(error))
-            continue
-        yield {
-            "file": name,
-            "fingerprint": f"{page.fingerprint:016x}",
-            "seed": "0" if store is None else "of the store",
-            **{name: getattr(page, name) for name in _SHOWN_OF_PAGE},
-        }
-    if failures:
-        raise PartlyFailedError("; ".join(failures))
-
-
-def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
-    """Find the recipe and the seed of a store, or without one those of the settings."""
-    if store is not None:
-        return store.recipe, store.seed
-    return make_recipe(config.extractor, config.features), 0
-
-
-def _fingerprint_file(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
-    """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
-    body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    try:
-        return fingerprint_page(body, recipe=recipe, seed=seed)
-    except UnjudgedError as error:
-        if config.files and error.reason == "binary":
-            return fingerprint_file(body, seed)
-        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
-
-
-def query(
-    config: Config, what: str | None, text: str | None, distance: int | None
-) -> Iterator[dict[str, Any]]:
-    """Find near-duplicates in the store."""
-    # `what` is a URL in the store, a file, 16 hexadecimal digits, "-" for standard input, or a text
-    # if it has spaces. If the distance is None, that of the settings is used, but no more than the
-    # tables are complete for.
-    with open_as_it_is(config.store) as store:
-        if distance is None:
-            distance = min(config.distance, parse_design(store.design).reach_bits)
-        found = [
-            (match.distance, match.document, fingerprint, match)
-            for fingerprint in _find_fingerprints(config, store, what, text)
-            for match in store.query(fingerprint, distance)
-        ]
-        seen = set()
-        for bits, number, fingerprint, match in sorted(found, key=itemgetter(0, 1, 2)):
-            if number and number in seen:  # also near another fingerprint of the query
-                continue
-            seen.add(number)
-            document = store.get_document(number)
-            yield {
-                "query": f"{fingerprint:016x}",
-                "distance": bits,
-                "fingerprint": f"{match.fingerprint:016x}",
-                "document": number,
-                "url": match.url,
-                "state": document.state if document else "imported",
-                "title": document.title if document else "",
-            }
-
-
-def _find_fingerprints(
-    config: Config, store: Store, what: str | None, text: str | None
-) -> tuple[int, ...]:
-    if what is None:
-        return _fingerprint_text(store, str(text))
-    if _is_url(what):
-        documents = _find_documents(store, what)
-        return tuple({document.fingerprint for document in documents})
-    if what == "-" or _is_file(what):
-        page = _fingerprint_file(config, what, store.recipe, store.seed)
-        if page.is_file:
-            return (page.fingerprint,)
-        return tuple(dict.fromkeys((page.fingerprint, page.whole_fingerprint)))
-    if _HEX_FINGERPRINT.fullmatch(what):
-        return (int(what, 16),)
-    if " " in what.strip():
-        return _fingerprint_text(store, what)
-    raise InspectionError(
-        f"{what!r} is not a URL (http://...), an existing file or a fingerprint (16 "
-        "hexadecimal digits); for a text write --text"
-    )
-
-
-def _fingerprint_text(store: Store, text: str) -> tuple[int, ...]:
-    made = load_features(store.recipe.features).extract(text, store.seed)
-    return (simhash(made.hashes, made.weights),)
-
-
-def _is_url(what: str) -> bool:
-    return what.startswith(("http://", "https://"))
-
-
-def _find_documents(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
-    documents = store.find_document(url)
-    if not documents:
-        known = (document.url for document in store.list_documents())
-        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
-    return documents
-
-
-def _is_file(what: str) -> bool:
-    try:
-        return Path(what).is_file()
-    except (OSError, ValueError):  # too long for a path, or has a NUL: it must be a text
-        return False
-
-
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
 _KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
@@ -263,19 +99,19 @@ def explain(
 def _explain(
     config: Config, what: Sequence[str], log_path: str | None, store: str | None
 ) -> Iterator[dict[str, Any]]:
-    if len(what) == 1 and _is_url(what[0]):
+    if len(what) == 1 and is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(
             f"name a URL (http://...), or two URLs or files; got {' '.join(what)!r}"
         )
-    stored = store is not None or any(map(_is_url, what))
+    stored = store is not None or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        recipe, seed = _find_recipe(config, opened)
+        recipe, seed = find_recipe(config, opened)
         first, second = (
-            _find_documents(opened, name)[-1]
-            if opened is not None and _is_url(name)
+            find_documents(opened, name)[-1]
+            if opened is not None and is_url(name)
             else _make_document(config, name, recipe, seed)
             for name in what
         )
@@ -284,7 +120,7 @@ def _explain(
 
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
-    page = _fingerprint_file(config, name, recipe, seed)
+    page = fingerprint_named(config, name, recipe, seed)
     return make_document(page, config.rule, url=name)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from scrapy_simhash.inspection.explanation import add_suggestions
+from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import ONE, TWO, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl

@@ -1,0 +1,178 @@
+"""The command query: which stored pages are near one; and how pages, files and texts are named."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.pages.addresses import split_url
+from scrapy_simhash.pages.fingerprint import (
+    fingerprint_file,
+    fingerprint_page,
+    load_features,
+    make_recipe,
+)
+from scrapy_simhash.simhash import simhash
+from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.store import Store
+
+_MOST_SUGGESTED = 3
+_SHOWN_OF_PAGE = (
+    *("features", "words", "language", "title"),
+    *("extractor", "extract_ms", "fingerprint_ms"),
+)
+
+
+def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
+    """Add to a problem with a URL at most three known ones that differ in spelling, or in queries.
+
+    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X/"])
+    'no; did you mean https://www.a.example/X/ ?'
+    """
+    page, query = _reduce(url)
+    same_page = {}
+    for other in known:
+        other_page, other_query = _reduce(other)
+        if other_page == page:
+            same_page[other] = other_query == query
+    same = [other for other, same_query in same_page.items() if same_query]
+    suggested = " or ".join((same or list(same_page))[:_MOST_SUGGESTED])
+    return f"{problem}; did you mean {suggested} ?" if suggested else problem
+
+
+def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:
+    """Reduce a URL to the parts that distinguish pages: host with path, and the query."""
+    # Ignores spelling: scheme, www., case, port, fragment, index.html, percent-encoding.
+    parts = split_url(url if "//" in url else f"//{url}")
+    if not parts:
+        return url, []
+    host = (parts.hostname or "").removeprefix("www.")
+    path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
+    return host + path, sorted(parse_qsl(parts.query, keep_blank_values=True))
+
+
+_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
+
+
+def fingerprint_files(
+    config: Config, files: Sequence[str], store: str | None
+) -> Iterator[dict[str, Any]]:
+    """Fingerprint HTML files, with recipe and seed of a store if one is named."""
+    with open_as_it_is(config.store) if store is not None else nullcontext() as opened:
+        recipe, seed = find_recipe(config, opened)
+    failures = []
+    for name in files:
+        try:
+            page = fingerprint_named(config, name, recipe, seed)
+        except InspectionError as error:
+            failures.append(str(error))
+            continue
+        yield {
+            "file": name,
+            "fingerprint": f"{page.fingerprint:016x}",
+            "seed": "0" if store is None else "of the store",
+            **{name: getattr(page, name) for name in _SHOWN_OF_PAGE},
+        }
+    if failures:
+        raise PartlyFailedError("; ".join(failures))
+
+
+def find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
+    """Find the recipe and the seed of a store, or without one those of the settings."""
+    if store is not None:
+        return store.recipe, store.seed
+    return make_recipe(config.extractor, config.features), 0
+
+
+def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
+    """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
+    body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return fingerprint_page(body, recipe=recipe, seed=seed)
+    except UnjudgedError as error:
+        if config.files and error.reason == "binary":
+            return fingerprint_file(body, seed)
+        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
+
+
+def query(
+    config: Config, what: str | None, text: str | None, distance: int | None
+) -> Iterator[dict[str, Any]]:
+    """Find near-duplicates in the store."""
+    # `what` is a URL in the store, a file, 16 hexadecimal digits, "-" for standard input, or a text
+    # if it has spaces. If the distance is None, that of the settings is used, but no more than the
+    # tables are complete for.
+    with open_as_it_is(config.store) as store:
+        if distance is None:
+            distance = min(config.distance, parse_design(store.design).reach_bits)
+        fingerprint = _find_fingerprint(config, store, what, text)
+        for match in store.query(fingerprint, distance):
+            document = store.get_document(match.document)
+            yield {
+                "query": f"{fingerprint:016x}",
+                "distance": match.distance,
+                "fingerprint": f"{match.fingerprint:016x}",
+                "document": match.document,
+                "url": match.url,
+                "state": document.state if document else "imported",
+                "title": document.title if document else "",
+            }
+
+
+def _find_fingerprint(config: Config, store: Store, what: str | None, text: str | None) -> int:
+    if what is None:
+        return _fingerprint_text(store, str(text))
+    if is_url(what):
+        return find_documents(store, what)[-1].fingerprint
+    if what == "-" or is_file(what):
+        page = fingerprint_named(config, what, store.recipe, store.seed)
+        return make_document(page, config.rule).fingerprint
+    if _HEX_FINGERPRINT.fullmatch(what):
+        return int(what, 16)
+    if " " in what.strip():
+        return _fingerprint_text(store, what)
+    raise InspectionError(
+        f"{what!r} is not a URL (http://...), an existing file or a fingerprint (16 "
+        "hexadecimal digits); for a text write --text"
+    )
+
+
+def _fingerprint_text(store: Store, text: str) -> int:
+    return simhash(*load_features(store.recipe.features).extract(text, store.seed))
+
+
+def is_url(what: str) -> bool:
+    """Return True for an address of the web."""
+    return what.startswith(("http://", "https://"))
+
+
+def find_documents(store: Store, url: str) -> list[StoredDocument]:
+    """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
+    documents = store.find_document(url)
+    if not documents:
+        known = (document.url for document in store.list_documents())
+        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
+    return documents
+
+
+def is_file(what: str) -> bool:
+    """Return True if a text is the path of a file."""
+    try:
+        return Path(what).is_file()
+    except (OSError, ValueError):  # too long for a path, or has a NUL: it must be a text
+        return False
