@@ -152,7 +152,7 @@ def compare_pages(
         known = [(each, each.wording) for each in documents * one_host if each.wording]
         texts = Texts()
         shared = texts.make_template(known)
-        own = compare_words(texts.read(wording), texts.read(other), shared)
+        own = compare_words(texts.read(wording), texts.read(other), shared, (first.url, second.url))
         answer = look_at_words(answer, first, second, own)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
     compared: dict[str, Any] = {

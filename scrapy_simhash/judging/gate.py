@@ -1,14 +1,14 @@
 """The gate: no page is dropped before its own words were looked at.
 
-What the rule would drop is compared word by word. Two addresses of one host that end in other names
-are two records, unless
+At two addresses of one host that end in other names, words decide, and what is not one page is two
+records. Two pages are one if
 
-1. neither page has a word of its own, in its text, title or heading; or
+1. neither has a word of its own, in its text, title or heading; or
 2. the one names the other as the address of its content, and little is its own; or
-3. what differs cannot be a record's: much of what they have in common is no template, names do not
-   differ, and only one page has something of its own, little, in whole blocks: an advertisement, a
-   menu, a comment. Two records each have something of their own. On a known host nor does a field
-   differ: no other words at one place, no other number in a cell, whatever the site has there.
+3. what differs cannot be a record's: names do not differ, much of what they have in common is no
+   template, little is their own, and nothing stands in the place of something else (`own`). As
+   long as their host is not known, and where nothing names them, one of them has nothing of its
+   own: two records each have something.
 
 Where no word tells them apart, what a reader sees beside the text must be the same, too.
 Measured in docs/study.md.
@@ -24,9 +24,9 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_fields
-from scrapy_simhash.judging.rule import Deciding, decide
-from scrapy_simhash.pages.addresses import host_of, parse_address
+from scrapy_simhash.judging.own import find_swap
+from scrapy_simhash.judging.rule import Deciding, Relation, decide
+from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.own import OwnWords
     from scrapy_simhash.judging.rule import Evidence, Rule
 
-# Of the words that both have, so much may be a page's own: of a declared copy, and of another one.
+# Of the words that both have, so much may be a page's own: of a declared copy, of another one, and
+# with what other pages have, too, or if the other page has nothing of its own.
 MOST_OF_DECLARED = 0.15
 MOST_OF_ITS_OWN = 0.25
-# Words that both have and that are no template; records of a template have few.
+MOST_IN_ALL = 0.5
+# Words that both have and that are no template, of which records have few: where one page has
+# nothing of its own, where both have, and as long as nobody knows what is template.
+LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
-# Where the rule does not say that two pages are one: words in common, and agreement of content.
-LEAST_IN_A_COPY = 100
-LEAST_AGREED = 0.7
+LEAST_ON_UNKNOWN = 100
 # What a symbol says in a name, "operator<"; not what only separates its parts.
 _SYMBOLS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}!%&*@#\\]+")
 
@@ -54,8 +56,8 @@ def can_be_one(
     """Return False if the content of two pages tells them apart, whatever they are called."""
     confirm = wanted.confirm or 0.0
     return (
-        content.agreed >= min(confirm, rule.LEAST_AGREED, LEAST_AGREED)
-        or (content.main_alike >= confirm and content.share_of_main >= rule.LEAST_SHARE_OF_MAIN)
+        content.agreed >= min(confirm, rule.LEAST_AGREED)
+        or max(content.agreed_within, content.main_alike) >= confirm
         or first.stub
         or second.stub
         or bool(find_declared(first, second))
@@ -64,13 +66,11 @@ def can_be_one(
 
 def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
     """Whether the rule calls two pages one, or their words may show that they are."""
-    evidence = answer.evidence
-    if answer.deciding is not Deciding.TEXTS or not answer.near or evidence.short:
+    e = answer.evidence
+    if answer.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
         return answer.duplicate and answer.deciding is Deciding.TEXTS
-    return answer.duplicate or (
-        (evidence.agreed >= LEAST_AGREED or bool(find_declared(first, second)))
-        and _are_called_one(first, second)
-    )
+    alike = max(e.agreed_within, e.main_alike) >= e.confirm or find_declared(first, second)
+    return bool(alike) and Relation.DIFFER not in {e.title, e.heading}
 
 
 def look_at_words(
@@ -84,12 +84,12 @@ def look_at_words(
         second: the other one.
         own: what each has for itself; None where the text of one cannot be read.
     """
-    objection, copy = "the text of one cannot be read", ""
+    why, one = "the text of one cannot be read", False
     if own is not None:
-        objection = find_objection(first, second, own)
-        if not answer.confirmed and not objection:
-            copy = _find_copy(first, second, own)
-    evidence = structs.replace(answer.evidence, objection=objection, copy=copy)
+        why, one = judge_words(first, second, own, answer.evidence)
+    evidence = structs.replace(
+        answer.evidence, objection="" if one else why, copy=why if one else ""
+    )
     said, near, confirmed = decide(evidence)
     return answer._replace(
         confirmed=confirmed,
@@ -100,33 +100,40 @@ def look_at_words(
     )
 
 
-def _find_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
-    """Return why two pages are one though the rule does not say so, or ""."""
-    if is_declared_copy(first, second, own):
-        return "one declares the other as its original"
-    name, other = map(own.template.find_name, (first.url, second.url))
-    two = _are_two_addresses(first.url, second.url) and name != other
-    alike = two and own.template.known and own.common >= LEAST_IN_A_COPY
-    if alike and find_fields(own, times=False) is None:
-        return "what is only on one of them is whole blocks"
-    return ""
-
-
 def describe(own: OwnWords) -> str:
     """Describe for people what two pages have for themselves."""
     mine, theirs = (f"{int(side.own.sum())}: {side.show()!r}" for side in own.sides)
     return f"own words {mine}, the other one's {theirs}; in common {own.common}, without template"
 
 
-def find_objection(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
-    """Return why two pages that are alike are two all the same, for people; "" if they are one."""
+def judge_words(
+    first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence
+) -> tuple[str, bool]:
+    """Judge two pages by their own words: why, for people, and whether they are one.
+
+    The reason is "" where words do not decide: at one address, at two names that are one, on two
+    hosts, and where hardly any words are no template.
+    """
     if not _are_two_addresses(first.url, second.url):
-        return ""
-    if not (own.equal and _are_called_alike(first, second)):
-        name, other = map(own.template.find_name, (first.url, second.url))
-        if name == other or is_declared_copy(first, second, own):
-            return ""
-        return _find_record(first, second, own)
+        return "", False
+    if own.equal and _are_called_alike(first, second):
+        beside = _compare_beside(own)
+        equal = "neither has a word of its own" * (own.common >= LEAST_IN_COMMON)
+        return beside or equal, not beside
+    if is_declared_copy(first, second, own):
+        return "one declares the other as its original", True
+    if _find_name(first.url, own) == _find_name(second.url, own):
+        return "", False
+    record = _find_record(first, second, own, evidence)
+    return record or "what is only on one of them is no record's", not record
+
+
+def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
+    return last_segment(url), own.template.find_name(url)
+
+
+def _compare_beside(own: OwnWords) -> str:
+    """Return what is seen beside the text of one page, and of no other that is known, or ""."""
     beside = [
         next((each for each in mine.beside if each not in own.template.beside.union(seen)), "")
         for mine, seen in (
@@ -144,8 +151,8 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     front page proves nothing.
     """
     declared = find_declared(first, second) - set(map(_normal, own.template.canonicals))
-    both = _normal(first.canonical) == _normal(second.canonical)
-    if not own.same_rest or not declared or (both and not own.template.known):
+    third = declared - {_normal(first.url), _normal(second.url)}
+    if not own.same_rest or not declared or (third and not own.template.known):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
 
@@ -159,26 +166,35 @@ def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
     return {address for address in declared if address.partition("/")[2]}
 
 
-def _find_record(first: PageFacts, second: PageFacts, own: OwnWords) -> str:
+def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
-    shown, known = (own.first.show(), own.second.show()), own.template.known
-    for names in ((first.title, second.title), (first.heading, second.heading)):
-        if all(names) and all(_tell_apart(*names)):
-            return _show_two("two names", *names)
+    for mine, theirs, relation in (
+        (first.title, second.title, evidence.title),
+        (first.heading, second.heading, evidence.heading),
+    ):
+        if relation is not Relation.SAME and mine and theirs and all(_tell_apart(mine, theirs)):
+            return _show_two("two names", mine, theirs)
     if not own.same_rest:
         return "two addresses, and other words beyond the first 4,096"
-    counts = [side.count_but_for_counter() if known else side.own.sum() for side in own.sides]
-    unique = [side.count_but_for_counter(side.unique) for side in own.sides]
+    known = own.template.known
+    contained = not all(side.own.any() for side in own.sides)
+    least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
+    named = Relation.SAME in {evidence.title, evidence.heading}
+    silent = not named and not (contained and _are_called_alike(first, second))
+    in_all, new = (
+        max(int(marks.sum()) for marks in both) / max(1, own.common)
+        for both in zip(*((side.own, side.unique) for side in own.sides), strict=True)
+    )
     for why, holds in (
-        ("few words in common", own.common < (LEAST_IN_COMMON if known else LEAST_IN_A_COPY)),
-        ("much of two addresses is their own", max(counts) > MOST_OF_ITS_OWN * own.common),
-        ("each has words that nobody else has", min(unique) > 0),
-        ("other words within a block", not all(side.has_whole_blocks() for side in own.sides)),
+        ("nothing names two pages, each with words of its own", silent),
+        ("each has words of its own, and their site is not known", not known and not contained),
+        ("few words in common", own.common < (least if known else LEAST_ON_UNKNOWN)),
+        ("much is their own", in_all > MOST_IN_ALL or (not contained and new > MOST_OF_ITS_OWN)),
     ):
         if holds:
-            return _show_two(why, *shown)
-    fields = find_fields(own)
-    return _show_two("two records", *fields) if fields else ""
+            return _show_two(why, *(side.show() for side in own.sides))
+    swap = find_swap(*own.sides)
+    return _show_two("two records", *swap) if swap else ""
 
 
 def _show_two(what: str, mine: str, theirs: str) -> str:
@@ -219,9 +235,3 @@ def _are_called_alike(first: PageFacts, second: PageFacts) -> bool:
     """Whether neither title nor heading of either page has a word that the other one lacks."""
     names = (first.title, second.title), (first.heading, second.heading)
     return not any(any(_tell_apart(*two)) for two in names if all(two))
-
-
-def _are_called_one(first: PageFacts, second: PageFacts) -> bool:
-    """Whether two pages have a name in common, and none that differs."""
-    named = (first.title and second.title) or (first.heading and second.heading)
-    return bool(named) and _are_called_alike(first, second)

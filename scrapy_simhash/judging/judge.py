@@ -194,19 +194,22 @@ class Matcher:
                 looked.append(each)
             elif number in first:
                 two = self._find_sites(page, record, {own, number})
-                own_words = self._compare_words(text, number, two)
+                urls = page.url, record.url
+                own_words = self._compare_words(text, number, two, urls)
                 answer = look_at_words(each.answer, page, record, own_words)
                 looked.append(each._replace(answer=answer))
                 if answer.duplicate:
                     first = []
         return looked
 
-    def _compare_words(self, text: Text, number: int, sites: tuple[Site, Site]) -> OwnWords | None:
+    def _compare_words(
+        self, text: Text, number: int, sites: tuple[Site, Site], urls: tuple[str, str]
+    ) -> OwnWords | None:
         """Compare a text with that of a document, or return None if that cannot be read."""
         one_host = sites[0] is sites[1]
         template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
         wording = self.documents.get_wording(number)
-        return compare_words(text, self.texts.read(wording), template) if wording else None
+        return compare_words(text, self.texts.read(wording), template, urls) if wording else None
 
     def _deserves_a_look(self, candidate: _Candidate, similarity: float | None) -> bool:
         """Whether a page that does not match is near, or has more in common than some triples."""

@@ -1,15 +1,17 @@
-"""What each of two pages has for itself, word by word, and which field of theirs was changed.
+"""What each of two pages has for itself, word by word, and what stands in the place of what.
 
 Texts are compared by their triples of words. A word is a page's *own* if no triple with it is on
 the other page, nor template: of k missing triples in a row these are the k - 2 words in the
 middle, so one word that was inserted or replaced is 1, and a deleted one is none on its page.
 Words with digits are *numbers*: a triple is looked up with any number in the
-place of its numbers, and a number is own by the triples as they are.
+place of its numbers, and a number is own by the triples as they are. The address of a page that its
+text writes out ("Printed from ...") is nobody's.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -18,7 +20,7 @@ import numpy as np
 
 from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.addresses import last_segment, parse_address
-from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, tokenise
+from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
 
 if TYPE_CHECKING:
@@ -37,10 +39,10 @@ _CLOSED = 2
 _FRAME = 0.03
 # Three digits without a dot, as no release has, before the last name in a path.
 _IDENTIFIER = re.compile(r"/([^/?.]*\d[^/?.]*\d[^/?.]*\d[^/?.]*)/[^/?]+$")
-# So many numbers in one run are a time or a counter.
-MOST_IN_A_COUNTER = 4
-# Other words at one place are a field, if they are so few; a number is one in a block of fewer.
+# Other words at one place are a field, if they are so few; other numbers, if they are more, as
+# fewer are a time or a counter. A number in a block of fewer words is a field.
 MOST_IN_A_FIELD = 6
+MOST_IN_A_COUNTER = 2
 LEAST_IN_A_SENTENCE = 3
 _NOTHING = np.empty(0, np.uint64)
 # Stands for the end of a line among words; a normalised text has no capitals.
@@ -99,8 +101,22 @@ class Text:
         return words
 
     def get_before(self, run: Run) -> int:
-        """Return the hash of the word before a run."""
-        return int(self.hashes[run.start - 1] if run.start else _BEFORE)
+        """Return the hash of the word before a run, one for all numbers."""
+        if not run.start:
+            return int(_BEFORE)
+        return int(_NUMBER if self.numbers[run.start - 1] else self.hashes[run.start - 1])
+
+    def mark_address(self, url: str) -> Marks:
+        """Mark the words of the path of an address, where the text writes it out."""
+        marked = np.zeros(len(self), np.bool_)
+        address = parse_address(url)
+        path = normalise("/".join(address.path)).strip("/") if address else ""
+        start = self.normal.find(path) if "/" in path else -1
+        while start >= 0:
+            words = (bisect_left(self._spans, (at,)) for at in (start, start + len(path)))
+            marked[slice(*words)] = True
+            start = self.normal.find(path, start + 1)
+        return marked
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
@@ -191,7 +207,10 @@ class Run(NamedTuple):
     start: int
     end: int
     own: int  # how many are own
-    is_number: bool  # all of these are numbers
+
+    def has(self, marked: Marks) -> bool:
+        """Whether one of its words is marked."""
+        return bool(marked[self.start : self.end].any())
 
 
 class Side(NamedTuple):
@@ -202,37 +221,22 @@ class Side(NamedTuple):
         own: its own words.
         common: words whose triple both have, with any number for each, and which is no template.
         within: from the first to the last of the common ones, but for 3 % at either end.
-        new: of the own words, those that stand within, or that no page of the sample has.
         alone: words that are own if no template is taken off.
-        unique: of the own words, those that no page of the sample has.
+        unique: of the own words, those that no page of the sample has, and that the other page has
+            nowhere else.
     """
 
     text: Text
     own: Marks
     common: Marks
     within: Marks
-    new: Marks
     alone: Marks
     unique: Marks
 
-    def count_but_for_counter(self, marked: Marks | None = None) -> int:
-        """Count the own words, or others, without one run of a few numbers: a time, a counter."""
-        runs = list(list_runs(self.text, self.own if marked is None else marked))
-        counters = (run.own for run in runs if run.is_number and run.own <= MOST_IN_A_COUNTER)
-        return sum(run.own for run in runs) - max(counters, default=0)
-
-    def has_whole_blocks(self) -> bool:
-        """Return True if the own words are whole blocks, numbers, or more than a field has."""
-        blocks = self.text.blocks
-        return all(
-            run.is_number
-            or run.own > MOST_IN_A_FIELD
-            or (
-                blocks[run.start] not in blocks[: run.start][-1:]
-                and blocks[run.end - 1] not in blocks[run.end :][:1]
-            )
-            for run in list_runs(self.text, self.own)
-        )
+    @property
+    def new(self) -> Marks:
+        """Of the own words, those that stand within, or that are unique."""
+        return self.unique | self.own & self.within
 
     def list_words(self, most: int = 10) -> tuple[str, ...]:
         """List the first own words."""
@@ -242,7 +246,7 @@ class Side(NamedTuple):
     def show(self, most: int = 10) -> str:
         """Return the first own words, so many at most, with a bar between runs; "" for none."""
         shown = []
-        for run in list_runs(self.text, self.own):
+        for run in list_runs(self.own):
             end = min(run.end, run.start + most)
             shown.append(self.text.show(run.start, end))
             most -= end - run.start
@@ -251,16 +255,14 @@ class Side(NamedTuple):
         return " | ".join(shown)
 
 
-def list_runs(text: Text, marked: Marks) -> Iterator[Run]:
+def list_runs(marked: Marks) -> Iterator[Run]:
     """List marked words in runs."""
     places = np.flatnonzero(marked)
     if not len(places):
         return
     breaks = np.flatnonzero(np.diff(places) > _CLOSED + 1) + 1
-    numbers = text.numbers[places]
     for start, end in zip([0, *breaks], [*breaks, len(places)], strict=True):
-        is_number = bool(numbers[start:end].all())
-        yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start), is_number)
+        yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start))
 
 
 class OwnWords(NamedTuple):
@@ -291,56 +293,74 @@ class OwnWords(NamedTuple):
         return self.first.text.rest == self.second.text.rest
 
 
-def find_fields(own: OwnWords, *, times: bool = True) -> tuple[str, str] | None:
-    """Find a field in which two pages differ, whatever the site has there; its two values, or None.
+def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
+    """Find what one page has in the place of what the other has, as two records do, or None.
 
-    That is other words at one place, behind the same word, if they are few; or a number in a block
-    of its own, such as a cell. `times`: numbers at one place are none; without, any words are one.
+    That is a number in a block of its own, such as a cell; or, behind the same word and whatever
+    the site has there, a few other words, or more, of which both have some that nobody else has, or
+    several other numbers. At the top of both pages many words are a frame.
     """
-    most = MOST_IN_A_FIELD if times else len(own.first.text) + len(own.second.text)
-    for mine in own.sides:
-        cells = mine.alone & mine.text.numbers & (mine.text.block_words < LEAST_IN_A_SENTENCE)
-        for run in list_runs(mine.text, cells):
-            shown = mine.text.show(run.start, run.end), ""
-            return shown if mine is own.first else shown[::-1]
-    places: dict[int, list[Run]] = {}
-    for run in list_runs(own.second.text, own.second.alone):
-        if run.own <= most:
-            places.setdefault(own.second.text.get_before(run), []).append(run)
-    for run in list_runs(own.first.text, own.first.alone):
-        for other in places.get(own.first.text.get_before(run), ()):
-            if run.own <= most and not (times and run.is_number and other.is_number):
-                return (
-                    own.first.text.show(run.start, run.end),
-                    own.second.text.show(other.start, other.end),
-                )
+    for side in first, second:
+        cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
+        for run in list_runs(cells):
+            value = side.text.show(run.start, run.end)
+            return (value, "") if side is first else ("", value)
+    numbers = ((mine, other) for mine, other in _pair_runs(first, second, numbers=True))
+    words = _pair_runs(first, second, numbers=False)
+    for mine, other in (
+        *(two for two in numbers if max(two[0].own, two[1].own) > MOST_IN_A_COUNTER),
+        *(
+            (mine, other)
+            for mine, other in words
+            if max(mine.own, other.own) <= MOST_IN_A_FIELD
+            or ((mine.start or other.start) and mine.has(first.unique) and other.has(second.unique))
+        ),
+    ):
+        return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
     return None
 
 
-def compare_words(first: Text, second: Text, template: Template = UNKNOWN_TEMPLATE) -> OwnWords:
-    """Compare two texts of one seed; takes some 0.3 ms."""
-    mine, theirs = _find_own(first, second, template), _find_own(second, first, template)
+def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Run, Run]]:
+    """Pair runs of words, or of numbers, that stand at one place of two pages, template or not."""
+    mine, theirs = (
+        list_runs(side.alone & (side.text.numbers == numbers)) for side in (first, second)
+    )
+    places: dict[int, list[Run]] = {}
+    for run in theirs:
+        places.setdefault(second.text.get_before(run), []).append(run)
+    for run in mine:
+        for other in places.get(first.text.get_before(run), ()):
+            yield run, other
+
+
+def compare_words(
+    first: Text,
+    second: Text,
+    template: Template = UNKNOWN_TEMPLATE,
+    urls: tuple[str, str] = ("", ""),
+) -> OwnWords:
+    """Compare the texts of two addresses, of one seed; takes some 0.3 ms."""
+    mine = _find_own(first, second, template, urls[0])
+    theirs = _find_own(second, first, template, urls[1])
     return OwnWords(mine, theirs, template)
 
 
-def _find_own(text: Text, other: Text, template: Template) -> Side:
+def _find_own(text: Text, other: Text, template: Template, url: str) -> Side:
     masked_alone = ~_is_in(text.masked, other.masked_set)
     alone = ~_is_in(text.triples, other.triples_set)
     masked_own = masked_alone & ~_is_in(text.masked, template.masked)
     own = alone & ~_is_in(text.triples, template.triples)
     common = ~masked_alone & ~_is_in(text.masked, template.masked)
-    within = _span(common)
     masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
     unique = own & ~_is_in(text.triples, template.any_triples)
-    masked_new, new = masked_unique | masked_own & within, unique | own & within
+    said = ~text.mark_address(url)
     return Side(
         text,
-        _choose(text, masked_own, own),
+        _choose(text, masked_own, own) & said,
         common,
-        within,
-        _choose(text, masked_new, new),
-        _choose(text, masked_alone, alone),
-        _choose(text, masked_unique, unique),
+        _span(common),
+        _choose(text, masked_alone, alone) & said,
+        _choose(text, masked_unique, unique) & said & ~np.isin(text.hashes, other.hashes),
     )
 
 

@@ -12,6 +12,7 @@ from bisect import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
@@ -20,11 +21,17 @@ from scrapy_simhash.pages.features import locate, normalise
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from scrapy_simhash.pages.features import HashedText
 
 # Of the pages of four corpora 2 to 15 % have more words (docs/design.md#the-wording). Characters
 # only bound what is no language: words of letters without end, or signs between them.
 MOST_WORDS = 4_096
+# The text goes on to one of 256 pairs of words, for so many words at most: two texts of which one
+# has some words more in front end alike.
+_MOST_WORDS_TO_END = 1_024
+_PAIRS = np.uint64(256)
 _MOST_CHARACTERS = 1 << 16
 # Of what is seen beside the text, for all of it together.
 _MOST_BESIDE = 128
@@ -45,7 +52,7 @@ class Wording(NamedTuple):
 
     Attributes:
         text: the visible text as `features.normalise` makes it, one block a line, up to its
-            4,096th word.
+            4,096th word or some words more.
         rest: digest of all words beyond, 8 bytes; b"" if there are none.
         beside: what is seen beside the text, normalised, distinct, in the order of kinds, then of
             the page; what is too much is one digest, the last one.
@@ -57,7 +64,7 @@ class Wording(NamedTuple):
 
     def __str__(self) -> str:
         """Return all of it, one block a line; of the words beyond only their digest."""
-        rest = (f"(words from {MOST_WORDS + 1:,} on: {self.rest.hex()})",) if self.rest else ()
+        rest = (f"(and more words: {self.rest.hex()})",) if self.rest else ()
         return "\n".join((self.text, *rest, *self.beside))
 
 
@@ -71,12 +78,20 @@ def make_wording(words: HashedText, beside: Iterable[str], seed: int) -> Wording
     """
     text, rest = words.normal, b""
     if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
-        ends = [0, *(end for _, end in locate(text, words.tokens[:MOST_WORDS]))]
+        most = _find_end(words.hashes)
+        ends = [0, *(end for _, end in locate(text, words.tokens[:most]))]
         kept = bisect(ends, _MOST_CHARACTERS) - 1
         text = text[: ends[kept]]
         if beyond := words.hashes[kept:].tobytes():
             rest = xxhash.xxh3_64_digest(beyond, seed)
     return Wording(text, rest, _bound(beside, seed))
+
+
+def _find_end(hashes: NDArray[np.uint64]) -> int:
+    """Find how many words of a text are kept."""
+    last = hashes[max(0, MOST_WORDS - 1) : MOST_WORDS + _MOST_WORDS_TO_END]
+    ends = np.flatnonzero((last[:-1] ^ last[1:] >> np.uint64(1)) % _PAIRS == 0)
+    return MOST_WORDS + (int(ends[0]) + 1 if len(ends) else _MOST_WORDS_TO_END)
 
 
 def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts, Verdict
-from scrapy_simhash.judging.gate import can_be_one, find_objection, is_declared_copy
+from scrapy_simhash.judging.gate import can_be_one, is_declared_copy, judge_words
 from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words
 from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
 from tests.helpers.pages import make_words
@@ -47,7 +47,9 @@ def test_a_record_says_what_it_is_kept_for() -> None:
     pages = [(f"/case/{n}", make_record(n, "cells", 5, 800, "Case details")) for n in range(2)]
     verdicts = judge_pages(pages)
     assert verdicts["/case/1"].status == "new"
-    assert "each has words that nobody else has: " in explain(verdicts, "/case/1")
+    assert "each has words of its own, and their site is not known: " in explain(
+        verdicts, "/case/1"
+    )
 
 
 COPIES = {
@@ -222,6 +224,7 @@ KNOWN = Template([Text(" ".join(make_words(seed, 100))) for seed in range(10, 16
     [
         (make_facts("/a", "/b"), make_facts("/b"), True),
         (make_facts("/a"), make_facts("/b", "/a"), True),
+        (make_facts("/a", "/b"), make_facts("/b", "/b"), True),
         (make_facts("/a", "/c"), make_facts("/b", "/c"), True),
         (make_facts("/a", "/"), make_facts("/b", "/"), False),
         (make_facts("/a", "/"), make_facts("/"), False),
@@ -233,41 +236,57 @@ def test_declared_copies(first: PageFacts, second: PageFacts, declared: bool) ->
     own = compare_words(Text(TEXT + " one two three"), Text(TEXT), KNOWN)
     assert is_declared_copy(first, second, own) is declared
     unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN_TEMPLATE)
-    both = first.canonical == second.canonical
-    assert is_declared_copy(first, second, unknown) is (declared and not both)
+    third = first.canonical == second.canonical == HOST + "/c"
+    assert is_declared_copy(first, second, unknown) is (declared and not third)
     more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), KNOWN)
     assert not is_declared_copy(first, second, more)
 
 
+SAME = Evidence(deciding=Deciding.TEXTS, distance=0, within=7, title=Relation.SAME)
+SILENT = structs.replace(SAME, title=Relation.SILENT)
+
+
 @pytest.mark.parametrize(
-    ("other", "titles", "objection"),
+    ("other", "titles", "evidence", "objection"),
     [
-        (TEXT, ("A name", "A name"), ""),
-        (TEXT, ("13A socket", "15A socket"), "two names: '13A socket' / '15A socket'"),
-        (TEXT, ("A name", "A name (print)"), ""),
-        (TEXT, ("operator<", "operator>="), "two names: 'operator<' / 'operator>='"),
-        (TEXT + " and ten words more that nobody else has at all", ("", ""), ""),
-        (
-            " ".join([*TEXT.split()[:99], "austin", "tx", *TEXT.split()[99:]]),
-            ("", ""),
-            "other words within a block: ",
-        ),
-        (TEXT + "\n40 eur", ("", ""), "two records: '' / '40'"),
-        (" ".join(make_words(5, 60)), ("", ""), "much of two addresses is their own: "),
-        (" ".join(make_words(5, 30)), ("", ""), "few words in common: "),
+        (TEXT, ("A name", "A name"), SAME, ""),
+        (TEXT, ("13A socket", "15A socket"), SILENT, "two names: '13A socket' / '15A socket'"),
+        (TEXT, ("operator<", "operator>="), SILENT, "two names: 'operator<' / 'operator>='"),
+        (TEXT, ("2.1. Name", "3.1. Name"), SAME, ""),
+        (TEXT, ("A name", "A name (print)"), SAME, ""),
+        (TEXT + " and ten words more that nobody else has at all", ("", ""), SILENT, ""),
+        (TEXT + " and ten", ("", "Ten"), SILENT, ""),
+        (TEXT + " and ten", ("A name", "A name ten"), SILENT, "nothing names two pages, "),
+        (TEXT.replace(TEXT.split()[99], "austin"), ("", ""), SAME, "two records: "),
+        (TEXT + "\n40 eur", ("", ""), SAME, "two records: '' / '40'"),
+        (" ".join(make_words(5, 60)), ("", ""), SAME, "much is their own: "),
+        (" ".join(make_words(5, 20)), ("", ""), SAME, "few words in common: "),
     ],
-    ids=["one", "names", "print", "signs", "block", "phrase", "cell", "own", "little"],
-)
-def test_objections(other: str, titles: tuple[str, str], objection: str) -> None:
+    ids=["one", "names", "signs", "numbering", "print", "more", "name", "names more", "field",
+         "cell", "own", "little"],
+)  # fmt: skip
+def test_two_last_segments(
+    other: str, titles: tuple[str, str], evidence: Evidence, objection: str
+) -> None:
     own = compare_words(Text(TEXT), Text(other), KNOWN)
     mine, theirs = (
         make_facts(path, title=title) for path, title in zip(("/a", "/b"), titles, strict=True)
     )
-    found = find_objection(mine, theirs, own)
-    assert found.startswith(objection) if objection else not found
+    why, one = judge_words(mine, theirs, own, evidence)
+    assert one == (not objection)
+    assert why.startswith(objection)
     # Under one name in two folders, the rule decides alone.
-    mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
-    assert find_objection(mine, theirs, own) == ""
+    if not own.equal:
+        mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
+        assert judge_words(mine, theirs, own, evidence) == ("", False)
+
+
+def test_an_unknown_site_where_each_has_words_of_its_own() -> None:
+    pages = make_facts("/a"), make_facts("/b")
+    for ends, one in ((("", " and more"), True), ((" or less", " and more"), False)):
+        mine, theirs = (Text(TEXT + end) for end in ends)
+        own = compare_words(mine, theirs)
+        assert judge_words(*pages, own, SAME)[1] == one
 
 
 share = st.floats(0, 1)

@@ -13,7 +13,7 @@ from scrapy_simhash.judging.own import (
     Template,
     Text,
     compare_words,
-    find_fields,
+    find_swap,
 )
 
 # Few words, so that texts have triples in common, and some repeat.
@@ -74,7 +74,7 @@ def test_a_text_has_nothing_beyond_itself(words: list[list[str]]) -> None:
     own = compare_words(Text(text), Text(text))
     assert own.equal
     assert own.common == sum(map(len, words))
-    assert find_fields(own) is None
+    assert find_swap(*own.sides) is None
 
 
 @given(st.text(), st.integers(0, 2**64 - 1))
@@ -113,7 +113,7 @@ TEXT = "home\ncook in rome for a year\nposted\n12 may 2024\nnow {}"
 def test_what_differs(text: str, words: str, others: str, fields: tuple[str, str] | None) -> None:
     own = compare_words(Text("home\ncook in rome for a year\nposted\n12 may 2024"), Text(text))
     assert (own.first.show(), own.second.show()) == (words, others)
-    assert find_fields(own) == fields
+    assert find_swap(*own.sides) == fields
 
 
 def test_a_number_in_a_cell_is_a_field_though_the_site_has_it() -> None:
@@ -121,7 +121,7 @@ def test_a_number_in_a_cell_is_a_field_though_the_site_has_it() -> None:
     sample = Template([Text(page.format(number)) for number in (10, 12, 10, 12, 10, 12)])
     own = compare_words(Text(page.format(10)), Text(page.format(12)), sample)
     assert own.equal  # both numbers are the site's
-    assert find_fields(own) == ("10", "")
+    assert find_swap(*own.sides) == ("10", "")
 
 
 def test_words_beyond_the_bound() -> None:
@@ -154,11 +154,52 @@ def test_numbers_are_known_by_digits_of_all_scripts() -> None:
     assert np.array_equal(text.blocks, [0] * 4)
 
 
-def test_other_paragraphs_at_one_place_are_a_field_if_times_are() -> None:
-    first, second = (
-        Text(f"home of all\n{words}\nand much else that all have")
-        for words in ("a b c d e f g h", "i j k l m n o p")
+@pytest.mark.parametrize(
+    ("texts", "sample", "swap"),
+    [
+        (("a b c d e f g", "h i j k l m n"), (), ("a b c d e f g", "h i j k l m n")),
+        (("a b c d e f g", "h i j k l m n"), ("a b c d e f g",), None),
+        (("a b c d e f g", "g f e d c b a"), (), None),
+        (("a b", "c"), ("a b", "c"), ("a b", "c")),
+        (("on 3 may", "on 4 june"), (), ("may", "june")),
+        (("on 3 may at 10 30", "on 4 may at 11 15"), (), ("3 may at 10 30", "4 may at 11 15")),
+        (("on 3 may at 10 30", "on 3 may at 10 15"), (), None),
+        (("a b c", ""), (), None),
+    ],
+    ids=["texts", "advertisement", "order", "field", "months", "dates", "minutes", "more"],
+)
+def test_what_stands_in_the_place_of_what(
+    texts: tuple[str, str], sample: Sequence[str], swap: tuple[str, str] | None
+) -> None:
+    page = "home of all\nwe say {}\nand much else that all have"
+    others = [Text(page.format(text)) for text in [*sample, *"uvwxyz"]]
+    one, other = (Text(page.format(text)) for text in texts)
+    own = compare_words(one, other, Template(others))
+    assert find_swap(*own.sides) == swap
+    assert find_swap(*own.sides[::-1]) == (swap[::-1] if swap else None)
+
+
+def test_many_words_at_the_top_are_a_frame() -> None:
+    one, other = (Text(f"{words}\nhome of all") for words in ("a b c d e f g", "h i j k l m n"))
+    assert find_swap(*compare_words(one, other).sides) is None
+    one, other = (Text(f"{words}\nhome of all") for words in ("a b c", "h i j"))
+    assert find_swap(*compare_words(one, other).sides) == ("a b c", "h i j")
+
+
+def test_the_address_that_a_page_writes_out_is_not_its_own() -> None:
+    page = "home of all\nprinted from http://a.example/{}.html today"
+    one, other = "docs/rome", "docs/oslo"
+    urls = f"http://a.example/{one}.html", f"http://a.example/{other}.html?print=1"
+    texts = Text(page.format(one)), Text(page.format(other))
+    own = compare_words(*texts, urls=urls)
+    assert own.equal
+    assert find_swap(*own.sides) is None
+    assert [side.show() for side in compare_words(*texts, urls=urls[::-1]).sides] == [
+        "rome",
+        "oslo",
+    ]
+    # A name is no address.
+    own = compare_words(
+        Text("we are in rome"), Text("we are in oslo"), urls=("http://a.example/rome", "")
     )
-    own = compare_words(first, second)
-    assert find_fields(own) is None
-    assert find_fields(own, times=False) == ("a b c d e f g h", "i j k l m n o p")
+    assert not own.equal

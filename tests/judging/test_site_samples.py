@@ -192,7 +192,7 @@ def test_an_article_in_two_templates_of_a_known_site() -> None:
     match = verdicts[16].match
     assert match
     assert match.document == verdicts[3].document
-    assert match.tests[1:3] == ("content agrees", "titles: same; headings: same")
+    assert match.tests[1:3] == ("neither has a word of its own", "titles: same; headings: same")
     assert "site known from documents" in match.tests[3]
 
 

@@ -13,6 +13,7 @@ from scrapy_simhash.pages.features import FEATURE_SETS
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
+from tests.helpers.pages import make_words
 from tests.helpers.slowly import normalise_slowly, tokenise_slowly
 from tests.helpers.strategies import texts
 
@@ -32,6 +33,7 @@ def make(text: str, *beside: str) -> Wording:
 def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wording, "MOST_WORDS", most)
+        patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
         patched.setattr(wording, "_MOST_CHARACTERS", size)
         made = make(text)
     normal, words = normalise_slowly(text), tokenise_slowly(normalise_slowly(text))
@@ -44,10 +46,23 @@ def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, si
     # Another word beyond is another digest, another sign is none.
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wording, "MOST_WORDS", most)
+        patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
         patched.setattr(wording, "_MOST_CHARACTERS", size)
         if made.rest:
             assert make(f"{text} and").rest != made.rest
         assert make(f"{text} !").rest == made.rest
+
+
+def test_a_long_text_ends_alike_behind_some_words_more() -> None:
+    words = make_words(3, 9_000)
+    ends = {make(" ".join([*make_words(4, more), *words])).rest for more in range(0, 200, 20)}
+    assert b"" not in ends
+    # Once in 256 words it does not.
+    assert len(ends) <= 3
+    made = make(" ".join(words))
+    kept = len(made.text.split())
+    assert wording.MOST_WORDS <= kept <= wording.MOST_WORDS + wording._MOST_WORDS_TO_END
+    assert make(" ".join(words[:kept])) == Wording(made.text)
 
 
 @given(st.builds(Wording, texts, st.binary(max_size=8), st.lists(texts).map(tuple)))
