@@ -20,7 +20,6 @@ from scrapy_simhash.pages.text import (
     WHOLE_TEXT,
     PageText,
     choose_data,
-    choose_declared,
     choose_heading,
     choose_title,
     choose_values,
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
 
 # Images have titles, too.
 _TITLE = etree.XPath("string((//title)[1][not(ancestor::svg)])", smart_strings=False)
+_OPEN_GRAPH = etree.XPath(
+    "//meta[@property='og:title' or @name='og:title']/@content", smart_strings=False
+)
 _CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
@@ -118,15 +120,11 @@ def read(html: str, extract: Extractor) -> PageText:
     if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
     whole = whole if re.search(r"\w", whole) else one_line(main) or whole
-    declared = choose_declared(
-        (meta.get("property") or meta.get("name"), meta.get("content"))
-        for meta in tree.iter("meta")
-    )
     return PageText(
         main=main or whole,
         # Extractors may find words outside of the body; a text without any is like no other.
         whole=whole,
-        title=choose_title(cast("str", _TITLE(tree)), declared),
+        title=choose_title(cast("str", _TITLE(tree)), _strings(_OPEN_GRAPH, tree)),
         heading=heading,
         language=make_language(tree.get("lang")),
         canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
@@ -134,7 +132,6 @@ def read(html: str, extract: Extractor) -> PageText:
         links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
         read_embedded=partial(_read_embedded, tree),
         fell_back=not main,
-        declared=declared,
         data=choose_data(
             whole,
             (element.text or "" for element in tree.iter("script")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -69,7 +68,6 @@ BLOCK_TAGS = frozenset(
 BLOCK_BORDER = "\x81"
 # Inputs whose value nobody sees, or not as text. That of a button is its text.
 _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
-_MOST_DECLARED = 16
 # Of characters of text at most, and how many times as many of data (inline scripts and long
 # attributes `data-`) at least: a browser may fill the page from them, a template with a product.
 _MOST_BESIDE_DATA = 2_000
@@ -99,9 +97,6 @@ class PageText(NamedTuple):
     # Where `main` begins in `whole`, in characters, if it is a stretch of it, with white space at
     # both ends; None where the two were read independently.
     main_at: int | None = None
-    # The first 16 `<meta>` elements whose property or name begins with `og:`, with their content,
-    # as `title`.
-    declared: tuple[tuple[str, str], ...] = ()
     data: str = ""  # from which a browser may draw a page with little text, or ""
     # What is seen beside the text: alternative texts, values of fields and meters, chosen options.
     beside: tuple[str, ...] = ()
@@ -257,14 +252,6 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
     return without_surrogates(data) if len(data) >= _LEAST_DATA * len(whole) else ""
 
 
-def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:
-    """Choose the title of a page from its `<title>` and its `<meta>` elements."""
-    open_graph = (content for name, content in declared if name == "og:title")
-    return make_name(title) or next(filter(None, open_graph), "")
-
-
-def choose_declared(metas: Iterable[tuple[str | None, str | None]]) -> tuple[tuple[str, str], ...]:
-    """Choose the first `og:` properties from names and contents of a page's `<meta>`."""
-    wanted = (meta for meta in metas if meta[0] and meta[0].startswith("og:"))
-    first = islice(wanted, _MOST_DECLARED)
-    return tuple((make_name(name), make_name(content)) for name, content in first)
+def choose_title(title: str | None, open_graph: Iterable[str | None]) -> str:
+    """Choose the title of a page: its `<title>`, or else the first `og:title` with text."""
+    return make_name(title) or next(filter(None, map(make_name, open_graph)), "")

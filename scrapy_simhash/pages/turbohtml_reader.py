@@ -20,7 +20,6 @@ from scrapy_simhash.pages.text import (
     TITLE_CLASSES,
     PageText,
     choose_data,
-    choose_declared,
     choose_heading,
     choose_title,
     choose_values,
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
     from turbohtml import Document
 
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
-_NAMING = 'base[href], link[rel~="canonical" i][href], meta[property^="og:"], meta[name^="og:"]'
+_NAMING = (
+    'base[href], link[rel~="canonical" i][href], meta[property="og:title"], meta[name="og:title"]'
+)
 _SEEN = "img[alt], area[alt], input, option[selected], meter[value], progress[value]"
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
@@ -126,18 +127,13 @@ def _read_names(document: Document) -> PageText:
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
-    declared = choose_declared(
-        [
-            (meta.attr("property") or meta.attr("name"), meta.attr("content"))
-            for meta in named["meta"]
-        ]
-    )
     return PageText(
         main="",
         whole="",
-        title=choose_title(None if title is None else title.text, declared),
+        title=choose_title(
+            None if title is None else title.text, (meta.attr("content") for meta in named["meta"])
+        ),
         language=make_language(None if document.root is None else document.root.attr("lang")),
-        declared=declared,
         canonical=_first_address(named["link"]),
         base=_first_address(named["base"]),
         links=tuple(
