@@ -8,19 +8,20 @@ three databases; keys begin with the table's number, so that each table is one s
     added     key -> rests of single fingerprints (DUPSORT + DUPFIXED) that were added since
     crowded   keys with more than `MOST_IN_BUCKET` rows in both, which probes may pass over
 
-For each table, a fingerprint is in one of the first two. A value of TEXTS is cut into parts.
+For each table, a fingerprint is in one of the first two. Long values are cut into parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, groupby, islice, takewhile
+from itertools import chain, islice, takewhile
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
+    DOCUMENTS,
     HEADER,
     NAMES,
     SETS,
@@ -46,16 +47,18 @@ OF_TABLES = BASE, ADDED, CROWDED = ("base", "added", "crowded")
 # of ADDRESSES 8 bytes a row in place of some 45.
 _SMALL = (ADDRESSES, NAMES)
 _TOGETHER = b"all"
+# LMDB gives a value of more than 2 kB whole pages of 4 kB, and puts one or two of 1 to 2 kB into a
+# page; of these parts four fill one. All but the first are in a database of their own, by the key
+# and a number.
+_PART_BYTES = 1_000
+_REST = {name: f"{name}_rest" for name in (DOCUMENTS, TEXTS)}
 # By the name of the database: how LMDB opens it.
 DATABASES: dict[str, dict[str, bool]] = {
-    **{name: {} for name in (*VALUES, BASE, CROWDED)},
+    **{name: {} for name in (*VALUES, *_REST.values(), BASE, CROWDED)},
     **{name: {"dupsort": True, "dupfixed": width > 0} for name, width in SETS.items()},
     ADDED: {"dupsort": True, "dupfixed": True},
 }
 del DATABASES[TABLES]
-# LMDB gives a value of more than 2 kB whole pages of 4 kB; of these parts four fill one. The key of
-# a part ends with its number.
-_PART_BYTES = 1_000
 _ROWS_AT_ONCE = 65_536
 _BUCKET_BYTES_AT_ONCE = 2**20
 # A key is counted as a whole only if it has more single rows than one in so many of the bound.
@@ -71,19 +74,28 @@ class LmdbValues(KeyValues):
     databases: Mapping[str, lmdb._Database]
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        if table == TEXTS:
-            parts = [part for _, part in self._range(TEXTS, key)]
-            return b"".join(parts) if parts else None
-        return self.transaction.get(key, db=self.databases[table])
+        value = self.transaction.get(key, db=self.databases[table])
+        return value if value is None else self._complete(table, key, value)
+
+    def _complete(self, table: str, key: bytes, value: bytes) -> bytes:
+        """Complete a value by what was cut off."""
+        if len(value) < _PART_BYTES or table not in _REST:
+            return value
+        return value + b"".join(part for _, part in self._range(_REST[table], key))
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        if table != TEXTS:
+        if table not in _REST:
             self._append(table, key, value)
             return
-        self.delete(TEXTS, key)
-        for number, start in enumerate(range(0, len(value) or 1, _PART_BYTES)):
+        self._delete_rest(table, key)
+        self._append(table, key, value[:_PART_BYTES])
+        for number, start in enumerate(range(_PART_BYTES, len(value), _PART_BYTES)):
             part = value[start : start + _PART_BYTES]
-            self._append(TEXTS, key + number.to_bytes(2, "big"), part)
+            self._append(_REST[table], key + number.to_bytes(2, "big"), part)
+
+    def _delete_rest(self, table: str, key: bytes) -> None:
+        for part_key, _ in list(self._range(_REST[table], key)):
+            self.transaction.delete(part_key, db=self.databases[_REST[table]])
 
     def _append(self, table: str, key: bytes, value: bytes) -> None:
         """Write a value; if the key is the last one of its table, fill pages whole."""
@@ -93,14 +105,13 @@ class LmdbValues(KeyValues):
             self.transaction.put(key, value, db=database)
 
     def delete(self, table: str, key: bytes) -> None:
-        if table == TEXTS:
-            for part_key, _ in list(self._range(TEXTS, key)):
-                self.transaction.delete(part_key, db=self.databases[TEXTS])
-        elif table in _SMALL:
+        if table in _SMALL:
             for member in self.members(table, key):
                 self.discard(table, key, member)
-        else:
-            self.transaction.delete(key, db=self.databases[table])
+            return
+        if table in _REST:
+            self._delete_rest(table, key)
+        self.transaction.delete(key, db=self.databases[table])
 
     def _range(self, database: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Read the rows of a database whose keys begin so."""
@@ -112,11 +123,9 @@ class LmdbValues(KeyValues):
         if table == TABLES:
             for key, value in chain(self._range(BASE, prefix), self._range(ADDED, prefix)):
                 yield from ((key, rest) for rest in _cut(key, value))
-        elif table == TEXTS:
-            for key, parts in groupby(self._range(TEXTS, prefix), lambda row: row[0][:-2]):
-                yield key, b"".join(part for _, part in parts)
         elif table not in _SMALL:
-            yield from self._range(table, prefix)
+            for key, value in self._range(table, prefix):
+                yield key, self._complete(table, key, value)
         else:
             cursor = self.transaction.cursor(self.databases[table])
             if cursor.set_range_dup(_TOGETHER, prefix or bytes(1)):
