@@ -82,7 +82,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
-        sketch: of main and whole text, 1,280 bytes, see `sketch`; b"" for none.
+        sketch: of main and whole text, 1,024 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.

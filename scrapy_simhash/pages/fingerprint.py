@@ -53,7 +53,7 @@ class PageFingerprint:
             visible and other text, attributes. For pages with too little text for a simhash;
             b"" for others where `min_features` was given.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
-        sketch: of main and whole text, 1,280 bytes; see `sketch`.
+        sketch: of main and whole text, 1,024 bytes; see `sketch`.
         link_sketch: a sample of its links; see `links`.
         features, whole_features: numbers of distinct features of main and whole text.
         words, whole_words: numbers of tokens of both.

@@ -37,8 +37,8 @@ _MOST_CHARACTERS = 1 << 16
 _MOST_BESIDE = 128
 _MOST_CHARACTERS_BESIDE = 4_096
 _MOST_UNPACKED_OCTETS = 1 << 18
-# Takes no longer than level 1; level 6 makes 6 % less of a page in twice the time.
-_LEVEL = 3
+# Makes 6 % less of a page than level 3, and takes .1 ms more.
+_LEVEL = 6
 # Beyond the "?" is what a share button wants to be written.
 _CONTACT = re.compile(r"^\s*(?:mailto|tel):([^?\n]+)", re.MULTILINE)
 _ENDING = re.compile(

@@ -293,7 +293,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": [5],
         "stub": False,
         "text_digest": b"",
-        "sketch": bytes([17]) * 1_280,
+        "sketch": bytes([17]) * 1_024,
         "title": "A",
         **dict.fromkeys(("heading", "canonical", "host"), ""),
         "called": [],

@@ -120,7 +120,7 @@ def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: 
 @pytest.fixture
 def linked(tmp_path: Path) -> Path:
     """Two pages near by, one near to the second only, one apart, and one like the first."""
-    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(1_279) + b"\1"}
+    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(1_023) + b"\1"}
     with open_in_crawl(tmp_path / "linked", distance=0, confirm=1.0) as store:
         made = [
             document("a", A),

@@ -110,14 +110,14 @@ def simhash_slowly(features: dict[int, int]) -> int:
 
 def sketch_slowly(whole: list[int], main: list[int]) -> bytes:
     """Take the smallest hash of each bin, its place, and whether the main text has it."""
-    values, octets, rests = [0xFFFF] * 256, [0] * 256, [0xFFFF] * 256
+    values, octets, rests = [0xFFFF] * 256, [0] * 256, [0xFF] * 256
     for number in range(256):
         if in_bin := [each for each in whole if each >> 56 == number]:
             smallest = min(in_bin)
             values[number] = min(smallest >> 40 & 0xFFFF, 0xFFFE)
-            rests[number] = smallest >> 24 & 0xFFFF
+            rests[number] = smallest >> 32 & 0xFF
             octets[number] = whole.index(smallest) * 128 // len(whole) * 2 + (smallest in main)
-    return struct.pack("<256H256B256H", *values, *octets, *rests)
+    return struct.pack("<256H256B256B", *values, *octets, *rests)
 
 
 def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:

@@ -26,8 +26,8 @@ def sketches(draw: st.DrawFn) -> bytes:
     places = random.integers(draw(st.sampled_from([128, 3, 1])), size=BINS) << 1
     main = random.random(BINS) < draw(st.sampled_from([0.0, 0.3, 1.0]))
     octets = np.where(values == NOTHING, 0, places | main)
-    rests = random.integers(2**16, size=BINS)
-    parts = values.astype("<u2"), octets.astype(np.uint8), rests.astype("<u2")
+    rests = random.integers(2**8, size=BINS)
+    parts = values.astype("<u2"), octets.astype(np.uint8), rests.astype(np.uint8)
     return b"".join(part.tobytes() for part in parts)
 
 

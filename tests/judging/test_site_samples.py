@@ -47,7 +47,7 @@ def find_site(found: Sites, stored: Samples, url: str, without: Container[int]) 
 
 def sketch(value: int, title: str = "") -> PageFacts:
     """Make a document that has this value in each bin."""
-    made = np.full(BINS, value, "<u2").tobytes() + bytes(BINS + 2 * BINS)
+    made = np.full(BINS, value, "<u2").tobytes() + bytes(2 * BINS)
     assert len(made) == SKETCH_BYTES
     return PageFacts(b"", 0, b"", sketch=made, title=title)
 

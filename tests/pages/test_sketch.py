@@ -47,7 +47,7 @@ def draw_shingles(seed: int, count: int) -> NDArray[np.uint64]:
 def test_a_sketch_is_that_of_the_model(document: tuple[list[int], list[int]]) -> None:
     made = sketch(document)
     assert made == sketch_slowly(*document)
-    assert len(made) == SKETCH_BYTES == 1_280
+    assert len(made) == SKETCH_BYTES == 1_024
 
 
 def compare_drawn(
