@@ -32,21 +32,15 @@ LEAST_AGREED_OF_OTHER_NAMES = 0.75
 # Main texts that are alike are, at least, such a share of all that both pages have: .25 has one
 # wrong match more on the third corpus, .4 misses two more on the first.
 LEAST_SHARE_OF_MAIN = 0.3
-# Until the site is known, two texts of which more stands on one page only are not one, however much
-# of their template agrees: it takes pages that were kept to know it. From .5 on it costs nothing.
-MOST_OF_MAIN_ALONE = 0.5
 # So many triples that both have outweigh a name that differs where the other one tells nothing:
 # translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
 TRIPLES_OF_A_LONG_TEXT = 1_000
-# Fewer bear no edits.
-TRIPLES_FOR_EDITS = 32
 # Data of copies differ in the time, a session's number and the like: of 94 labelled copies with one
 # text, little of it, and data, 91 are within it. Of two products, some 30 bits differ.
 MOST_BITS_OF_ONE_DATA = 10
 OTHER_DATA = "little text and much data, from which a browser may draw two pages"
-# One or two edits touch so many bins of a sketch; of little content at most such a share.
-EDITED_BINS = 8.0
-MOST_EDITED = 0.3
+# So much of a page with the same name may be edited.
+EDITED = 0.07
 
 
 class Rule(NamedTuple):
@@ -127,7 +121,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         data_bits: bits between the fingerprints of what browsers may draw them from; 0 without.
         objection: why their own words tell them apart; "" if they do not, or were not compared.
         copy: why they show that both are one page, whatever the rest says; "" if they do not.
-        common: the weight of what either has within the common part, as `Content.within`.
 
     The others are those of `Content`.
     """
@@ -148,10 +141,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data_bits: int = 0
     whole: float = 0.0
     main_alike: float = 0.0
-    main_alone: float = 0.0
     share_of_main: float = 0.0
-    shared: float = 0.0
-    common: float = 0.0
     agreed: float = 0.0
     agreed_within: float = 0.0
     objection: str = ""
@@ -181,34 +171,25 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
 
 def _compare_texts(e: Evidence) -> tuple[str, bool]:
     """Return why texts and names make two pages one document or two, and whether they are one."""
-    names, same = {e.title, e.heading}, e.together is Relation.SAME
-    one_host = e.place in {Place.HOST, Place.SEGMENTS}
+    same = e.together is Relation.SAME
     # A word that differs is much of a short text; only a known site shows another frame.
     framed = e.known and same and e.main_alike == 1 and e.whole < 1
-    # Until the site is known, the name that is the same may be the site's.
-    differ = e.together is Relation.DIFFER or (
-        one_host and not e.known and Relation.DIFFER in names
-    )
-    if differ and not one_host:  # a name may be translated, or the site's
+    differ = e.together is Relation.DIFFER
+    if differ and e.place not in {Place.HOST, Place.SEGMENTS}:  # translated, or the site's
         long = e.triples >= TRIPLES_OF_A_LONG_TEXT and min(e.agreed, e.agreed_within) >= e.confirm
-        differ = not (long and (not e.known or Relation.SILENT in names))
-    nameless = e.together is Relation.SILENT and one_host and e.known and not e.equal
+        differ = not (long and (not e.known or Relation.SILENT in {e.title, e.heading}))
     within, whole = e.agreed_within, e.whole
     if e.place is Place.HOST:  # the folder is the subject: an edit makes another page
         whole = min(whole, within)
-    elif same and e.triples >= TRIPLES_FOR_EDITS:
-        edits = min(EDITED_BINS, MOST_EDITED * e.shared)
-        within = e.shared / (e.shared + max(0.0, e.common - edits))
+    elif same:
+        within += EDITED
     other = e.together in {Relation.MORE, Relation.MIXED}
     least = LEAST_AGREED_OF_OTHER_NAMES if other else LEAST_AGREED
     main = e.main_alike >= e.confirm and e.share_of_main >= LEAST_SHARE_OF_MAIN
     two = (
         ("short texts that differ", e.short and not framed),
         (OTHER_DATA, e.data_bits > MOST_BITS_OF_ONE_DATA and e.place is not Place.ADDRESS),
-        ("main texts differ", not e.known and e.main_alone > MOST_OF_MAIN_ALONE),
         ("names differ", differ),
-        ("nothing names two texts that differ", nameless),
-        ("one name says more", e.place is Place.SEGMENTS and e.together is Relation.MORE),
     )
     one = (
         ("short texts with one main text", e.short),
