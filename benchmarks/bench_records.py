@@ -2,9 +2,10 @@
 
 Each site of a folder of labelled pages (`--folder`, see `inspection.labels`) is crawled in turns
 without the plugin and with it, from memory, with a callback that does nothing: wall seconds, pages
-that were not compared, drops. `--board N` makes N records instead, of 40 words of their own in a
-template of 20 sentences, and prints the CPU time of judging them in a fresh store, a thousand after
-another; reading the pages is not counted.
+that were not compared, drops, and bytes of the store's file; with `--together` all pages at once.
+`--board N` makes N records instead, of 40 words of their own in a template of 20 sentences, and
+`--titles N` N pages of one text under other titles; both print the CPU time of judging them in a
+fresh store, a thousand after another. Reading the pages is not counted.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "lmdb", "numpy")
 _READER = Reader("bench", "parse")
 _PAGES_PER_GROUP = 16
 _SLICE = 1_000
+_ALL = "all sites"
 
 
 class _Handler:
@@ -123,8 +125,18 @@ def make_board(count: int) -> Iterator[str]:
         )
 
 
-def judge_board(count: int) -> list[float]:
-    """Judge a board's pages in a fresh store; returns CPU milliseconds a page, by thousands."""
+def make_titles(count: int) -> Iterator[str]:
+    """Make pages of one text, each under another title."""
+    chance = random.Random(0)  # noqa: S311
+    words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(3_000)]
+    text = "".join(f"<p>{' '.join(chance.choices(words, k=40))}.</p>" for _ in range(10))
+    for _ in range(count):
+        title = " ".join(chance.choices(words, k=3))
+        yield f"<html><head><title>{title}</title></head><body><h1>{title}</h1>{text}</body></html>"
+
+
+def judge(pages: Iterator[str], count: int) -> list[float]:
+    """Judge pages in a fresh store; returns CPU milliseconds a page, by thousands."""
     rule, spent = Rule(CONFIRMED_DISTANCE_BITS, CONFIRM), [0.0] * -(-count // _SLICE)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -132,7 +144,7 @@ def judge_board(count: int) -> list[float]:
     ):
         store.start_crawl("bench", "bench")
         group = []
-        for number, page in enumerate(make_board(count)):
+        for number, page in enumerate(pages):
             url = f"http://board.example/job/{number}"
             made = fingerprint_page(page, seed=store.seed, url=url)
             facts: dict[str, Any] = {"url": url, "crawl": "bench", "reader": _READER}
@@ -154,13 +166,17 @@ def main() -> None:
     parser.add_argument(
         "--board", type=int, default=0, metavar="N", help="pages of a made-up board"
     )
+    parser.add_argument(
+        "--titles", type=int, default=0, metavar="N", help="pages of one text under other titles"
+    )
+    parser.add_argument("--together", action="store_true", help="crawl all sites at once")
     parser.add_argument("--runs", type=int, default=3, help="runs (default 3)")
     parser.add_argument("--output", type=Path, help="write the results as JSON, too")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # off or on
     options = parser.parse_args()
     by_site: defaultdict[str, list[LabelledPage]] = defaultdict(list)
     for page in read_corpus(options.folder).pages.values() if options.folder else ():
-        by_site[page.source].append(page)
+        by_site[_ALL if options.together else page.source].append(page)
     names = options.sites.split(",") if options.sites else list(by_site)
     if options.one:
         print(json.dumps(crawl(by_site[names[0]], plugin=options.one == "on")))
@@ -180,11 +196,16 @@ def main() -> None:
             "B a page",
         )
         print_table(("site", *columns), ((name, *each.values()) for name, each in figures.items()))
-    board = judge_board(options.board) if options.board else []
-    if board:
-        rows = ((f"to {(n + 1) * _SLICE:,}", spent) for n, spent in enumerate(board))
-        print_table(("pages of the board", "judging, CPU ms a page"), rows)
-    write_result(options.output, VERSIONS, sites=figures, board=board)
+    made: dict[str, list[float]] = {}
+    for name, count, make in (
+        ("board", options.board, make_board),
+        ("titles", options.titles, make_titles),
+    ):
+        if count:
+            made[name] = judge(make(count), count)
+            rows = ((f"to {(n + 1) * _SLICE:,}", spent) for n, spent in enumerate(made[name]))
+            print_table((f"pages, {name}", "judging, CPU ms a page"), rows)
+    write_result(options.output, VERSIONS, sites=figures, **made)
 
 
 def _take_medians(options: argparse.Namespace, name: str) -> dict[str, float]:
@@ -193,7 +214,8 @@ def _take_medians(options: argparse.Namespace, name: str) -> dict[str, float]:
     for _ in range(options.runs):
         for kind, found in runs.items():
             command = [sys.executable, __file__, "--folder", str(options.folder)]
-            command += ["--sites", name, "--one", kind]
+            command += ["--together"] if options.together else ["--sites", name]
+            command += ["--one", kind]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             found.append(json.loads(done.stdout))
     off, on = (median(run["seconds"] for run in found) for found in runs.values())
