@@ -54,14 +54,8 @@ class Reading(Protocol):
         """List the documents that have exactly this fingerprint, oldest first within a scope."""
         # `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
 
-    def get_wording(self, number: int) -> Wording | None:
-        """Get what a reader sees of a document; None of a file, and where it is damaged."""
-
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""
-
-    def prefetch_wordings(self, numbers: Collection[int]) -> None:
-        """Read wordings ahead in one round trip, where reads are some."""
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.own import OwnWords, Text
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
+    from scrapy_simhash.pages.wording import Wording
 
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
@@ -186,7 +187,7 @@ class Matcher:
         if not alike:
             return compared
         text, first = self.texts.read(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
-        self.documents.prefetch_wordings(first)
+        wordings = self.documents.get_wordings(first)
         looked = list[_Compared]()
         for each in compared:
             number, record = each.candidate.number, alike.get(each.candidate.number)
@@ -194,22 +195,21 @@ class Matcher:
                 looked.append(each)
             elif number in first:
                 two = self._find_sites(page, record, {own, number})
-                urls = page.url, record.url
-                own_words = self._compare_words(text, number, two, urls)
-                answer = look_at_words(each.answer, page, record, own_words)
+                urls, wording = (page.url, record.url), wordings.get(number)
+                words = wording and self._compare_words(text, wording, two, urls)
+                answer = look_at_words(each.answer, page, record, words)
                 looked.append(each._replace(answer=answer))
                 if answer.duplicate:
                     first = []
         return looked
 
     def _compare_words(
-        self, text: Text, number: int, sites: tuple[Site, Site], urls: tuple[str, str]
-    ) -> OwnWords | None:
-        """Compare a text with that of a document, or return None if that cannot be read."""
+        self, text: Text, wording: Wording, sites: tuple[Site, Site], urls: tuple[str, str]
+    ) -> OwnWords:
+        """Compare a text with the wording of a document, by what their site has."""
         one_host = sites[0] is sites[1]
         template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
-        wording = self.documents.get_wording(number)
-        return compare_words(text, self.texts.read(wording), template, urls) if wording else None
+        return compare_words(text, self.texts.read(wording), template, urls)
 
     def _deserves_a_look(self, candidate: _Candidate, similarity: float | None) -> bool:
         """Whether a page that does not match is near, or has more in common than some triples."""

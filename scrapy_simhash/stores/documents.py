@@ -236,7 +236,7 @@ class Documents:
         key, member = address_row(url, 0)
         digest = member[:1]
         numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, digest)))
-        self.prefetch_rows((), records=numbers)
+        self.prefetch_records(numbers)
         records = zip(numbers, map(self.get, numbers), strict=True)
         return [
             (number, record)
@@ -453,18 +453,14 @@ class Documents:
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get wordings in one round trip; leaves out missing and damaged ones."""
-        self.prefetch_wordings(numbers)
+        keys = list(map(octets, numbers))
+        self.values.fetch((TEXTS, key) for key in keys)
         found: dict[int, Wording] = {}
-        for number in numbers:
-            key = octets(number)
+        for number, key in zip(numbers, keys, strict=True):
             if (packed := self.values.get(TEXTS, key)) is not None:
                 with suppress(DamagedError):  # `check` lists it
                     found[number] = unpack_wording(key, packed)
         return found
-
-    def prefetch_wordings(self, numbers: Collection[int]) -> None:
-        """Read wordings ahead in one round trip, where reads are some."""
-        self.values.fetch([(TEXTS, octets(number)) for number in numbers])
 
     def list_duplicates(self, original: int) -> list[int]:
         """List the near-duplicates of a document."""
@@ -524,7 +520,7 @@ class Documents:
             for number in numbers
         }
         called.update(n for page in documents for n in self.list_alike(page, _name_reader(page)))
-        self.prefetch_rows(wanted, records=[*known, *called])
+        self.prefetch_records([*known, *called], wanted)
         candidates = {
             number for found, scope, most in near for number in self.numbers(found, scope, most)
         }
@@ -534,7 +530,7 @@ class Documents:
         candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
         rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
-        self.prefetch_rows(rows, records=candidates)
+        self.prefetch_records(candidates, rows)
         pages = self.glance({*candidates, *called})
         self.values.fetch(self._list_sites(pages.values()))
 
@@ -548,35 +544,19 @@ class Documents:
         keys = (self._prober.keys(self._prober.rows(found), bits) for found, bits in probes)
         return [(TABLES, key) for key in dict.fromkeys(key for some in keys for key in some)]
 
-    def prefetch_sites(self, records: Iterable[Record]) -> None:
-        """Read what entering documents in the samples of their hosts and under names reads."""
-        rows = (row for record in records for row in rows_of_site(0, record, self.seed))
-        self.values.fetch((table, key) for table, key, _ in rows)
-
-    def prefetch_keys(self, numbers: Collection[int]) -> None:
-        """Read under which keys documents are."""
-        made = self._get_keys(numbers).values()
-        self.values.fetch(row for keys in made for row in self.keys.list_ahead(keys))
-
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""
         self.values.fetch(self._list_keys([(fingerprint, distance)]))
         near = [found for _, found in self.near(fingerprint, distance).near]
         self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
         numbers = (number for found in near for number in self.numbers(found))
-        self.prefetch_rows((), records=filter(None, numbers))
+        self.prefetch_records(filter(None, numbers))
 
-    def prefetch_rows(
-        self,
-        rows: Iterable[tuple[str, bytes]],
-        *,
-        identities: Iterable[bytes] = (),
-        records: Iterable[int] = (),
+    def prefetch_records(
+        self, numbers: Iterable[int], rows: Iterable[tuple[str, bytes]] = ()
     ) -> None:
-        """Read rows of tables, given by table and key, and records."""
-        wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
-        wanted += [(DOCUMENTS, number) for number in map(octets, records)]
-        self.values.fetch(wanted)
+        """Read records, and rows by table and key."""
+        self.values.fetch([*rows, *((DOCUMENTS, octets(number)) for number in numbers)])
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for an import and for deletion."""

@@ -128,7 +128,7 @@ class KeyTable:
             number = waiting.pop()
             member = octets(number)
             if number not in ladders:
-                ladders |= self._read_ladders({number, *waiting}.difference(ladders))
+                ladders |= self.read_ladders({number, *waiting}.difference(ladders))
             for key, members in ladders[number]:
                 if key not in before:
                     before[key], after[key] = frozenset(members), set(members)
@@ -146,8 +146,8 @@ class KeyTable:
                 for member in now - before[key]:
                     self._values.add(TABLE, octets(key), member)
 
-    def _read_ladders(self, numbers: Iterable[int]) -> dict[int, _Climbing]:
-        """Read which triples documents may take; nothing of those whose record is damaged."""
+    def read_ladders(self, numbers: Iterable[int]) -> dict[int, _Climbing]:
+        """Read which triples documents have or may take, in two round trips; none if damaged."""
         made = self._get_keys(numbers)
         self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
         found = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}

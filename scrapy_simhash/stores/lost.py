@@ -58,9 +58,9 @@ def count_lost(stored: Documents) -> int:
 def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost]]:
     """Read the undamaged rows with these keys, with the records of their originals."""
     for some in cut(keys, _ROWS_PER_CALL):
-        stored.prefetch_rows((LOST, key) for key in some)
+        stored.values.fetch((LOST, key) for key in some)
         rows = list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in some)))
-        stored.prefetch_rows((), records=[lost.page for _, lost in rows])
+        stored.prefetch_records(lost.page for _, lost in rows)
         yield from rows
 
 

@@ -389,20 +389,13 @@ class Store(AbstractContextManager["Store"]):
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
-
-        def work(stored: Documents) -> StoredDocument | None:
-            record = stored.get(document)
-            if record is None:
-                return None
-            return upkeep.describe_document(document, record, stored.get_wording(document))
-
-        return self.read(work)
+        return next(iter(self.get_documents([document])), None)
 
     def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
         """Get documents by their numbers; leaves out those that do not exist."""
 
         def work(stored: Documents) -> list[StoredDocument]:
-            stored.prefetch_rows((), records=documents)
+            stored.prefetch_records(documents)
             wordings = stored.get_wordings(documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [

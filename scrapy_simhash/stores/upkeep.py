@@ -36,6 +36,7 @@ from scrapy_simhash.stores.documents import (
     number_in,
     pack_identity,
     rows_of,
+    rows_of_site,
     unpack_identity,
     unpack_wording,
 )
@@ -174,7 +175,7 @@ def delete_documents(
 ) -> int:
     """Delete documents that are not in use, with their near-duplicates; returns how many."""
     stored.prefetch_documents(numbers)
-    stored.prefetch_keys(numbers)
+    stored.keys.read_ladders(numbers)
     chosen = with_near_duplicates(stored, numbers, alive)
     for number in chosen:
         record = stored.get(number)
@@ -292,16 +293,17 @@ class Mender:
         for key in self._find_full(KEYS, MOST_UNDER_KEY):
             self._stored.keys.dissolve(number_of(key))
         for some in cut(self._records.items(), _RECORDS_PER_READ):
-            self._stored.prefetch_sites(record for _, record in some)
+            rows = (row for each in some for row in rows_of_site(*each, self._stored.seed))
+            self._values.fetch((table, key) for table, key, _ in rows)
             for number, record in some:
                 self._stored.enter_site(number, record)
-        rows = list(self._find_damaged_rows())
-        for _, key in rows:
+        damaged = list(self._find_damaged_rows())
+        for _, key in damaged:
             self._values.delete(LOST, key)
             number = number_of(key[-8:])
             if key == key_of_lost(number) and number in self._records:
                 self._add_lost(number, self._records[number])
-        found = {"damaged": len(self._damaged), "rows_dropped": len(rows)}
+        found = {"damaged": len(self._damaged), "rows_dropped": len(damaged)}
         return {name: count for name, count in found.items() if count}
 
     def list_fingerprints(self) -> NDArray[np.uint64]:
