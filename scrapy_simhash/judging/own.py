@@ -85,6 +85,11 @@ class Text:
         return len(self.tokens)
 
     @cached_property
+    def hashes_set(self) -> Hashes:
+        """The distinct hashes of words, ascending."""
+        return np.unique(self.hashes)
+
+    @cached_property
     def triples_set(self) -> Hashes:
         """The distinct triples, ascending."""
         return np.unique(self.triples)
@@ -360,7 +365,7 @@ def _find_own(text: Text, other: Text, template: Template, url: str) -> Side:
         common,
         _span(common),
         _choose(text, masked_alone, alone) & said,
-        _choose(text, masked_unique, unique) & said & ~np.isin(text.hashes, other.hashes),
+        _choose(text, masked_unique, unique) & said & ~_is_in(text.hashes, other.hashes_set),
     )
 
 
@@ -371,13 +376,14 @@ def _choose(text: Text, masked: Marks, exact: Marks) -> Marks:
 
 def _middle(missing: Marks) -> Marks:
     """Mark the words of which each triple is missing."""
-    padded = np.pad(missing, 1, constant_values=True)
-    middle: Marks = padded[:-2] & missing & padded[2:]
+    middle = missing.copy()  # `np.pad` takes ten times as long
+    middle[1:] &= missing[:-1]
+    middle[:-1] &= missing[1:]
     return middle
 
 
 def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
-    """Mark which triples are in an ascending list."""
+    """Mark which triples, or words, are in an ascending list."""
     if not len(ascending):
         return np.zeros(len(triples), np.bool_)
     places = np.searchsorted(ascending, triples)
