@@ -73,10 +73,11 @@ class Text:
     ) -> None:
         self.normal, self.rest, self.beside = text, rest, tuple(beside)
         tokens = tokenise(text.replace("\n", f" {_LINE} "))
-        ends_of_blocks = np.fromiter(map(_LINE.__eq__, tokens), np.bool_, len(tokens))
+        hashes = hash_tokens(tokens, seed)
+        ends_of_blocks = hashes == hash_tokens([_LINE], seed)
         self.blocks = np.cumsum(ends_of_blocks)[~ends_of_blocks]
         self.tokens = [token for token in tokens if token != _LINE]
-        self.hashes = hash_tokens(self.tokens, seed)
+        self.hashes = hashes[~ends_of_blocks]
         self.numbers: Marks = np.fromiter(map(_is_number, self.tokens), np.bool_, len(self))
         self.triples = _hash_triples(self.hashes)
         self.masked = _hash_triples(np.where(self.numbers, _NUMBER, self.hashes))
