@@ -312,7 +312,7 @@ def hold(stored):
     told, _, _ = select.select([sys.stdin], [], [], 60)
     print("told" if told else "waited in vain", flush=True)
 
-with open_store(sys.argv[1]) as store:
+with open_store(sys.argv[1], confirm=0.9) as store:
     print("ready", flush=True)
     sys.stdin.readline()
     store.write(hold)
@@ -327,7 +327,7 @@ async def test_the_event_loop_does_not_wait_for_the_lock_of_another_process(
 
     If the crawl is stopped meanwhile, the next one requests them.
     """
-    open_store(str(tmp_path)).close()
+    open_store(str(tmp_path), confirm=0.9).close()
     with running(HOLDING, tmp_path) as child:
 
         class Locked(FailingSpider):

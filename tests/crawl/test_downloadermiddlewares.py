@@ -130,7 +130,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     *said, counted, own_words = verdict["tests"]
     assert said == [
         "distance 0 bits",
-        "content agrees",
+        "neither has a word of its own",
         "titles: same; headings: same",
     ]
     assert re.fullmatch(

@@ -50,7 +50,7 @@ async def test_links_of_a_bulk_loaded_page_are_followed_once(tmp_path: Path) -> 
         with open_store(str(tmp_path / "other"), readonly=True) as store:
             seed = store.seed
         loaded = int(done.decisions[0]["fingerprint"], 16) ^ 0b11
-        with open_store(str(tmp_path / "s"), seed=seed) as store:
+        with open_store(str(tmp_path / "s"), confirm=0.9, seed=seed) as store:
             store.bulk_load(np.array([loaded], np.uint64))
         done = await crawl(tmp_path / "s", [*map(site.url, ("/copy1", "/copy2"))], FollowingSpider)
     assert sorted(done.paths) == LEAVES

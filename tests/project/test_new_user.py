@@ -47,7 +47,6 @@ def test_which_ten_pages_caused_the_most_drops_and_why(ask: Ask) -> None:
 
     said = ask("explain", dropped[0])
     assert said.startswith(f"{dropped[0]}: near-duplicate of {worst}, ")
-    assert re.search(r"\ntests +main text ", said)
     assert re.search(r"\ndecided +\w+", said)
 
 
