@@ -112,6 +112,10 @@ class Text:
             return int(_BEFORE)
         return int(_NUMBER if self.numbers[run.start - 1] else self.hashes[run.start - 1])
 
+    def goes_on(self, run: Run) -> bool:
+        """Whether other words of its block stand before a run."""
+        return self.blocks[run.start] in self.blocks[: run.start][-1:]
+
     def mark_address(self, url: str) -> Marks:
         """Mark the words of the path of an address, where the text writes it out."""
         marked = np.zeros(len(self), np.bool_)
@@ -304,26 +308,33 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
 
     That is a number in a block of its own, such as a cell; or, behind the same word and whatever
     the site has there, a few other words, or more, of which both have some that nobody else has, or
-    several other numbers. At the top of both pages many words are a frame.
+    several other numbers; or some words that one page has more within a block. At the top of both
+    pages many words are a frame.
     """
     for side in first, second:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(cells):
-            value = side.text.show(run.start, run.end)
-            return (value, "") if side is first else ("", value)
-    numbers = ((mine, other) for mine, other in _pair_runs(first, second, numbers=True))
-    words = _pair_runs(first, second, numbers=False)
-    for mine, other in (
-        *(two for two in numbers if max(two[0].own, two[1].own) > MOST_IN_A_COUNTER),
-        *(
-            (mine, other)
-            for mine, other in words
-            if max(mine.own, other.own) <= MOST_IN_A_FIELD
-            or ((mine.start or other.start) and mine.has(first.unique) and other.has(second.unique))
-        ),
-    ):
-        return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+            return _show_one(run, side, first)
+    for mine, other in _pair_runs(first, second, numbers=True):
+        if max(mine.own, other.own) > MOST_IN_A_COUNTER:
+            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+    for mine, other in _pair_runs(first, second, numbers=False):
+        few = max(mine.own, other.own) <= MOST_IN_A_FIELD
+        below = mine.start > 0 or other.start > 0
+        if few or (below and mine.has(first.unique) and other.has(second.unique)):
+            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+    for side in first, second:
+        words = side.own & ~side.text.numbers
+        for run in list_runs(side.alone):
+            if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run):
+                return _show_one(run, side, first)
     return None
+
+
+def _show_one(run: Run, side: Side, first: Side) -> tuple[str, str]:
+    """Show what only one of two pages has."""
+    value = side.text.show(run.start, run.end)
+    return (value, "") if side is first else ("", value)
 
 
 def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Run, Run]]:

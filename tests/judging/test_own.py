@@ -94,7 +94,7 @@ TEXT = "home\ncook in rome for a year\nposted\n12 may 2024\nnow {}"
     [
         ("home\ncook in oslo for a year\nposted\n12 may 2024", "rome", "oslo", ("rome", "oslo")),
         ("home\ncook in rome for a year\nposted\n13 may 2024", "12", "13", None),
-        ("home\ncook for a year\nposted\n12 may 2024", "in rome", "", None),
+        ("home\ncook for a year\nposted\n12 may 2024", "in rome", "", ("in rome", "")),
         (
             "home\ncook in rome for a year\nan offer of the day\nposted\n12 may 2024",
             "",
@@ -164,9 +164,22 @@ def test_numbers_are_known_by_digits_of_all_scripts() -> None:
         (("on 3 may", "on 4 june"), (), ("may", "june")),
         (("on 3 may at 10 30", "on 4 may at 11 15"), (), ("3 may at 10 30", "4 may at 11 15")),
         (("on 3 may at 10 30", "on 3 may at 10 15"), (), None),
-        (("a b c", ""), (), None),
+        (("a b c", ""), (), ("a b c", "")),
+        (("\na b c", ""), (), None),
+        (("a b c d e f", ""), (), None),
     ],
-    ids=["texts", "advertisement", "order", "field", "months", "dates", "minutes", "more"],
+    ids=[
+        "texts",
+        "advertisement",
+        "order",
+        "field",
+        "months",
+        "dates",
+        "minutes",
+        "phrase",
+        "block",
+        "more",
+    ],
 )
 def test_what_stands_in_the_place_of_what(
     texts: tuple[str, str], sample: Sequence[str], swap: tuple[str, str] | None
