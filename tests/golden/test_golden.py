@@ -28,7 +28,7 @@ def test_random_documents(store: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 def test_all_that_takes_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    compare("random", "crawl", "--documents=30000", capsys=capsys)  # of 50,000
+    compare("random", "crawl", "--documents=20000", capsys=capsys)  # of 50,000
 
 
 def test_random_documents_on_a_server(
