@@ -173,6 +173,7 @@ def _collect(
         data_bits=_count_data_bits(*(page.data_fingerprint for page in pages)),
         whole=content.whole,
         main_alike=content.main_alike,
+        main_alone=content.main_alone,
         share_of_main=content.share_of_main,
         agreed=content.agreed,
         agreed_within=content.agreed_within,

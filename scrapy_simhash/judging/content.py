@@ -34,6 +34,7 @@ class Content(NamedTuple):
         shared, mine, theirs: the same bins by their weights.
         within: of `mine` and `theirs`, those within the common part.
         whole, main_alike: similarity of the whole texts and of the main texts, 0 to 1.
+        main_alone: which share of a main text stands on its page alone; the larger one of the two.
         share_of_main: which share of all that the pages have is main text of both.
         agreed, agreed_within: agreement of the content, 0 to 1, and of that within its common part.
         triples: how many triples of content both have, about.
@@ -49,6 +50,7 @@ class Content(NamedTuple):
     within: float
     whole: float
     main_alike: float
+    main_alone: float
     share_of_main: float
     agreed: float
     agreed_within: float
@@ -91,11 +93,15 @@ def compare_contents(
     whole = _share(counted[0], bins)
     main_both = _count(both & mine.main & theirs.main)
     main = both & (mine.main | theirs.main) | first & mine.main | second & theirs.main
+    main_alone = [
+        _share(_count(alone & page.main), _count((alone | both) & page.main))
+        for alone, page in ((first, mine), (second, theirs))
+    ]
     # |A or B| by |A| + |B| and the similarity of the two.
     words = np.array([one.whole_words + other.whole_words for one, other in pairs])
     columns = [
         *(*counted, shared, my_own, their_own, within, whole),
-        *(_share(main_both, _count(main)), _share(main_both, bins)),
+        *(_share(main_both, _count(main)), np.maximum(*main_alone), _share(main_both, bins)),
         _share(shared, shared + (my_own + their_own)),
         _share(shared, shared + within),
         _share(shared * words / (1 + whole), bins),

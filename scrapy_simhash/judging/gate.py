@@ -24,7 +24,7 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_swap
+from scrapy_simhash.judging.own import find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -47,7 +47,7 @@ LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
 # What a symbol says in a name, "operator<"; not what only separates its parts.
-_SYMBOLS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}!%&*@#\\]+")
+_SYMBOLS = regex.compile(r"(?:(?![|~`^\u00a8\u00b4])[\p{S}!%&*@#\\])+|(?<!\w)[-\u2212](?=\d)")
 
 
 def can_be_one(
@@ -117,9 +117,9 @@ def judge_words(
     if not _are_two_addresses(first.url, second.url):
         return "", False
     if own.equal and _are_called_alike(first, second):
-        beside = _compare_beside(own)
+        two = _compare_equal(own)
         equal = "neither has a word of its own" * (own.common >= LEAST_IN_COMMON)
-        return beside or equal, not beside
+        return two or equal, not two
     if is_declared_copy(first, second, own):
         return "one declares the other as its original", True
     if _find_name(first.url, own) == _find_name(second.url, own):
@@ -132,8 +132,18 @@ def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
     return last_segment(url), own.template.find_name(url)
 
 
-def _compare_beside(own: OwnWords) -> str:
-    """Return what is seen beside the text of one page, and of no other that is known, or ""."""
+def _compare_equal(own: OwnWords) -> str:
+    """Return what else tells two pages apart that have no words of their own, or "".
+
+    That is what stands at one place though the site has it, too, such as the values of a field;
+    other signs; another order; and what is seen beside the text, and no site's.
+    """
+    if swap := find_swap(*own.sides):
+        return _show_two("two records", *swap)
+    if signs := find_signs(own.first.text, own.second.text):
+        return _show_two("other signs", *signs)
+    if not own.in_order:
+        return "the same words in another order, or more often"
     beside = [
         next((each for each in mine.beside if each not in own.template.beside.union(seen)), "")
         for mine, seen in (
@@ -172,10 +182,11 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         (first.title, second.title, evidence.title),
         (first.heading, second.heading, evidence.heading),
     ):
-        if relation is not Relation.SAME and mine and theirs and all(_tell_apart(mine, theirs)):
+        differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
+        if mine and theirs and (differ or _are_turned(mine, theirs)):
             return _show_two("two names", mine, theirs)
     if not own.same_rest:
-        return "two addresses, and other words beyond the first 4,096"
+        return "two addresses, and other words beyond those that are kept"
     known = own.template.known
     contained = not all(side.own.any() for side in own.sides)
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
@@ -219,16 +230,22 @@ def _normal(url: str) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def _read_name(name: str) -> Counter[str]:
-    """Count the words and symbols of a name."""
+def _read_name(name: str) -> tuple[str, ...]:
+    """List the words and symbols of a name."""
     normal = normalise(name)
-    return Counter([*tokenise(normal), *_SYMBOLS.findall(normal)])
+    return (*tokenise(normal), *_SYMBOLS.findall(normal))
 
 
 def _tell_apart(mine: str, theirs: str) -> tuple[bool, bool]:
     """Whether a name has words that the other one lacks, and whether that one has some."""
-    first, second = _read_name(mine), _read_name(theirs)
+    first, second = Counter(_read_name(mine)), Counter(_read_name(theirs))
     return bool(first - second), bool(second - first)
+
+
+def _are_turned(mine: str, theirs: str) -> bool:
+    """Whether two names have the same words in another order: "Rome to Paris"."""
+    first, second = _read_name(mine), _read_name(theirs)
+    return first != second and sorted(first) == sorted(second)
 
 
 def _are_called_alike(first: PageFacts, second: PageFacts) -> bool:

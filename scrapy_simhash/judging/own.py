@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+import regex
 
 from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.addresses import last_segment, parse_address
@@ -37,13 +38,17 @@ _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
 _CLOSED = 2
 # Of what both have, so much at either end does not begin or end their common part.
 _FRAME = 0.03
-# Three digits without a dot, as no release has, before the last name in a path.
-_IDENTIFIER = re.compile(r"/([^/?.]*\d[^/?.]*\d[^/?.]*\d[^/?.]*)/[^/?]+$")
-# Other words at one place are a field, if they are so few; other numbers, if they are more, as
-# fewer are a time or a counter. A number in a block of fewer words is a field.
+# Three digits, but no release, before the last name in a path.
+_IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
+# Other words at one place are a field, if they are so few; other numbers, if they are more, or
+# twice as many in all: fewer are a time or a counter. A number in a block of fewer words is a field.
 MOST_IN_A_FIELD = 6
 MOST_IN_A_COUNTER = 2
 LEAST_IN_A_SENTENCE = 3
+# What a symbol says, "C++", "-5", "★★"; not what only separates parts.
+_SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
+_CURRENCY = regex.compile(r"\p{Sc}")
+_NO_WORDS = re.compile(r"[\W_]+")
 _NOTHING = np.empty(0, np.uint64)
 # Stands for the end of a line among words; a normalised text has no capitals.
 _LINE = "L"
@@ -113,14 +118,28 @@ class Text:
         return int(_NUMBER if self.numbers[run.start - 1] else self.hashes[run.start - 1])
 
     def goes_on(self, run: Run) -> bool:
-        """Whether other words of its block stand before a run."""
-        return self.blocks[run.start] in self.blocks[: run.start][-1:]
+        """Whether other words of its block stand before or behind a run."""
+        before, behind = self.blocks[: run.start][-1:], self.blocks[run.end :][:1]
+        return self.blocks[run.start] in before or self.blocks[run.end - 1] in behind
+
+    def has_price(self, run: Run) -> bool:
+        """Whether the sign of a currency stands beside a run."""
+        start, end = self._spans[run.start][0], self._spans[run.end - 1][1]
+        return bool(_CURRENCY.search(self.normal, max(0, start - 2), end + 2))
+
+    @cached_property
+    def signs(self) -> dict[str, set[str]]:
+        """The signs of each line, by its words."""
+        signs: dict[str, set[str]] = {}
+        for line in self.normal.split("\n"):
+            signs.setdefault(_NO_WORDS.sub(" ", line), set()).add("".join(_SIGNS.findall(line)))
+        return signs
 
     def mark_address(self, url: str) -> Marks:
-        """Mark the words of the path of an address, where the text writes it out."""
+        """Mark the words of an address, where the text writes it out with its host."""
         marked = np.zeros(len(self), np.bool_)
         address = parse_address(url)
-        path = normalise("/".join(address.path)).strip("/") if address else ""
+        path = normalise("/".join([address.host, *address.path])).rstrip("/") if address else ""
         start = self.normal.find(path) if "/" in path else -1
         while start >= 0:
             words = (bisect_left(self._spans, (at,)) for at in (start, start + len(path)))
@@ -137,7 +156,7 @@ class Text:
         return self.normal[self._spans[start][0] : self._spans[end - 1][1]].replace("\n", " ")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def _is_number(token: str) -> bool:
     return any(map(str.isdecimal, token))
 
@@ -167,7 +186,7 @@ class Template:
         known: whether there are enough.
         triples, masked: those that a fifth of the texts have, three at least, ascending.
         any_triples, any_masked: those that any has.
-        beside: all that stands beside the texts.
+        beside: what so many have beside their texts.
         canonicals: as given.
     """
 
@@ -182,7 +201,8 @@ class Template:
         least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(known))
         self.any_triples, self.triples = _count([text.triples_set for text in known], least)
         self.any_masked, self.masked = _count([text.masked_set for text in known], least)
-        self.beside = frozenset(each for text in known for each in text.beside)
+        beside = Counter(each for text in known for each in set(text.beside))
+        self.beside = {each for each, times in beside.items() if times >= least}
         self.canonicals = frozenset(canonicals)
         tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
         self._tails = {tail for tail, times in tails.items() if times >= least}
@@ -195,7 +215,7 @@ class Template:
         tails = _list_tails(url)
         shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
         rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
-        before = _IDENTIFIER.search(rest)
+        before = _IDENTIFIER.search(rest.partition("?")[0])
         return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
 
 
@@ -298,6 +318,12 @@ class OwnWords(NamedTuple):
         return not self.first.own.any() and not self.second.own.any() and self.same_rest
 
     @property
+    def in_order(self) -> bool:
+        """Whether what they have in common, but for template, is in one order, and as often."""
+        mine, theirs = (side.text.masked[side.common] for side in self.sides)
+        return bool(np.array_equal(mine, theirs))
+
+    @property
     def same_rest(self) -> bool:
         """Whether the words beyond the bound are the same."""
         return self.first.text.rest == self.second.text.rest
@@ -315,8 +341,12 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(cells):
             return _show_one(run, side, first)
+    numbers = 0
     for mine, other in _pair_runs(first, second, numbers=True):
-        if max(mine.own, other.own) > MOST_IN_A_COUNTER:
+        here = max(mine.own, other.own)
+        numbers += here
+        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
+        if many or first.text.has_price(mine):
             return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
     for mine, other in _pair_runs(first, second, numbers=False):
         few = max(mine.own, other.own) <= MOST_IN_A_FIELD
@@ -328,6 +358,15 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
         for run in list_runs(side.alone):
             if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run):
                 return _show_one(run, side, first)
+    return None
+
+
+def find_signs(first: Text, second: Text) -> tuple[str, str] | None:
+    """Find the words that have other signs on two pages, with the signs, or None."""
+    for words, mine in first.signs.items():
+        theirs = second.signs.get(words, mine)
+        if (here := mine - theirs) and (there := theirs - mine):
+            return f"{min(here)} {words}".strip(), f"{min(there)} {words}".strip()
     return None
 
 

@@ -32,6 +32,9 @@ LEAST_AGREED_OF_OTHER_NAMES = 0.75
 # Main texts that are alike are, at least, such a share of all that both pages have: .25 has one
 # wrong match more on the third corpus, .4 misses two more on the first.
 LEAST_SHARE_OF_MAIN = 0.3
+# Until the site is known, two texts of which more stands on one page only are not one, however much
+# of their template agrees: it takes pages that were kept to know it. From .5 on it costs nothing.
+MOST_OF_MAIN_ALONE = 0.5
 # So many triples that both have outweigh a name that differs where the other one tells nothing:
 # translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
 TRIPLES_OF_A_LONG_TEXT = 1_000
@@ -141,6 +144,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data_bits: int = 0
     whole: float = 0.0
     main_alike: float = 0.0
+    main_alone: float = 0.0
     share_of_main: float = 0.0
     agreed: float = 0.0
     agreed_within: float = 0.0
@@ -174,10 +178,13 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
     same = e.together is Relation.SAME
     # A word that differs is much of a short text; only a known site shows another frame.
     framed = e.known and same and e.main_alike == 1 and e.whole < 1
-    differ = e.together is Relation.DIFFER
-    if differ and e.place not in {Place.HOST, Place.SEGMENTS}:  # translated, or the site's
+    names, one_host = {e.title, e.heading}, e.place in {Place.HOST, Place.SEGMENTS}
+    # Until the site is known, the name that is the same may be the site's.
+    unsure = one_host and not e.known and Relation.DIFFER in names
+    differ = e.together is Relation.DIFFER or unsure
+    if differ and not one_host:  # translated, or the site's
         long = e.triples >= TRIPLES_OF_A_LONG_TEXT and min(e.agreed, e.agreed_within) >= e.confirm
-        differ = not (long and (not e.known or Relation.SILENT in {e.title, e.heading}))
+        differ = not (long and (not e.known or Relation.SILENT in names))
     within, whole = e.agreed_within, e.whole
     if e.place is Place.HOST:  # the folder is the subject: an edit makes another page
         whole = min(whole, within)
@@ -189,6 +196,7 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
     two = (
         ("short texts that differ", e.short and not framed),
         (OTHER_DATA, e.data_bits > MOST_BITS_OF_ONE_DATA and e.place is not Place.ADDRESS),
+        ("main texts differ", not e.known and e.main_alone > MOST_OF_MAIN_ALONE),
         ("names differ", differ),
     )
     one = (

@@ -36,11 +36,13 @@ _MOST_CHARACTERS = 1 << 16
 # Of what is seen beside the text, for all of it together.
 _MOST_BESIDE = 128
 _MOST_CHARACTERS_BESIDE = 4_096
-_MOST_UNPACKED_OCTETS = 1 << 18
+# Four octets a character.
+_MOST_UNPACKED_OCTETS = 1 << 19
+_LONGEST_NAME = 256
 # Makes 6 % less of a page than level 3, and takes .1 ms more.
 _LEVEL = 6
 # Beyond the "?" is what a share button wants to be written.
-_CONTACT = re.compile(r"^\s*(?:mailto|tel):([^?\n]+)", re.MULTILINE)
+_CONTACT = re.compile(r"^[ \t]*(?:mailto|tel):([^?\n]+)", re.MULTILINE)
 _ENDING = re.compile(
     r"\.(?:pdf|zip|gz|tgz|bz2|xz|7z|rar|docx?|xlsx?|pptx?|odt|ods|csv|epub|mobi|exe|msi|dmg|apk|iso"
     r"|mp3|mp4|ics|vcf|ps|djvu)(?=[?#\n]|$)"
@@ -116,8 +118,11 @@ def list_links_seen(links: Iterable[str]) -> list[str]:
     joined = "\n".join(links).lower()
     contacts = _CONTACT.findall(joined) if "mailto:" in joined or "tel:" in joined else []
     ends = ((found.start(), found.end()) for found in _ENDING.finditer(joined))
-    starts_ends = ((max(joined.rfind(each, 0, dot) for each in "/\n"), end) for dot, end in ends)
-    return contacts + [joined[before + 1 : end] for before, end in starts_ends]
+    for dot, end in ends:
+        first = max(0, dot - _LONGEST_NAME)
+        before = max(first - 1, *(joined.rfind(each, first, dot) for each in "/\n"))
+        contacts.append(joined[before + 1 : end])
+    return contacts
 
 
 def pack(wording: Wording) -> bytes:

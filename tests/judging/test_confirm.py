@@ -76,6 +76,7 @@ def count(  # noqa: PLR0913 - one figure of the rule each
     triples: float = 2_000,
     main: float = 0.0,
     share_of_main: float = 0.0,
+    main_alone: float = 0.0,
     shared: float = 100.0,
 ) -> Content:
     """Make what was counted of two texts, by what the rule reads from it."""
@@ -91,6 +92,7 @@ def count(  # noqa: PLR0913 - one figure of the rule each
         within=shared / within - shared,
         whole=whole,
         main_alike=main,
+        main_alone=main_alone,
         share_of_main=share_of_main,
         agreed=agreed,
         agreed_within=within,
@@ -158,6 +160,26 @@ def test_one_name_in_two_folders(counted: dict[str, float], why: str, *, known: 
     """An edit makes another page, the result of another function, however long the template."""
     answer = judge(SAME, count(**counted), known=known)
     assert (answer.tests[0], answer.confirmed) == (why or "content differs", bool(why))
+
+
+@pytest.mark.parametrize("urls", [URLS, SEGMENTS])
+@pytest.mark.parametrize("names", [ONE_TITLE, ONE_HEADING])
+def test_a_name_that_is_the_same_may_be_the_sites(names: Any, urls: tuple[str, str]) -> None:
+    """Until the site is known, the other one counts; two hosts have names of their own."""
+    counted = count(whole=1.0, agreed=1.0)
+    assert judge(names, counted, urls).confirmed
+    answer = judge(names, counted, urls, known=False)
+    assert (answer.confirmed, answer.tests[0]) == (False, "names differ")
+    assert judge(names, counted, HOSTS, known=False).confirmed
+
+
+def test_main_texts_that_differ_until_the_site_is_known() -> None:
+    """Whatever else agrees: what does may be the template, which only pages that are kept tell."""
+    for names in (SAME, SILENT, DIFFER):
+        answer = judge(names, count(whole=1.0, agreed=1.0, main_alone=0.51), known=False)
+        assert (answer.confirmed, answer.tests[0]) == (False, "main texts differ")
+    assert judge(SAME, count(whole=1.0, agreed=1.0, main_alone=0.5), known=False).confirmed
+    assert judge(SAME, count(whole=1.0, agreed=1.0, main_alone=0.51)).confirmed
 
 
 @BOTH_STATES
@@ -244,6 +266,7 @@ contents = st.builds(
     triples=st.sampled_from([0, 31, 32, 100, 1_000, 3_000]),
     main=numbers,
     share_of_main=numbers,
+    main_alone=numbers,
 )
 named = st.sampled_from(
     [SAME, SILENT, MORE, LITTLE_MORE, ONE_HEADING, ONE_TITLE, DIFFER, TRANSLATED]

@@ -101,6 +101,7 @@ def compare_plainly(
         0.0,
     )
     main = main_both = 0
+    of_main, alone_of_main = [0, 0], [0, 0]
     common: list[tuple[int, int, float]] = []
     alone: list[tuple[int, int, float]] = []
     for number, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -120,12 +121,18 @@ def compare_plainly(
         has_main = [page.main for n, page in enumerate((a, b)) if who in {n, 2}]
         main += any(has_main)
         main_both += who == 2 and all(has_main)
+        for n, page in enumerate((a, b)):
+            of_main[n] += page.main and who in {n, 2}
+            alone_of_main[n] += page.main and who == n
     frames = [
         find_frame([(a, weight) for a, _, weight in common]),
         find_frame([(b, weight) for _, b, weight in common]),
     ]
     counted["within"] = sum(
         weight for who, place, weight in alone if frames[who][0] <= place <= frames[who][1]
+    )
+    counted["main_alone"] = max(
+        alone / has if has else 0.0 for alone, has in zip(alone_of_main, of_main, strict=True)
     )
     bins = counted["both"] + counted["first"] + counted["second"]
     content = counted["shared"] + counted["mine"] + counted["theirs"]
@@ -157,7 +164,7 @@ def test_what_is_counted_against_plain_python(
     assert content._asdict() == pytest.approx(compare_plainly(first, second, mine, theirs))
     assert compare_contents([(second, first)], [sites[::-1]]) == [swap(content)]
     for share in (
-        *(content.whole, content.main_alike, content.share_of_main),
+        *(content.whole, content.main_alike, content.share_of_main, content.main_alone),
         *(content.agreed, content.agreed_within),
     ):
         assert 0.0 <= share <= 1.0

@@ -303,7 +303,7 @@ share = st.floats(0, 1)
         known=st.booleans(),
         **dict.fromkeys(("title", "heading", "together"), st.sampled_from(Relation)),
         place=st.sampled_from(Place),
-        **dict.fromkeys(("whole", "main_alike", "share_of_main"), share),
+        **dict.fromkeys(("whole", "main_alike", "main_alone", "share_of_main"), share),
         **dict.fromkeys(("agreed", "agreed_within"), share),
         triples=st.sampled_from([10.0, 5_000.0]),
     )

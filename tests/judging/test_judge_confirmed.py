@@ -73,7 +73,7 @@ def test_a_kept_document_names_the_one_most_like_it_and_what_parted_them(store: 
     nearer = judge_one(store, page("b", flip(2), start=1_000, title="Kiwi"))
     assert nearer.nearest
     assert (nearer.nearest.document, nearer.nearest.distance) == (1, 2)
-    assert nearer.nearest.tests[1:3] == ("content differs", "titles: same; headings: silent")
+    assert nearer.nearest.tests[1:3] == ("main texts differ", "titles: same; headings: silent")
     kept = judge_one(store, page("c", flip(3), start=100, title="Apple"))
     assert (kept.status, kept.match) == ("new", None)
     assert kept.nearest
