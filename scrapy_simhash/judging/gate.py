@@ -24,7 +24,7 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_signs, find_swap
+from scrapy_simhash.judging.own import find_numbers, find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -135,11 +135,11 @@ def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
 def _compare_equal(own: OwnWords) -> str:
     """Return what else tells two pages apart that have no words of their own, or "".
 
-    That is what stands at one place though the site has it, too, such as the values of a field;
-    other signs; another order; and what is seen beside the text, and no site's.
+    That is a number, though the site has it, too; other signs; another order; and what is seen
+    beside the text, and no site's.
     """
-    if swap := find_swap(*own.sides):
-        return _show_two("two records", *swap)
+    if numbers := find_numbers(*own.sides):
+        return _show_two("two records", *numbers)
     if signs := find_signs(own.first.text, own.second.text):
         return _show_two("other signs", *signs)
     if not own.in_order:

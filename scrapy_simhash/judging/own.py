@@ -41,13 +41,17 @@ _FRAME = 0.03
 # Three digits, but no release, before the last name in a path.
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 # Other words at one place are a field, if they are so few; other numbers, if they are more, or
-# twice as many in all: fewer are a time or a counter. A number in a block of fewer words is a field.
+# twice as many in all: fewer are a time or a counter. A number alone in so few words is a field.
 MOST_IN_A_FIELD = 6
 MOST_IN_A_COUNTER = 2
 LEAST_IN_A_SENTENCE = 3
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts.
 _SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
+# A time of day, of which the hour may be the same.
+_TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 _CURRENCY = regex.compile(r"\p{Sc}")
+_LEAST_SLASHES = 2
+_LETTER = re.compile(r"[^\W\d_]")
 _NO_WORDS = re.compile(r"[\W_]+")
 _NOTHING = np.empty(0, np.uint64)
 # Stands for the end of a line among words; a normalised text has no capitals.
@@ -118,9 +122,8 @@ class Text:
         return int(_NUMBER if self.numbers[run.start - 1] else self.hashes[run.start - 1])
 
     def goes_on(self, run: Run) -> bool:
-        """Whether other words of its block stand before or behind a run."""
-        before, behind = self.blocks[: run.start][-1:], self.blocks[run.end :][:1]
-        return self.blocks[run.start] in before or self.blocks[run.end - 1] in behind
+        """Whether other words of its block stand before a run."""
+        return self.blocks[run.start] in self.blocks[: run.start][-1:]
 
     def has_price(self, run: Run) -> bool:
         """Whether the sign of a currency stands beside a run."""
@@ -136,15 +139,16 @@ class Text:
         return signs
 
     def mark_address(self, url: str) -> Marks:
-        """Mark the words of an address, where the text writes it out with its host."""
+        """Mark the words of the path of an address, where the text writes it out."""
         marked = np.zeros(len(self), np.bool_)
         address = parse_address(url)
-        path = normalise("/".join([address.host, *address.path])).rstrip("/") if address else ""
-        start = self.normal.find(path) if "/" in path else -1
-        while start >= 0:
-            words = (bisect_left(self._spans, (at,)) for at in (start, start + len(path)))
+        path = normalise("/".join(address.path)).strip("/") if address else ""
+        # Shorter ones, or dates, may be what a record says: "2026/11/26", "eur/usd".
+        if path.count("/") < _LEAST_SLASHES or not _LETTER.search(path):
+            return marked
+        for found in re.finditer(rf"(?<!\w){re.escape(path)}(?!\w)", self.normal):
+            words = (bisect_left(self._spans, (at,)) for at in found.span())
             marked[slice(*words)] = True
-            start = self.normal.find(path, start + 1)
         return marked
 
     @cached_property
@@ -332,22 +336,12 @@ class OwnWords(NamedTuple):
 def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
     """Find what one page has in the place of what the other has, as two records do, or None.
 
-    That is a number in a block of its own, such as a cell; or, behind the same word and whatever
-    the site has there, a few other words, or more, of which both have some that nobody else has, or
-    several other numbers; or some words that one page has more within a block. At the top of both
-    pages many words are a frame.
+    That is a number, see `find_numbers`; or, behind the same word and whatever the site has there,
+    a few other words, or more, of which both have some that nobody else has; or some words that one
+    page has more within a block. At the top of both pages many words are a frame.
     """
-    for side in first, second:
-        cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
-        for run in list_runs(cells):
-            return _show_one(run, side, first)
-    numbers = 0
-    for mine, other in _pair_runs(first, second, numbers=True):
-        here = max(mine.own, other.own)
-        numbers += here
-        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
-        if many or first.text.has_price(mine):
-            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+    if numbers := find_numbers(first, second):
+        return numbers
     for mine, other in _pair_runs(first, second, numbers=False):
         few = max(mine.own, other.own) <= MOST_IN_A_FIELD
         below = mine.start > 0 or other.start > 0
@@ -358,6 +352,27 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
         for run in list_runs(side.alone):
             if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run):
                 return _show_one(run, side, first)
+    return None
+
+
+def find_numbers(first: Side, second: Side) -> tuple[str, str] | None:
+    """Find the numbers by which two records differ, whatever the site has there, or None.
+
+    That is a number in a block of its own, such as a cell, a price, or several at one place.
+    """
+    for side in first, second:
+        cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
+        for run in list_runs(cells):
+            return _show_one(run, side, first)
+    numbers = 0
+    for mine, other in _pair_runs(first, second, numbers=True):
+        shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in shown]
+        here = max(mine.own - clocks[0], other.own - clocks[1])
+        numbers += max(0, here)
+        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
+        if many or first.text.has_price(mine):
+            return shown
     return None
 
 

@@ -201,7 +201,7 @@ def test_many_words_at_the_top_are_a_frame() -> None:
 
 def test_the_address_that_a_page_writes_out_is_not_its_own() -> None:
     page = "home of all\nprinted from http://a.example/{}.html today"
-    one, other = "docs/rome", "docs/oslo"
+    one, other = "docs/in/rome", "docs/in/oslo"
     urls = f"http://a.example/{one}.html", f"http://a.example/{other}.html?print=1"
     texts = Text(page.format(one)), Text(page.format(other))
     own = compare_words(*texts, urls=urls)
@@ -211,8 +211,11 @@ def test_the_address_that_a_page_writes_out_is_not_its_own() -> None:
         "rome",
         "oslo",
     ]
-    # A name is no address.
-    own = compare_words(
-        Text("we are in rome"), Text("we are in oslo"), urls=("http://a.example/rome", "")
-    )
-    assert not own.equal
+    # A name is no address, nor is a date.
+    for one, other in (("in rome", "in oslo"), ("on 2026/11/26", "on 2026/11/27")):
+        own = compare_words(
+            Text(f"we are {one}"),
+            Text(f"we are {other}"),
+            urls=(f"http://a.example/{one[3:]}", f"http://a.example/{other[3:]}"),
+        )
+        assert not own.equal
