@@ -24,7 +24,7 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_numbers, find_signs, find_swap
+from scrapy_simhash.judging.own import find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -135,11 +135,11 @@ def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
 def _compare_equal(own: OwnWords) -> str:
     """Return what else tells two pages apart that have no words of their own, or "".
 
-    That is a number, though the site has it, too; other signs; another order; and what is seen
+    That is a field, though its values are the site's; other signs; another order; and what is seen
     beside the text, and no site's.
     """
-    if numbers := find_numbers(*own.sides):
-        return _show_two("two records", *numbers)
+    if swap := find_swap(*own.sides):
+        return _show_two("two records", *swap)
     if signs := find_signs(own.first.text, own.second.text):
         return _show_two("other signs", *signs)
     if not own.in_order:
@@ -249,6 +249,6 @@ def _are_turned(mine: str, theirs: str) -> bool:
 
 
 def _are_called_alike(first: PageFacts, second: PageFacts) -> bool:
-    """Whether neither title nor heading of either page has a word that the other one lacks."""
+    """Whether titles and headings have the same words in the same order, where both have them."""
     names = (first.title, second.title), (first.heading, second.heading)
-    return not any(any(_tell_apart(*two)) for two in names if all(two))
+    return not any(any(_tell_apart(*two)) or _are_turned(*two) for two in names if all(two))

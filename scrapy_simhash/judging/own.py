@@ -135,7 +135,8 @@ class Text:
         """The signs of each line, by its words."""
         signs: dict[str, set[str]] = {}
         for line in self.normal.split("\n"):
-            signs.setdefault(_NO_WORDS.sub(" ", line), set()).add("".join(_SIGNS.findall(line)))
+            words = _NO_WORDS.sub(" ", line).strip()
+            signs.setdefault(words, set()).add("".join(_SIGNS.findall(line)))
         return signs
 
     def mark_address(self, url: str) -> Marks:
@@ -323,8 +324,10 @@ class OwnWords(NamedTuple):
 
     @property
     def in_order(self) -> bool:
-        """Whether what they have in common, but for template, is in one order, and as often."""
-        mine, theirs = (side.text.masked[side.common] for side in self.sides)
+        """Whether the triples that both have are in one order, and as often, numbers aside."""
+        first, second = self.first.text, self.second.text
+        mine = first.masked[_is_in(first.masked, second.masked_set)]
+        theirs = second.masked[_is_in(second.masked, first.masked_set)]
         return bool(np.array_equal(mine, theirs))
 
     @property
@@ -336,29 +339,10 @@ class OwnWords(NamedTuple):
 def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
     """Find what one page has in the place of what the other has, as two records do, or None.
 
-    That is a number, see `find_numbers`; or, behind the same word and whatever the site has there,
-    a few other words, or more, of which both have some that nobody else has; or some words that one
-    page has more within a block. At the top of both pages many words are a frame.
-    """
-    if numbers := find_numbers(first, second):
-        return numbers
-    for mine, other in _pair_runs(first, second, numbers=False):
-        few = max(mine.own, other.own) <= MOST_IN_A_FIELD
-        below = mine.start > 0 or other.start > 0
-        if few or (below and mine.has(first.unique) and other.has(second.unique)):
-            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
-    for side in first, second:
-        words = side.own & ~side.text.numbers
-        for run in list_runs(side.alone):
-            if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run):
-                return _show_one(run, side, first)
-    return None
-
-
-def find_numbers(first: Side, second: Side) -> tuple[str, str] | None:
-    """Find the numbers by which two records differ, whatever the site has there, or None.
-
-    That is a number in a block of its own, such as a cell, a price, or several at one place.
+    That is a number in a block of its own, such as a cell; or, behind the same word and whatever
+    the site has there, a price, several other numbers, a few other words, or more, of which both
+    have some that nobody else has; or some words that one page has more within a block. At the top
+    of both pages many words are a frame.
     """
     for side in first, second:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
@@ -373,6 +357,16 @@ def find_numbers(first: Side, second: Side) -> tuple[str, str] | None:
         many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
         if many or first.text.has_price(mine):
             return shown
+    for mine, other in _pair_runs(first, second, numbers=False):
+        few = max(mine.own, other.own) <= MOST_IN_A_FIELD
+        below = mine.start > 0 or other.start > 0
+        if few or (below and mine.has(first.unique) and other.has(second.unique)):
+            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+    for side in first, second:
+        words = side.own & ~side.text.numbers
+        for run in list_runs(side.alone):
+            if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run):
+                return _show_one(run, side, first)
     return None
 
 

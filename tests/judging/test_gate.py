@@ -87,6 +87,41 @@ def test_an_article_under_many_names_with_a_counter() -> None:
     assert len(list_dropped(verdicts)) == 20
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<p>Size <td>40", "<p>Size <td>41"),
+        ("<p>Price: 15 \u20ac", "<p>Price: 17 \u20ac"),
+        ("<td>C++", "<td>C#"),
+        ("<td>-5", "<td>5"),
+        ("<p>star star star", "<p>star star star star star"),
+        ("<p>from Ann Mary Lee<p>to Bob Joe Kay", "<p>from Bob Joe Kay<p>to Ann Mary Lee"),
+    ],
+)
+def test_records_that_have_no_word_of_their_own(one: str, other: str) -> None:
+    """What they differ in, many pages of the site have, or it is no word."""
+    others = [
+        (f"/item/{n}", make_article(n, beside=beside))
+        for n, beside in enumerate([one, other] * 10, 20)
+    ]
+    two = [(f"/item/{n}", make_article(7, beside=beside)) for n, beside in ((7, one), (8, other))]
+    assert list_dropped(judge_pages([*others, *two])) == []
+    assert list_dropped(judge_pages(two)) == []
+
+
+def test_names_with_the_same_words_in_another_order() -> None:
+    names = ("Flights from Rome to Paris", "Flights from Paris to Rome")
+    html = [
+        re.sub(r"<title>.*?</title>", f"<title>{each}</title>", ARTICLES[0][1]) for each in names
+    ]
+    assert list_dropped(judge_pages([*ARTICLES[1:], ("/rome", html[0]), ("/paris", html[1])])) == []
+
+
+def test_an_address_with_a_long_number_takes_no_time() -> None:
+    """A pattern that went back for each digit took minutes."""
+    assert Template().find_name(f"http://a.example/{'1' * 1_000}/view") == f"{'1' * 1_000}/view"
+
+
 @pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
 def test_copies_with_invisible_characters(invisible: str) -> None:
     """A trial's case 6b: 0 of 10 were found."""
