@@ -124,7 +124,7 @@ MANY = 100_000
 
 def lose(store: Path, *rows: Lost) -> None:
     """Write rows of lost pages, whose originals are gone."""
-    with open_store(str(store)) as opened:
+    with open_store(str(store), confirm=0.9) as opened:
         for start in range(0, len(rows), 10_000):
             keys = enumerate(rows[start : start + 10_000], 1_000 + start)
             packed = [(key_of_lost(number), row) for number, row in keys]
