@@ -112,10 +112,14 @@ def crawl(pages: list[LabelledPage], *, plugin: bool) -> dict[str, float]:
     }
 
 
+def _draw_words() -> tuple[random.Random, list[str]]:
+    chance = random.Random(0)  # noqa: S311
+    return chance, ["".join(chance.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(3_000)]
+
+
 def make_board(count: int) -> Iterator[str]:
     """Make the pages of a board: a heading, 40 words of its own, and 20 sentences that all have."""
-    chance = random.Random(0)  # noqa: S311
-    words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(3_000)]
+    chance, words = _draw_words()
     template = "".join(f"<p>{' '.join(chance.choices(words, k=17))}.</p>" for _ in range(20))
     for number in range(count):
         own = " ".join(chance.choices(words, k=40))
@@ -127,8 +131,7 @@ def make_board(count: int) -> Iterator[str]:
 
 def make_titles(count: int) -> Iterator[str]:
     """Make pages of one text, each under another title."""
-    chance = random.Random(0)  # noqa: S311
-    words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=7)) for _ in range(3_000)]
+    chance, words = _draw_words()
     text = "".join(f"<p>{' '.join(chance.choices(words, k=40))}.</p>" for _ in range(10))
     for _ in range(count):
         title = " ".join(chance.choices(words, k=3))

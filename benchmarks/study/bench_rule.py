@@ -34,6 +34,7 @@ _CONSTANTS: dict[ModuleType, Sequence[str]] = {
         "LEAST_AGREED",
         "LEAST_AGREED_OF_OTHER_NAMES",
         "LEAST_SHARE_OF_MAIN",
+        "MOST_OF_MAIN_ALONE",
         "TRIPLES_OF_A_LONG_TEXT",
         "EDITED",
     ),

@@ -10,7 +10,8 @@ records. Two pages are one if
    long as their host is not known, and where nothing names them, one of them has nothing of its
    own: two records each have something.
 
-Where no word tells them apart, what a reader sees beside the text must be the same, too.
+Where no word tells them apart, nor may a field, a sign, the order of words, or what a reader sees
+beside the text.
 Measured in docs/study.md.
 """
 
@@ -24,7 +25,7 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_signs, find_swap
+from scrapy_simhash.judging.own import SIGNS, find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -46,8 +47,8 @@ MOST_IN_ALL = 0.5
 LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
-# What a symbol says in a name, "operator<"; not what only separates its parts.
-_SYMBOLS = regex.compile(r"(?:(?![|~`^\u00a8\u00b4])[\p{S}!%&*@#\\])+|(?<!\w)[-\u2212](?=\d)")
+# What a sign says in a name: "operator!", too.
+_SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
 
 def can_be_one(
@@ -182,8 +183,10 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         (first.title, second.title, evidence.title),
         (first.heading, second.heading, evidence.heading),
     ):
+        if not (mine and theirs):
+            continue
         differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
-        if mine and theirs and (differ or _are_turned(mine, theirs)):
+        if differ or _are_turned(mine, theirs):
             return _show_two("two names", mine, theirs)
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
@@ -231,9 +234,9 @@ def _normal(url: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _read_name(name: str) -> tuple[str, ...]:
-    """List the words and symbols of a name."""
+    """List the words and signs of a name."""
     normal = normalise(name)
-    return (*tokenise(normal), *_SYMBOLS.findall(normal))
+    return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
 
 
 def _tell_apart(mine: str, theirs: str) -> tuple[bool, bool]:

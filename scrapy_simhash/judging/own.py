@@ -46,7 +46,7 @@ MOST_IN_A_FIELD = 6
 MOST_IN_A_COUNTER = 2
 LEAST_IN_A_SENTENCE = 3
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts.
-_SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
+SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
 # A time of day, of which the hour may be the same.
 _TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 _CURRENCY = regex.compile(r"\p{Sc}")
@@ -136,7 +136,7 @@ class Text:
         signs: dict[str, set[str]] = {}
         for line in self.normal.split("\n"):
             words = _NO_WORDS.sub(" ", line).strip()
-            signs.setdefault(words, set()).add("".join(_SIGNS.findall(line)))
+            signs.setdefault(words, set()).add("".join(SIGNS.findall(line)))
         return signs
 
     def mark_address(self, url: str) -> Marks:
