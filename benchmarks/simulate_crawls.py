@@ -1,6 +1,6 @@
 """Do many crawls with one store let nothing through: eight Scrapy processes on LMDB and on Redis?
 
-A site in a process of its own has groups of near-duplicates: same text, other menus and addresses.
+A site in a process of its own has groups of near-duplicates: same text, other links and addresses.
 Each process crawls some copies of every group, in the same order, and none gets a page before all
 have asked for one: copies of a group are in flight in all processes at once. Each run has a fresh
 store:

@@ -195,12 +195,12 @@ _WORDS_PER_PAGE = 300
 
 
 def make_page(text: int, copy: int) -> bytes:
-    """Make a page of a few kB; pages of one text have its words and title, and their own menus."""
+    """Make a page of a few kB; pages of one text have one title and menu, and other links."""
     words = random.Random(text).choices(_WORDS, k=_WORDS_PER_PAGE)  # noqa: S311
     paragraphs = "".join(
         f"<p>{' '.join(words[start : start + 50])}.</p>" for start in range(0, len(words), 50)
     )
-    menu = "".join(f'<li><a href="/{copy}/{n}">Entry {n} of {copy}</a></li>' for n in range(5))
+    menu = "".join(f'<li><a href="/{copy}/{n}">Entry {n}</a></li>' for n in range(5))
     return (
         f'<!DOCTYPE html><html lang="en"><head><title>{" ".join(words[:4])}</title></head><body>'
         f"<nav><ul>{menu}</ul></nav><main><article><h1>{' '.join(words[:2])}</h1>{paragraphs}"

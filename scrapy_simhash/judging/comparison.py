@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.own import OwnWords
 
-# Texts that have less in common are not worth a look.
-LEAST_ALIKE = 0.6
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
 
 

@@ -11,7 +11,7 @@ records. Two pages are one if
    own: two records each have something.
 
 Where no word tells them apart, nor may a field, a sign, the order of words, or what a reader sees
-beside the text.
+beside the text; but the order of a long text.
 Measured in docs/study.md.
 """
 
@@ -57,8 +57,13 @@ def can_be_one(
     """Return False if the content of two pages tells them apart, whatever they are called."""
     confirm = wanted.confirm or 0.0
     return (
-        content.agreed >= min(confirm, rule.LEAST_AGREED)
-        or max(content.agreed_within, content.main_alike) >= confirm
+        (
+            max(content.main_alike, content.whole) >= rule.LEAST_ALIKE
+            and (
+                content.agreed >= min(confirm, rule.LEAST_AGREED)
+                or max(content.agreed_within, content.main_alike) >= confirm
+            )
+        )
         or first.stub
         or second.stub
         or bool(find_declared(first, second))
@@ -143,7 +148,7 @@ def _compare_equal(own: OwnWords) -> str:
         return _show_two("two records", *swap)
     if signs := find_signs(own.first.text, own.second.text):
         return _show_two("other signs", *signs)
-    if not own.in_order:
+    if own.common < rule.TRIPLES_OF_A_LONG_TEXT and not own.in_order:
         return "the same words in another order, or more often"
     beside = [
         next((each for each in mine.beside if each not in own.template.beside.union(seen)), "")

@@ -23,7 +23,6 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
-    LEAST_ALIKE,
     UNKNOWN_SITES,
     Answer,
     compare,
@@ -56,6 +55,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.gate import can_be_one, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.rule import LEAST_ALIKE
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
 from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import NO_LINKS, measure_new_links

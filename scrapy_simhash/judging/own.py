@@ -49,6 +49,8 @@ LEAST_IN_A_SENTENCE = 3
 SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
 # A time of day, of which the hour may be the same.
 _TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
+# What so many pages of a part of a site have, three at least, is that part's.
+_SHARE_OF_PART = 0.75
 _CURRENCY = regex.compile(r"\p{Sc}")
 _LEAST_SLASHES = 2
 _LETTER = re.compile(r"[^\W\d_]")
@@ -198,7 +200,7 @@ class Template:
     def __init__(
         self,
         texts: Sequence[Text] = (),
-        urls: Iterable[str] = (),
+        urls: Sequence[str] = (),
         canonicals: Iterable[str] = (),
     ) -> None:
         self.known = len(texts) >= LEAST_KNOWN
@@ -209,8 +211,34 @@ class Template:
         beside = Counter(each for text in known for each in set(text.beside))
         self.beside = {each for each, times in beside.items() if times >= least}
         self.canonicals = frozenset(canonicals)
+        self._pages = [(_split(url), text) for url, text in zip(urls, known, strict=False)]
+        self._of_parts: dict[tuple[str, ...], tuple[Hashes, Hashes]] = {}
         tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
         self._tails = {tail for tail, times in tails.items() if times >= least}
+
+    def find_shared(self, url: str, other: str) -> tuple[Hashes, Hashes]:
+        """Find what nearly all pages share of the part of a site in which only one of two lies.
+
+        Returns:
+            Triples and masked triples, ascending: a release, the day on which it was made.
+        """
+        path, another = _split(url), _split(other)
+        for length, (mine, theirs) in enumerate(zip(path[:-1], another[:-1], strict=False), 1):
+            if mine != theirs:
+                part = path[:length]
+                if part not in self._of_parts:
+                    texts = [text for page, text in self._pages if page[:length] == part]
+                    self._of_parts[part] = self._share(texts)
+                return self._of_parts[part]
+        return _NOTHING, _NOTHING
+
+    @staticmethod
+    def _share(texts: Sequence[Text]) -> tuple[Hashes, Hashes]:
+        least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(texts))
+        return (
+            _count([text.triples_set for text in texts], least)[1],
+            _count([text.masked_set for text in texts], least)[1],
+        )
 
     def find_name(self, url: str) -> str:
         """Return the last name in an address that is not the site's: "7" of "/7/view".
@@ -222,6 +250,12 @@ class Template:
         rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
         before = _IDENTIFIER.search(rest.partition("?")[0])
         return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
+
+
+def _split(url: str) -> tuple[str, ...]:
+    """Split the path of an address."""
+    address = parse_address(url)
+    return () if address is None else address.path
 
 
 def _list_tails(url: str) -> list[str]:
@@ -256,7 +290,8 @@ class Side(NamedTuple):
         own: its own words.
         common: words whose triple both have, with any number for each, and which is no template.
         within: from the first to the last of the common ones, but for 3 % at either end.
-        alone: words that are own if no template is taken off.
+        alone: words that are own if only that is taken off which the pages share of the part of the
+            site in which the one lies, and the other does not.
         unique: of the own words, those that no page of the sample has, and that the other page has
             nowhere else.
     """
@@ -405,12 +440,12 @@ def compare_words(
     urls: tuple[str, str] = ("", ""),
 ) -> OwnWords:
     """Compare the texts of two addresses, of one seed; takes some 0.3 ms."""
-    mine = _find_own(first, second, template, urls[0])
-    theirs = _find_own(second, first, template, urls[1])
+    mine = _find_own(first, second, template, urls)
+    theirs = _find_own(second, first, template, urls[::-1])
     return OwnWords(mine, theirs, template)
 
 
-def _find_own(text: Text, other: Text, template: Template, url: str) -> Side:
+def _find_own(text: Text, other: Text, template: Template, urls: tuple[str, str]) -> Side:
     masked_alone = ~_is_in(text.masked, other.masked_set)
     alone = ~_is_in(text.triples, other.triples_set)
     masked_own = masked_alone & ~_is_in(text.masked, template.masked)
@@ -418,13 +453,19 @@ def _find_own(text: Text, other: Text, template: Template, url: str) -> Side:
     common = ~masked_alone & ~_is_in(text.masked, template.masked)
     masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
     unique = own & ~_is_in(text.triples, template.any_triples)
-    said = ~text.mark_address(url)
+    said = ~text.mark_address(urls[0])
+    shared, masked_shared = template.find_shared(*urls)
     return Side(
         text,
         _choose(text, masked_own, own) & said,
         common,
         _span(common),
-        _choose(text, masked_alone, alone) & said,
+        _choose(
+            text,
+            masked_alone & ~_is_in(text.masked, masked_shared),
+            alone & ~_is_in(text.triples, shared),
+        )
+        & said,
         _choose(text, masked_unique, unique) & said & ~_is_in(text.hashes, other.hashes_set),
     )
 

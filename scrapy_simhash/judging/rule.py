@@ -35,6 +35,10 @@ LEAST_SHARE_OF_MAIN = 0.3
 # Until the site is known, two texts of which more stands on one page only are not one, however much
 # of their template agrees: it takes pages that were kept to know it. From .5 on it costs nothing.
 MOST_OF_MAIN_ALONE = 0.5
+# Texts that have less in common are not worth a look, and no near-duplicates, whatever is template:
+# where copies of one page are all that is known of a site, all of its text is. .4 finds two more on
+# the third corpus.
+LEAST_ALIKE = 0.6
 # So many triples that both have outweigh a name that differs where the other one tells nothing:
 # translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
 TRIPLES_OF_A_LONG_TEXT = 1_000
@@ -197,6 +201,7 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
         ("short texts that differ", e.short and not framed),
         (OTHER_DATA, e.data_bits > MOST_BITS_OF_ONE_DATA and e.place is not Place.ADDRESS),
         ("main texts differ", not e.known and e.main_alone > MOST_OF_MAIN_ALONE),
+        ("little in common", max(e.main_alike, e.whole) < LEAST_ALIKE),
         ("names differ", differ),
     )
     one = (

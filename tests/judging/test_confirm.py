@@ -70,7 +70,7 @@ def answer_to(pair: tuple[Document, Document], least: float = CONFIRM) -> Answer
 
 def count(  # noqa: PLR0913 - one figure of the rule each
     *,
-    whole: float = 0.5,
+    whole: float = 0.7,
     agreed: float = 0.65,
     within: float = 1.0,
     triples: float = 2_000,

@@ -109,6 +109,31 @@ def test_records_that_have_no_word_of_their_own(one: str, other: str) -> None:
     assert list_dropped(judge_pages(two)) == []
 
 
+def test_releases_of_a_manual() -> None:
+    """What all pages of a release have is no page's own, though it stands in another's place."""
+    days = ("<td>Thu Aug", "<td>Tue Apr")
+    verdicts = judge_pages([
+        (f"/{release}/article-{n}.html", make_article(n, beside=day))
+        for n in range(20)
+        for release, day in zip(("1.0", "2.0"), days, strict=True)
+    ])  # fmt: skip
+    assert len(list_dropped(verdicts)) >= 16
+    assert all(path.startswith("/2.0/") for path in list_dropped(verdicts))
+
+
+def test_a_site_that_is_known_from_copies_of_few_pages() -> None:
+    """All of their text is template, but another page has hardly any of it."""
+    pages = []
+    for number in range(4):
+        article = make_article(number).partition("</nav>")[2]
+        for copy in range(8):
+            menu = "".join(f"<li>Entry {entry} of {copy}" for entry in range(5))
+            pages.append((f"/{number}/{copy}/", f"<nav><ul>{menu}</ul></nav>{article}"))
+    verdicts = judge_pages(pages)
+    matched = {path: verdict.match.url for path, verdict in verdicts.items() if verdict.match}
+    assert {path: url for path, url in matched.items() if f"{HOST}{path[:3]}" not in f"{url}"} == {}
+
+
 def test_names_with_the_same_words_in_another_order() -> None:
     names = ("Flights from Rome to Paris", "Flights from Paris to Rome")
     html = [
@@ -315,6 +340,15 @@ def test_two_last_segments(
     if not own.equal:
         mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
         assert judge_words(mine, theirs, own, evidence) == ("", False)
+
+
+def test_a_long_text_in_which_a_word_is_gone() -> None:
+    pages = make_facts("/a"), make_facts("/b")
+    for words, one in ((300, False), (1_500, True)):
+        text = " ".join(make_words(9, words) + make_words(9, 40))
+        own = compare_words(Text(text), Text(text.rpartition(" ")[0]), KNOWN)
+        assert own.equal
+        assert judge_words(*pages, own, SAME)[1] is one
 
 
 def test_an_unknown_site_where_each_has_words_of_its_own() -> None:
