@@ -169,18 +169,6 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
 # Writing.
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
-    path = tmp_path / "taken"
-    path.write_bytes(b"mine")
-    with pytest.raises(FileExistsError, match="taken exists already"):
-        write_archive(path, draw(3))
-    assert path.read_bytes() == b"mine"
-    assert [found.name for found in tmp_path.iterdir()] == ["taken"]
-    write_archive(path, draw(3), overwrite=True)
-    with Archive(path) as opened:
-        assert opened.count == 3
-
-
 @pytest.mark.parametrize(
     ("numbers", "options", "message"),
     [
@@ -198,13 +186,3 @@ def test_what_cannot_be_written(
     with pytest.raises(ValueError, match=message):
         write_archive(tmp_path / "a", numbers, **options)  # type: ignore[arg-type]
     assert [found.name for found in tmp_path.iterdir()] == []
-
-
-# The interpolation search for a key: as bisection, in few reads where keys are even.
-
-
-keys = st.one_of(
-    st.lists(st.integers(0, 255), max_size=50),
-    st.lists(st.sampled_from([0, 1, 128, 254, 255]), max_size=50),
-    st.integers(0, 60).map(lambda n: [min(2**i, 255) for i in range(n)]),
-)

@@ -84,23 +84,6 @@ def test_pairs_are_those_of_one_machine(
     assert rows_of(pairs, "first", "second", "distance") == np.hstack([expected, bits]).tolist()
 
 
-def clusters(spark: Session, pairs: NDArray[np.uint64], progress: Any = None) -> list[list[int]]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    from scrapy_simhash.batch.spark.pairs import find_clusters  # noqa: PLC0415
-
-    ends = pairs.astype(np.uint64).view(np.int64)
-    frame = spark.createDataFrame(pa.table({"first": ends[:, 0], "second": ends[:, 1]}))
-    found: dict[int, list[int]] = {}
-    for cluster, member in rows_of_clusters(find_clusters(frame, progress=progress)):
-        found.setdefault(cluster, []).append(member)
-    return sorted(sorted(each) for each in found.values())
-
-
-def rows_of_clusters(frame: Any) -> list[list[int]]:
-    return rows_of(frame, "cluster", "member")
-
-
 def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
     from scrapy_simhash.batch.spark.pairs import find_pairs, scatter_cells  # noqa: PLC0415
 

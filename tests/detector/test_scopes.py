@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from scrapy_simhash.detector.scopes import find_site, load_scope
+from scrapy_simhash.detector.scopes import load_scope
 from tests.helpers import hostile
 
 PAGE = cast("Any", SimpleNamespace(language="en", words=7))
@@ -29,29 +29,13 @@ PAGE = cast("Any", SimpleNamespace(language="en", words=7))
         ("site", "http://localhost:8080/page", "localhost"),
         ("site", "http://192.0.2.1/page", "192.0.2.1"),
         ("site", "http://[::1]/page", "::1"),
+        ("site", "http://wiki/page", "wiki"),
+        ("site", "http://www.a.github.io/page", "a.github.io"),
         ("site", "data:text/html,page", ""),
     ],
 )
 def test_scope_of_a_url(name: str, url: str, expected: str) -> None:
     assert load_scope(name)(url, PAGE) == expected
-
-
-@pytest.mark.parametrize(
-    ("host", "other", "one"),
-    [
-        ("www.site.co.uk", "site.co.uk:8080", True),
-        ("a.site.com", "b.site.com", True),
-        ("a.co.uk", "b.co.uk", False),
-        ("site.com", "site.org", False),
-        ("localhost", "127.0.0.1", False),
-        ("127.0.0.1:1", "127.0.0.1:2", True),
-        ("wiki", "intranet", False),
-        ("a.github.io", "b.github.io", False),
-        ("www.a.github.io", "a.github.io", True),
-    ],
-)
-def test_two_hosts_of_one_site(host: str, other: str, one: bool) -> None:
-    assert (find_site(host) == find_site(other)) is one
 
 
 def test_scope_by_import_path_gets_url_and_page() -> None:

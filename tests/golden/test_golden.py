@@ -6,9 +6,10 @@ What differs shows in `python -m tests.golden compare`, with the documents that 
 import pytest
 
 from tests.golden.__main__ import main
+from tests.golden.documents import STORES
 from tests.helpers.redisservers import RedisServer
 
-DOCUMENTS_OF_THE_FIRST_TIER = 5_000
+DOCUMENTS_OF_THE_FIRST_TIER = 3_000
 
 
 def compare(*arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,14 +29,16 @@ def test_random_documents(store: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 def test_all_that_takes_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    compare("random", "crawl", "--documents=20000", capsys=capsys)  # of 50,000
+    """With the first tier every way to make a store."""
+    compare("random", "--first=3", f"--documents={1_000 * len(STORES) - 3_000}", capsys=capsys)
+    compare("crawl", capsys=capsys)
 
 
 def test_random_documents_on_a_server(
     redis_server: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = redis_server.url()
-    compare("random", "labelled", "--documents=4000", f"--store={url}", capsys=capsys)
+    compare("random", "labelled", "--documents=2000", f"--store={url}", capsys=capsys)
 
 
 def test_a_difference_is_shown_with_its_documents(capsys: pytest.CaptureFixture[str]) -> None:

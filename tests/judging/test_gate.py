@@ -30,9 +30,14 @@ ARTICLES = [(f"/article/{number}", make_article(number)) for number in range(10)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("own", "template"), [(5, 800), (20, 2_000)])
-@pytest.mark.parametrize("title", ["Case details", ""])
-@pytest.mark.parametrize("address", ["/case/{}", "/detail?id={}", "/{}/view"])
+@pytest.mark.parametrize(
+    ("own", "template", "title", "address"),
+    [
+        (5, 800, "Case details", "/detail?id={}"),
+        (5, 800, "", "/case/{}"),
+        (20, 2_000, "Case details", "/{}/view"),
+    ],
+)
 def test_records_of_a_template(
     shape: str, own: int, template: int, title: str, address: str
 ) -> None:

@@ -97,7 +97,6 @@ def test_a_reader_that_errs_changes_no_bit(main: str, whole: str, at: int) -> No
     [
         ("words-1", 4_094),
         ("words-1", 4_095),
-        pytest.param("words-1", 200_000, marks=pytest.mark.slow),
         ("equal", 9_000),
     ],
 )

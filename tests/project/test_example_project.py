@@ -108,7 +108,6 @@ def test_each_drop_is_decided_once_more_by_its_line_of_the_log(example_crawl: Ex
         assert repeat(drop).startswith("NOT REPEATED: by the numbers in the log this version says")
 
 
-@pytest.mark.slow
 def test_a_second_crawl_keeps_what_was_kept(example_crawl: ExampleCrawl, tmp_path: Path) -> None:
     project = shutil.copytree(example_crawl.project, tmp_path / "project")
     second = crawl_example(project)
@@ -121,11 +120,3 @@ def test_a_second_crawl_keeps_what_was_kept(example_crawl: ExampleCrawl, tmp_pat
         statuses["near_duplicate"] == example_crawl.figures["dropped"] + second.figures["dropped"]
     )
     assert statuses["revisit"] == second.figures["statuses"]["revisit"]
-
-
-@pytest.mark.slow
-def test_crawl_with_the_plugin_off_keeps_everything(tmp_path: Path) -> None:
-    everything = crawl_example(tmp_path / "project", "-s", "SIMHASH_ENABLED=False")
-    assert everything.figures["dropped"] == 0
-    assert everything.figures["kept"] == everything.figures["fetched"] == 544
-    assert not (tmp_path / "project" / ".scrapy" / "simhash").exists()

@@ -176,7 +176,7 @@ def test_a_new_kind_is_one_file(tmp_path: Path) -> None:
         run_calls(store, CALLS, seed=1)
     with lzma.open(ROOT / "tests" / "golden" / "random.txt.xz", "rt") as file:
         lines = file.read().splitlines()
-    for episode in list_episodes(2_000):
+    for episode in list_episodes(1_000):
         start = lines.index(next(run_episode(episode, "memory:")).text)
         for at, line in enumerate(run_episode(episode, str(tmp_path / "golden"), open_sqlite)):
             assert line.text == lines[start + at], line.cause
