@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -150,6 +151,8 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     """Run the command that was chosen, print its answers or its error, and return its exit code."""
     command: Command = opts.simhash_runs
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         opts.settings, opts.options = settings, opts
         if unknown := describe_unknown(settings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
-from scrapy_simhash.inspection.explanation import explain
+from scrapy_simhash.inspection.explanation import REPEATED, explain
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
@@ -50,6 +51,7 @@ _STATES = {"done": "items delivered", "pending": "items not delivered", "duplica
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
 _PASSAGES_SHOWN = 4
+_NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 
 def _count_store(config: Config) -> Iterator[dict[str, Any]]:
@@ -139,43 +141,59 @@ def _print_match(answer: Answer) -> Iterable[Part]:
 
 def print_explanation(answer: Answer) -> Iterable[Part]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    about = f"{printable(answer['url'])}: " if "url" in answer else ""
-    yield style(f"{about}{printable(answer['verdict'])}", "bold")
-    for name, title in (("decision", "in the log"), ("judgement", "last compared with others")):
-        if answer.get(name):
-            yield f"{title}:"
-            yield from _print_decision(answer[name])
-    for page in answer.get("pages", ()):
-        yield printable(page["url"])
+    yield style(printable(answer["verdict"]), "bold")
+    pages = answer.get("pages") or [{"url": answer["url"]}]
+    for name, page in zip(("here (-)", "there (+)"), pages, strict=False):
+        yield f"{name:<{_NAMES}}{printable(page['url'])}"
         yield from _print_fact("", _describe_page(page) if "title" in page else "")
-    decided = answer.get("decided", "")
-    # Distance and names are among what agreed and differed.
-    shown = (decided, "distance ", "titles: ") if decided else ()
-    tests = [test for test in answer.get("tests", ()) if not test.startswith(shown)]
-    before = (f"{line['status']} {format_time(line['time'])}" for line in answer.get("earlier", ()))
+    only = [
+        " ".join(answer[f"{side}own_words"]) or "nothing"
+        for side in ("", "match_")
+        if "own_words" in answer
+    ] or ["", ""]
+    known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
+    logged = (
+        f"{_name_status(each)} {format_time(each['time'])}" for each in answer.get("decisions", ())
+    )
     facts = {
-        "earlier": ", ".join(before),
-        "fingerprints": _describe_bits(answer) if "compared" in answer else "",
+        "only here": only[0],
+        "only there": only[1],
         "agreed": ", ".join(answer.get("agreed", ())),
         "differed": ", ".join(answer.get("differed", ())),
-        "decided": decided,
-        "tests": "; ".join(tests),
-        "repeated": answer.get("repeated", ""),
+        "decided": answer.get("decided", "") * (answer.get("decided", "") not in answer["verdict"]),
+        "the site was": known if "site_known" in answer else "",
+        "but": answer.get("repeated", "").removeprefix(REPEATED),
         "now": answer.get("now", ""),
-        "own words": _describe_own(answer),
+        "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
         "seed": answer.get("seed", ""),
         "side by side": answer.get("html", ""),
+        "if it is wrong": answer.get("advice", ""),
     }
     for name, text in facts.items():
         yield from _print_fact(name, text)
     yield from _print_passages(answer.get("side_by_side", ()))
 
 
+def _name_status(line: Answer) -> str:
+    """Name the status of a line of the log, with its reason."""
+    status = {"near_duplicate": "near-duplicate", "unjudged": "not judged"}
+    reason = f" ({line['reason']})" if line.get("reason") else ""
+    return f"{status.get(line['status'], line['status'])}{reason}"
+
+
 def _print_fact(name: str, text: str) -> Iterable[str]:
-    """Print a line with its name before it, broken between words for 80 columns."""
-    lines = wrap(printable(text), _WIDTH - _NAMES, break_long_words=False, break_on_hyphens=False)
+    """Print a line with its name before it, broken between words, but for a command."""
+    width = min(_WIDTH, get_terminal_size().columns - 1) - _NAMES
+    lines = [line for part in text.splitlines() for line in _wrap(printable(part), width)]
     yield from (f"{name * (not n):<{_NAMES}}{line}" for n, line in enumerate(lines))
+
+
+def _wrap(text: str, width: int) -> Sequence[str]:
+    """Break a text between words; a command that one may copy stays whole."""
+    if text.startswith("scrapy "):
+        return [text]
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _describe_page(page: Answer) -> str:
@@ -192,23 +210,6 @@ def _describe_page(page: Answer) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
-
-
-def _describe_bits(answer: Answer) -> str:
-    places = ", ".join(map(str, answer["differing_bits"]))
-    bits = f"they differ in bit{'s' * (answer['distance'] != 1)} {places}" if places else "equal"
-    tables = ", ".join(map(str, answer["found_by_tables"]))
-    return (
-        f"{' and '.join(answer['compared'])}: {bits}; found in "
-        f"{f'tables {tables}' if tables else 'no table'} (design {answer['design']})"
-    )
-
-
-def _describe_own(answer: Answer) -> str:
-    """List the first words that only one of two pages has, as the judgement found them."""
-    line = answer.get("judgement") or answer.get("decision") or answer
-    sides = [" ".join(line.get(f"{side}own_words", ())) for side in ("", "match_")]
-    return " / ".join(side or "none" for side in sides) if any(sides) else ""
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:

@@ -25,6 +25,13 @@ from scrapy_simhash.inspection.lookup import (
     is_url,
 )
 from scrapy_simhash.inspection.report import write_differences
+from scrapy_simhash.inspection.sentences import (
+    advise_on_drop,
+    advise_on_keep,
+    tell_duplicate,
+    tell_kept,
+    tell_reason,
+)
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     compare,
@@ -68,7 +75,6 @@ _LINES_SHOWN = 5
 _SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
-_KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"
 
 
@@ -147,24 +153,27 @@ def compare_pages(
     wording, other = map(_read_wording, (first, second))
     sample = {number for site in context.sites for number in site.numbers}
     documents = store.get_documents(list(sample)) if store else []
-    if wording and other and may_be_one(first, second, answer):
+    own = None
+    if wording and other:
         one_host = context.sites[0] is context.sites[1]
         known = [(each, each.wording) for each in documents * one_host if each.wording]
         texts = Texts()
         shared = texts.make_template(known)
         own = compare_words(texts.read(wording), texts.read(other), shared, (first.url, second.url))
+    if own and may_be_one(first, second, answer):
         answer = look_at_words(answer, first, second, own)
-    verdict = "near-duplicates" if answer.duplicate else "different pages"
+    decided = decide(answer.evidence)[0]
+    verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     compared: dict[str, Any] = {
-        "verdict": f"by the current settings: {verdict}",
+        "verdict": f"{verdict} by the current settings: {decided}",
         "judged": answer.duplicate,
         "pages": [_describe(first), _describe(second)],
         "within": rule.distance,
         "tests": list(answer.why),
         **weigh(answer.evidence),
     }
-    if answer.own:
-        sides = zip(("own_words", "match_own_words"), answer.own.sides, strict=True)
+    if own:
+        sides = zip(("own_words", "match_own_words"), own.sides, strict=True)
         compared |= {name: list(side.list_words()) for name, side in sides}
     if first.file or second.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
@@ -215,10 +224,14 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
     bits = f"{plural(evidence.distance, 'bit')} apart"
     if evidence.deciding in {Deciding.FILE, Deciding.DIGEST}:
         sides[evidence.equal].append("digests")
-    else:
+    elif evidence.distance <= evidence.within or not (evidence.named or evidence.keys):
         near = evidence.distance <= evidence.within
-        named = ", or the same name" * evidence.named + ", or rare triples" * (evidence.keys > 0)
-        sides[near].append(f"fingerprints ({bits}, at most {evidence.within}{named})")
+        sides[near].append(
+            f"fingerprints ({bits}, {'' if near else 'not '}within {evidence.within})"
+        )
+    else:
+        by = "a part of their names" if evidence.named else "rare words"
+        sides[True].append(f"{by} (fingerprints are {bits})")
     if evidence.deciding is Deciding.TEXTS:
         for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
             if relation is not Relation.SILENT:
@@ -254,17 +267,16 @@ def repeat(decision: Decision) -> str:
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    last = compared = judged = None
+    last = judged = None
     lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
     for decision, line in _read_if_there(log, LogFilter(url=url)):
         if decision.url == mask_passwords(url):
-            last = line
-            lines.append({"time": decision.time, "status": decision.status})
+            last = decision
+            lines.append(line)
             # A revisit is compared with nothing.
             if decision.status in {"new", "near_duplicate"}:
-                compared, judged = line, decision
-    judgement = None if compared is last else compared
-    found = {"url": url, "decision": last, "judgement": judgement, "earlier": list(lines)[:-1]}
+                judged = decision
+    found = {"url": url, "decisions": list(lines)}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
         if not documents and last is None:
@@ -276,8 +288,8 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 "page that redirects is known by its target"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
-        if not documents:
-            yield {**found, "verdict": "not in the store: not judged"}
+        if last is not None and not (documents and last.is_judged):
+            yield found | _explain_line(last)
         for document in documents:
             yield {**found, **_explain_document(config, store, document, judged)}
 
@@ -288,55 +300,85 @@ def _read_if_there(
     return read_log(log, wanted, quiet=quiet) if log.is_file() else iter(())
 
 
+def _explain_line(decision: Decision) -> dict[str, Any]:
+    """Explain a page that is not in the store, by its line in the log."""
+    if decision.is_judged:
+        return {"verdict": "Forgotten: the store has no such page any more"}
+    why, advice = tell_reason(decision.reason)
+    return {"verdict": f"Not judged, so it came through: {why}", "advice": advice}
+
+
 def _explain_document(
     config: Config, store: Store, document: StoredDocument, judged: Decision | None
 ) -> dict[str, Any]:
     """Explain why a document is as it is; `judged` is its last judgement in the log, if any."""
-    original = store.get_document(document.original) if document.original else None
-    undone = "; undone: it passes when it is fetched again" if document.spared else ""
-    apart = f"{plural(document.distance or 0, 'bit')} away"
-    if original is None:
-        verdict, duplicate = f"kept: {_KEPT.get(document.state)}", document.state == "duplicate"
-        if duplicate:
-            verdict = f"near-duplicate of an imported fingerprint, {apart}{undone}"
-        tests = {"tests": list(document.tests)} if duplicate else {}
-        return {"verdict": verdict, "pages": [_describe(document)], **tests}
-    if document.state != "duplicate":
-        undone = ", and kept, for another callback than had that one"
-    now = compare_pages(config, store, document, original)
-    changed = f"today it is no near-duplicate of that page ({now['decided']})"
-    sample = _list_sample(document.tests)
-    if now.get("site_known") and not sample:
-        changed += "; the site was not known then"
-    explained = {
-        **now,
-        "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
-        "now": "" if now["judged"] else changed,
-        "similarity": document.similarity,
-        "tests": [*document.tests, *_list_changed(store, sample, document.time)],
-        "site_known": bool(sample),
-    }
-    if judged is None or judged.match_document != original.document or not judged.evidence:
+    if document.original:
+        original = store.get_document(document.original)
+    elif judged and judged.nearest_url and document.state != "duplicate":
+        original = next(reversed(store.find_document(judged.nearest_url)), None)
+    else:
+        original = None
+    now = {"pages": [_describe(document)]}
+    if original is not None:
+        now = compare_pages(config, store, document, original)
+    if document.state != "duplicate" and not document.original:
+        return now | _explain_kept(document, judged, now)
+    return now | _explain_duplicate(document, original, judged, now)
+
+
+def _explain_kept(
+    document: StoredDocument, judged: Decision | None, now: dict[str, Any]
+) -> dict[str, Any]:
+    """Explain why a page was kept, beside the nearest one as it was then."""
+    nearest_url = judged.nearest_url if judged else None
+    tests = judged.nearest_tests if judged else []
+    kept = tell_kept(nearest_url, tests[1] if len(tests) > 1 else "")
+    pending = "" if document.state == "done" else "; its items were not delivered so far"
+    explained = {"verdict": f"{kept}{pending}", "advice": advise_on_keep(nearest_url)}
+    if "judged" not in now:
         return explained
-    return {**explained, **weigh(judged.evidence), "repeated": repeat(judged)}
+    today = "today it would be dropped for it" * now["judged"]
+    return {**explained, "tests": tests, "now": today, "site_known": bool(_list_sample(tests))}
 
 
-def _list_sample(tests: Sequence[str]) -> list[int]:
+def _explain_duplicate(
+    document: StoredDocument,
+    original: StoredDocument | None,
+    judged: Decision | None,
+    now: dict[str, Any],
+) -> dict[str, Any]:
+    """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
+    if judged is not None and judged.match_document != document.original:
+        judged = None
+    told = now | weigh(judged.evidence) if judged and judged.evidence else now
+    words = judged.own_words if judged and judged.evidence else now.get("own_words")
+    verdict = tell_duplicate(
+        judged.action if judged else "pass" * (document.state != "duplicate"),
+        original.url if original else "an imported fingerprint",
+        told.get("decided", Deciding.DISTANCE),
+        document.distance,
+        words,
+    )
+    undone = "Undone: it passes when it is fetched again. " * document.spared
+    sample = _list_sample(document.tests)
+    explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.tests)}
+    if original is None:
+        return explained
+    changed = "" if now["judged"] else f"today it is no near-duplicate of it: {now['decided']}"
+    return {
+        **explained,
+        "advice": "" if document.spared else advise_on_drop(document.url),
+        "now": changed,
+        "similarity": document.similarity,
+        "site_known": bool(sample),
+        **({"repeated": repeat(judged)} if judged else {}),
+    }
+
+
+def _list_sample(tests: Sequence[str]) -> list[str]:
     """List the documents by which a judgement knew the site, as its tests name them."""
     found = map(_SAMPLE.search, tests)
-    return [int(number) for match in found if match for number in match[1].split(", ")]
-
-
-def _list_changed(store: Store, sample: Sequence[int], since: float) -> list[str]:
-    """Name the documents of a sample that were fetched again or deleted after a judgement."""
-    there = {document.document: document for document in store.get_documents(sample)}
-    gone = [number for number in sample if number not in there]
-    again = [number for number in sample if number in there and there[number].time > since]
-    return [
-        f"of these documents {', '.join(map(str, numbers))} {change} since"
-        for numbers, change in ((again, "fetched again"), (gone, "deleted"))
-        if numbers
-    ]
+    return [number for match in found if match for number in match[1].split(", ")]
 
 
 def _describe(document: _Page) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_left
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -23,7 +25,7 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _MOST_SUGGESTED = 3
+# To compare more would take long in a large store.
+_NEIGHBOURS = 50
+_LEAST_ALIKE = 0.9
+_ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 _SHOWN_OF_PAGE = (
     *("features", "words", "language", "title"),
     *("extractor", "extract_ms", "fingerprint_ms"),
@@ -39,30 +45,48 @@ _SHOWN_OF_PAGE = (
 
 
 def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add to a problem with a URL at most three known ones that differ in spelling, or in queries.
+    """Add to a problem with a URL at most three known ones that are written nearly like it.
 
-    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X/"])
-    'no; did you mean https://www.a.example/X/ ?'
+    Those that differ only in their spelling or query come first, otherwise those of which fewest
+    characters differ.
+
+    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
+    'no; did you mean https://www.a.example/X.html ?'
     """
     page, query = _reduce(url)
-    same_page = {}
+    pages: dict[str, list[str]] = {}
+    same = []
     for other in known:
         other_page, other_query = _reduce(other)
-        if other_page == page:
-            same_page[other] = other_query == query
-    same = [other for other, same_query in same_page.items() if same_query]
-    suggested = " or ".join((same or list(same_page))[:_MOST_SUGGESTED])
+        pages.setdefault(other_page, []).append(other)
+        if (other_page, other_query) == (page, query):
+            same.append(other)
+    near = [page] if page in pages else _find_nearest(page, pages)
+    found = same or [other for each in near for other in pages[each]]
+    suggested = " or ".join([*dict.fromkeys(found)][:_MOST_SUGGESTED])
     return f"{problem}; did you mean {suggested} ?" if suggested else problem
+
+
+def _find_nearest(page: str, pages: Collection[str]) -> list[str]:
+    """Find pages that are hardly written otherwise, among those that begin or end most like one."""
+    near: dict[str, None] = {}
+    for step in (1, -1):
+        ordered = sorted(each[::step] for each in pages)
+        place = bisect_left(ordered, page[::step])
+        around = ordered[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS]
+        near |= dict.fromkeys(each[::step] for each in around)
+    return get_close_matches(page, near, _MOST_SUGGESTED, _LEAST_ALIKE)
 
 
 def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:
     """Reduce a URL to the parts that distinguish pages: host with path, and the query."""
-    # Ignores spelling: scheme, www., case, port, fragment, index.html, percent-encoding.
+    # Ignores spelling: scheme, www., case, port, fragment, index.html, .html, percent-encoding.
     parts = split_url(url if "//" in url else f"//{url}")
     if not parts:
         return url, []
     host = (parts.hostname or "").removeprefix("www.")
     path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
+    path = _ENDING.sub("", path)
     return host + path, sorted(parse_qsl(parts.query, keep_blank_values=True))
 
 

@@ -108,8 +108,11 @@ def look_at_words(
 
 def describe(own: OwnWords) -> str:
     """Describe for people what two pages have for themselves."""
-    mine, theirs = (f"{int(side.own.sum())}: {side.show()!r}" for side in own.sides)
-    return f"own words {mine}, the other one's {theirs}; in common {own.common}, without template"
+    mine, theirs = (
+        f"{int(side.own.sum())}, {side.show()!r}" if side.own.any() else "none"
+        for side in own.sides
+    )
+    return f"own words: {mine}; the other one's: {theirs}; in common: {own.common}, no template"
 
 
 def judge_words(
@@ -217,7 +220,8 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
 
 
 def _show_two(what: str, mine: str, theirs: str) -> str:
-    return f"{what}: {mine!r} / {theirs!r}"
+    first, second = (repr(each) if each else "nothing" for each in (mine, theirs))
+    return f"{what}: {first} / {second}"
 
 
 def _are_two_addresses(first: str, second: str) -> bool:

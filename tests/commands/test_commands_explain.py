@@ -1,6 +1,7 @@
 """`scrapy simhash explain`, hostile texts, and all commands as a user of a project has them."""
 
 import asyncio
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -35,22 +36,40 @@ def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     answer = run.answer("explain", AGAIN, "--store", store)
-    assert answer["verdict"] == f"near-duplicate of {ONE}, 0 bits away when judged"
+    said = f"Dropped: it says nothing that {ONE} does not say"
+    assert answer["verdict"] == said
     assert [page_["url"] for page_ in answer["pages"]] == [AGAIN, ONE]
     assert [page_["state"] for page_ in answer["pages"]] == ["duplicate", "done"]
     assert answer["distance"] == 0
     assert answer["differing_bits"] == []
     assert answer["found_by_tables"] == [0, 1, 2, 3]
     assert not any("first" in row for row in answer["side_by_side"])
-    assert answer["decision"]["status"] == "near_duplicate"
+    assert [line["status"] for line in answer["decisions"]] == ["near_duplicate"]
+    assert answer["repeated"] == "decided once more by the numbers in the log: the same"
     out = run.text("explain", AGAIN, "--store", store)
-    assert f"{AGAIN}: near-duplicate of {ONE}" in out
-    (bits,) = {*answer["compared"]}
-    assert f"fingerprints    {bits} and {bits}: equal; found" in out
-    assert re.search(r"\nrepeated +decided once more by the numbers in the log: the same\n", out)
+    assert out.startswith(f"{said}\nhere (-)        {AGAIN}\n")
+    assert "\nonly here       nothing\nonly there      nothing\n" in out
+    assert "\nagreed          fingerprints (0 bits apart, within 7)" in out
+    assert f"\nif it is wrong  scrapy simhash undo {AGAIN}\n" in out
     assert len(out.splitlines()) <= 24
     assert all(len(line) <= 80 or "http://" in line for line in out.splitlines())
-    assert f"  near_duplicate  {AGAIN}\n    0 bits, " in out
+    assert re.search(r"\nin the log +near-duplicate 20", out)
+
+
+def test_a_narrow_terminal_without_unicode(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(make_page(make_words(1), title="\u5e97"), encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "40")
+    printed = io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True)
+    monkeypatch.setattr("sys.stdout", printed)
+    assert run("explain", file, file).exit_code == 0
+    assert isinstance(printed.buffer, io.BytesIO)
+    verdict, *lines = printed.buffer.getvalue().decode("ascii").splitlines()
+    assert verdict.startswith("Near-duplicates by the current settings: ")
+    assert any(r"'\u5e97'" in line for line in lines)
+    assert all(len(line) < 40 for line in lines if not re.search(r"\\u|page.html", line))
 
 
 def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
@@ -71,9 +90,10 @@ def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
 
 def test_kept_page(run: Run, store: Path) -> None:
     answer = run.answer("explain", TWO, "--store", store)
-    assert answer["verdict"] == "kept: its items were delivered"
-    assert answer["decision"]["status"] == "new"
-    assert f"{TWO}: kept: its items were delivered" in run("explain", TWO, "--store", store).out
+    assert answer["verdict"] == "Kept: nothing like it was there when it was judged"
+    out = run.text("explain", TWO, "--store", store)
+    assert out.startswith(f"{answer['verdict']}\nhere (-)        {TWO}\n")
+    assert "`scrapy simhash explain URL URL` compares it with" in out
 
 
 async def crawl_siblings(store: Path) -> None:
@@ -91,43 +111,40 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
 ) -> None:
     asyncio.run(crawl_siblings(tmp_path))
     answer = run.answer("explain", TWO, "--store", tmp_path)
-    assert answer["verdict"] == "kept: its items were delivered"
-    assert answer["decision"]["status"] == "revisit"
-    judgement = answer["judgement"]
-    assert judgement["status"] == "new"
+    assert answer["verdict"] == f"Kept beside {ONE}, which is most like it: names differ"
+    assert [page_["url"] for page_ in answer["pages"]] == [TWO, ONE]
+    assert answer["site_known"] is False
+    judgement, revisit = answer["decisions"]
+    assert (judgement["status"], revisit["status"]) == ("new", "revisit")
     assert judgement["nearest_url"] == ONE
     assert 0 <= judgement["nearest_distance"] <= 7
     decided, names = judgement["nearest_tests"][1:3]
     assert names == "titles: differ; headings: differ"
     assert decided == "names differ"
     lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
-    (earlier,) = answer["earlier"]
-    assert earlier["status"] == "new"
-    assert any(line.startswith("earlier         new 20") for line in lines)
-    place = lines.index("last compared with others:")
-    assert lines[place + 1].endswith(f"  new             {TWO}")
-    bits = plural(judgement["nearest_distance"], "bit")
-    assert lines[place + 2].startswith(f"    kept; the nearest page is {ONE} ({bits}, ")
-    assert lines[place + 2].endswith(" alike), but:")
-    assert lines[place + 3] == "    names differ; titles: differ; headings: differ"
+    assert any(line.startswith("in the log      new 20") for line in lines)
+    assert lines[0] == answer["verdict"]
+    assert "the site was    not known: fewer than six of its pages had been kept" in lines
+    assert "- apple" in lines
+    assert "+ kiwi" in lines
     # Of the other one there was nothing near.
     answer = run.answer("explain", ONE, "--store", tmp_path)
-    assert (answer["judgement"], answer["decision"]["nearest_url"]) == (None, None)
+    assert answer["verdict"] == "Kept: nothing like it was there when it was judged"
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
 
 
 def test_page_of_the_log_only(run: Run, store: Path) -> None:
     answer = run.answer("explain", EMPTY, "--store", store)
-    assert answer["verdict"] == "not in the store: not judged"
-    assert answer["decision"]["reason"] == "empty"
-    assert "(empty)" in run("explain", EMPTY, "--store", store).out
+    assert answer["verdict"] == "Not judged, so it came through: its body is empty"
+    out = run.text("explain", EMPTY, "--store", store)
+    assert re.search(r"\nin the log +not judged \(empty\) 20", out)
 
 
 def test_without_a_log_the_store_says_what_it_knows(run: Run, store: Path) -> None:
     out = run.text("explain", AGAIN, "--log", "none.jsonl", "--store", store)
-    assert f"{AGAIN}: near-duplicate of {ONE}" in out
-    assert "in the log:" not in out
+    assert out.startswith(f"Near-duplicate: it says nothing that {ONE} does not say\n")
+    assert "in the log" not in out
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
@@ -147,7 +164,8 @@ def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) ->
 
     asyncio.run(crawl())
     answer = run.answer("explain", "http://site.example/two", "--store", folder)
-    assert answer["verdict"] == "near-duplicate of an imported fingerprint, 1 bit away"
+    said = "its fingerprint is 1 bit away from that of an imported fingerprint"
+    assert answer["verdict"] == f"Near-duplicate: {said}"
     done = run("explain", "http://site.example/two", "--store", folder)
     assert "None" not in done.out
     assert "1 bit, of (an imported fingerprint)" in run("log", "--store", folder).out
@@ -168,8 +186,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert changed
     assert all("changed7x" in passage for passage in changed)
     done = run("explain", first, second)
-    places = ", ".join(map(str, answer["differing_bits"]))
-    assert f": they differ in bits {places};" in " ".join(done.out.split())
+    assert f"fingerprints ({plural(answer['distance'], 'bit')} apart" in done.out
     assert any(line.startswith("+ ") and "changed7x" in line for line in done.out.splitlines())
     assert len(done.out.splitlines()) <= 24
 

@@ -1,6 +1,5 @@
 """Pages compared and looked up: explain of pairs, query's rules, find-all and clusters by URL."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ def test_two_urls_of_the_store(run: Run, store: Path) -> None:
     assert answer["seed"] == "of the store"
     out = run.text("explain", ONE, TWO, "--store", store)
     assert "whole texts (0." in out
-    assert out.startswith("by the current settings: different pages\n")
+    assert out.startswith("Different pages by the current settings: ")
     assert answer["judged"] is False
 
 
@@ -47,13 +46,11 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
     assert answer["confirmed"] is True
     assert answer["distance"] <= 7
     assert answer["within"] == 7
-    assert answer["verdict"] == "by the current settings: near-duplicates"
+    assert answer["verdict"].startswith("Near-duplicates by the current settings: ")
     done = run("explain", file, ONE, "--store", store)
     with open_store(str(store), readonly=True) as opened:
         assert str(opened.seed) not in done.out
-    compared = re.findall(r"\nfingerprints +(\w+) and (\w+):", done.out)[0]
-    assert [*compared] == answer["compared"]
-    first, second = (int(each, 16) for each in compared)
+    first, second = (int(each, 16) for each in answer["compared"])
     assert (first ^ second).bit_count() == answer["distance"]
 
 
@@ -97,8 +94,7 @@ def test_why_pages_with_one_fingerprint_are_different(
         assert {verdict.status for verdict in opened.find_and_add(documents)} == {"new"}
     asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s")
     done = run(*asked)
-    assert done.out.startswith("by the current settings: different pages\n")
-    assert re.search(rf"\ndecided +{re.escape(why)}\n", done.out)
+    assert done.out.startswith(f"Different pages by the current settings: {why}\n")
 
 
 @pytest.mark.parametrize("command", ["explain", "query"])
@@ -166,7 +162,10 @@ def test_find_clusters_by_url(run: Run, linked: Path) -> None:
     assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
 
 
-KNOWN = ["http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"]
+KNOWN = [
+    *("http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"),
+    "http://a.example/long/name.html",
+]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +178,9 @@ KNOWN = ["http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example
         ("http://a.example", "http://a.example/"),
         ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
         ("http://a.example/b", "http://a.example/b?x=1&y=2"),
+        ("http://a.example/long/name", "http://a.example/long/name.html"),
+        ("http://a.example/lang/name", "http://a.example/long/name.html"),
+        ("http://a.example/long/nam.html", "http://a.example/long/name.html"),
     ],
 )
 def test_ways_of_writing(asked: str, suggested: str) -> None:

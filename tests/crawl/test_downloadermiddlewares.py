@@ -139,7 +139,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
         r"of these 0\.0 within the common part",
         counted,
     )
-    assert own_words.startswith("own words 0: '', the other one's 0: ''; in common ")
+    assert own_words.startswith("own words: none; the other one's: none; in common: ")
     assert verdict["similarity"] > 0.99
     assert verdict["new_links"] == 0.0
     assert verdict["links"] == 2

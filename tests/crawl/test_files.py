@@ -135,9 +135,7 @@ async def test_commands_know_files(
     await crawl_files(tmp_path / "s", site.urls())
     monkeypatch.chdir(tmp_path)
     (explained,) = run("explain", site.url("/a-again.pdf"), "--store", "s", "--json").answers
-    assert (
-        explained["verdict"] == f"near-duplicate of {site.url('/a.pdf')}, 0 bits away when judged"
-    )
+    assert explained["verdict"] == f"Dropped: it is the same file as {site.url('/a.pdf')}"
     assert "digest of its bytes" in explained["note"]
     assert "main_similarity" not in explained
     pair = site.url("/a.pdf"), site.url("/page")

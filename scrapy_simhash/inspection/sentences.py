@@ -1,0 +1,104 @@
+"""Say in sentences what was decided on a page, why, and what to do if that is wrong."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from scrapy_simhash._printable import plural
+from scrapy_simhash.judging.rule import Deciding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Why a page was not judged, as docs/reference.md has it, and what may be done about it.
+_REASONS = {
+    "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
+    "binary": ("it is no text", "SIMHASH_FILES = True compares files by their bytes"),
+    "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
+    "empty": ("its body is empty", ""),
+    "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
+    "method": ("it answers another method than GET", ""),
+    "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
+    "no_callback": ("it has no callback, as robots.txt and media have none", ""),
+    "no_store": ("the crawl was read-only, and there was no store", ""),
+    "no_text": ("it has no visible text", "if scripts draw it, it needs a browser"),
+    "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
+    "out_of_memory": ("reading it took too much memory", "lower SIMHASH_MAX_BYTES"),
+    "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
+    "status": ("its HTTP status is no success", ""),
+    "store_unavailable": ("the store could not be written", "make space, or see Scrapy's log"),
+    "timed_out": ("reading it took too long", "raise SIMHASH_PAGE_TIMEOUT"),
+    "too_large": ("it is larger than SIMHASH_MAX_BYTES", "raise SIMHASH_MAX_BYTES"),
+    "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
+    "worker_died": ("its worker process died", "Scrapy's log says how"),
+}
+_ACTIONS = {
+    "drop": "Dropped",
+    "follow": "Dropped, and its new links followed",
+    "ignore-outlinks": "Kept without its links",
+    "flag": "Only flagged",
+    "pass": "Kept, for another callback than got the other page",
+}
+# As many as the log has of each page.
+MOST_WORDS = 10
+
+
+def tell_reason(reason: str) -> tuple[str, str]:
+    """Tell why a page was not judged, and what to do; "" for nothing."""
+    return _REASONS.get(reason.removeprefix("skipped: "), (reason, ""))
+
+
+def tell_duplicate(
+    action: str, url: str, decided: str, distance: int | None, own_words: Sequence[str] | None
+) -> str:
+    """Tell what happened to a near-duplicate, and why.
+
+    Args:
+        action: of the log; "" if it is not known.
+        url: the page that it repeats.
+        decided: the reason of `rule.decide`.
+        distance: bits between their fingerprints.
+        own_words: the first ten words that it alone has; None if that is not known.
+    """
+    bits = plural(distance, "bit")
+    why = {
+        Deciding.FILE: f"it is the same file as {url}",
+        Deciding.DIGEST: f"its text, too short for a fingerprint, is that of {url}",
+        Deciding.DISTANCE: f"its fingerprint is {bits} away from that of {url}",
+        Deciding.NO_SKETCH: f"its fingerprint is {bits} away from that of {url}",
+    }.get(decided)  # type: ignore[call-overload]  # a text, too, is looked up by its value
+    if why is None:
+        why = f"it repeats {url}"
+        if own_words is not None:
+            words = " ".join(own_words)
+            more = f", but {words!r}" if words else ""
+            why = f"it says nothing that {url} does not say{more}"
+            if len(own_words) >= MOST_WORDS:
+                why = f"it says little that {url} does not say: '{words} ...'"
+    return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
+
+
+def tell_kept(nearest_url: str | None, decided: str) -> str:
+    """Tell why a page was kept: nothing was near, or the nearest page is another one."""
+    if nearest_url is None:
+        return "Kept: nothing like it was there when it was judged"
+    return f"Kept beside {nearest_url}, which is most like it: {decided}"
+
+
+def advise_on_drop(url: str) -> str:
+    """Return what to do if a page should not have been dropped."""
+    return (
+        f"scrapy simhash undo {shlex.quote(url)}\n"
+        "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
+    )
+
+
+def advise_on_keep(nearest_url: str | None) -> str:
+    """Return what to do if a page should not have been kept."""
+    if nearest_url is None:
+        return "`scrapy simhash explain URL URL` compares it with the page that it repeats"
+    return (
+        "`scrapy simhash urls` finds parts of addresses that make no difference;\n"
+        "`scrapy simhash evaluate --confirm 0.8` tries what would be dropped then"
+    )
