@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.batch.archive.compression import (
-    count_symbols,
-    encode_blocks,
-)
-from scrapy_simhash.batch.archive.huffman import (
-    EQUAL,
-    make_code,
-)
+from scrapy_simhash.batch.archive.compression import count_symbols, encode_blocks
+from scrapy_simhash.batch.archive.huffman import EQUAL, make_code
 from tests.helpers.strategies import fingerprints
 
 MOST = 2**64 - 1

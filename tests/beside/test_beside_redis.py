@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import settings_of
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.crawling import Crawl, crawl, describe, path_of
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
 from tests.helpers.redisservers import RedisServer, run_redis
@@ -135,27 +135,3 @@ async def test_spider_that_is_fed_by_redis(
     done = await crawl(tmp_path, [], spider, CONCURRENT_REQUESTS=64, **redis)
     assert groups(done) == sorted([*EACH_GROUP, "last"])
     assert done.counted["dropped"] == GROUPS * (COPIES - 1)
-
-
-class CountingSpider(PagesSpider):
-    """Says how many near-duplicates there were so far."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        assert self.crawler.stats
-        near_duplicates = self.crawler.stats.get_value("simhash/near_duplicate")
-        yield {**describe(response), "near_duplicates": near_duplicates}
-
-
-@pytest.mark.usefixtures("warm_worker")
-async def test_counts_are_in_the_stats_collector_of_redis(
-    site: Site, tmp_path: Path, redis: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    redis["STATS_CLASS"] = "scrapy_redis.stats.RedisStatsCollector"
-    site.answers["/last"] = Answer(page(GROUPS).encode())
-    done = await crawl(tmp_path, site.urls(), CountingSpider, **redis)
-    assert groups(done) == sorted([*EACH_GROUP, "last"])
-    assert done.items[-1]["near_duplicates"] == GROUPS * (COPIES - 1)
-    # The collector itself fails on the times that Scrapy's LogStats asks for at the end.
-    # Only the closing line warns, because most pages were dropped.
-    (told,) = [r for r in caplog.records if r.name.startswith("scrapy_simhash")]
-    assert told.getMessage().startswith("Dropped ")

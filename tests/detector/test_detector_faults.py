@@ -1,7 +1,6 @@
 """The detector when pages, workers, disks and callers do what they should not."""
 
 import asyncio
-import json
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -17,33 +16,15 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import read_files
 from tests.helpers.detecting import fetched, judge, make, running
 from tests.helpers.fakestore import FakeStore
-from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import page
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_workers, run_python
+from tests.helpers.processes import PATIENCE_SECONDS, list_workers
 
 LOGGER = "scrapy_simhash.detector.detector"
-TRIGGERED = page(1).replace("Heading", TRIGGER)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-@pytest.mark.usefixtures("warm_worker")
-@pytest.mark.parametrize(
-    ("extractor", "reason"),
-    [("hang", "timed_out"), ("leave", "worker_died"), ("fail", "failed")],
-)
-async def test_page_that_breaks_its_worker_passes(
-    store: Path, extractor: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    fields: dict[str, Any] = {"workers": 1, "page_timeout": 0.5}
-    async with running(store, extractor=f"tests.helpers.hostile.{extractor}", **fields) as detector:
-        bad, good = fetched("bad", TRIGGERED), fetched("good", page(1))
-        assert await judge(detector, bad, good) == [f"unjudged {reason}", "new"]
-    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == (reason == "failed")
 
 
 async def test_store_that_fails_later_lets_pages_pass(
@@ -152,44 +133,3 @@ async def test_failed_opening_leaves_nothing_open(
     assert open_things() == before
     assert not list((store / "leases").glob("*"))
     await detector.close()  # harmless
-
-
-# The data file may not grow for a while: what a full disk does, without the disk.
-FULL_DISK = """
-import asyncio, json, resource, sys
-from pathlib import Path
-from tests.helpers.detecting import fetched, judge, running
-from tests.helpers.pages import page
-
-store = Path(sys.argv[1])
-
-def limit(octets):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
-
-async def main():
-    async with running(store, log=None) as detector:
-        first = await judge(detector, fetched("first", page(0)))
-        limit((store / "data.mdb").stat().st_size)
-        during = [(await judge(detector, fetched(f"p{n}", page(n))))[0] for n in range(1, 30)]
-        limit(resource.RLIM_INFINITY)
-        after = [(await judge(detector, fetched(f"p{n}", page(n))))[0] for n in range(1, 30)]
-        print(json.dumps([first, during, after]))
-
-asyncio.run(main())
-"""
-
-
-def test_disk_that_fills_up_and_has_room_again(store: Path) -> None:
-    done = run_python("-c", FULL_DISK, store, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    first, during, after = json.loads(done.stdout)
-    assert first == ["new"]
-    assert set(during) <= {"new", "unjudged store_unavailable"}
-    assert during[-1] == "unjudged store_unavailable"
-    failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
-    assert done.stderr.count("Pages pass unjudged while the store fails") == len(failures)
-    for before, now in zip(during, after, strict=True):
-        assert now == ("revisit unchanged" if before == "new" else "new")
-    with open_store(str(store)) as opened:
-        assert opened.check() == []
-        assert opened.stats()["done"] == 30

@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.fingerprint import PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.detecting import check_read, working
 from tests.helpers.hostile import TRIGGER
@@ -27,7 +27,6 @@ from tests.helpers.processes import (
     ROOT,
     is_running,
     list_workers,
-    run_python,
     start_python,
     wait_until,
 )
@@ -280,33 +279,6 @@ def test_event_loops_have_workers_of_their_own() -> None:
     assert [len(words) for words in found] == [3] * 2
     assert len({number for words in found for number in words}) == 1
     wait_until(lambda: not any(map(is_running, list_workers() - others)))
-
-
-IN_DAEMON = """
-import asyncio, multiprocessing
-from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.pages.recipe import Recipe
-from tests.helpers.pages import page
-
-async def read():
-    workers = Workers(1, 30)
-    await workers.start()
-    found = await workers.fingerprint(page(1).encode(), "utf-8", Recipe(), 7, keep_text=True)
-    await workers.stop()
-    print(found.fingerprint, multiprocessing.current_process().daemon, flush=True)
-
-context = multiprocessing.get_context("fork")
-process = context.Process(target=lambda: asyncio.run(read()), daemon=True)
-process.start()
-process.join()
-raise SystemExit(process.exitcode)
-"""
-
-
-def test_crew_works_in_a_daemonic_process() -> None:
-    done = run_python("-c", IN_DAEMON, cwd=ROOT)
-    expected = fingerprint_page(page(1), recipe=Recipe(), seed=7).fingerprint
-    assert (done.returncode, done.stdout) == (0, f"{expected} True\n"), done.stderr
 
 
 # No main guard: a worker that imported this would start a crawl of its own, or print.

@@ -70,11 +70,7 @@ def test_error_is_one_line_with_its_end() -> None:
     ("fields", "encoding", "reason"),
     [
         ({"extractor": "tests.helpers.hostile.fail_with_the_page"}, "utf-8", "failed"),
-        (
-            {"scope": "tests.helpers.hostile.scope_that_quotes"},
-            "utf-8",
-            "scope_failed",
-        ),
+        ({"scope": "tests.helpers.hostile.scope_that_quotes"}, "utf-8", "scope_failed"),
         ({}, f"x{ESCAPES}{LONG}", "bad_encoding"),
     ],
 )

@@ -98,7 +98,4 @@ def _extras() -> set[str]:
     return set(project["optional-dependencies"])
 
 
-CHECKS: dict[str, Callable[[Sequence[str]], None]] = {
-    "scrapy": _check_scrapy,
-    "pip": _check_pip,
-}
+CHECKS: dict[str, Callable[[Sequence[str]], None]] = {"scrapy": _check_scrapy, "pip": _check_pip}

@@ -1,11 +1,7 @@
 """A page to its fingerprint: values, independence of place and process, pickling."""
 
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
-from scrapy_simhash.pages.fingerprint import (
-    fingerprint_page,
-    load_features,
-    make_recipe,
-)
+from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features, make_recipe
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import FEATURES, PARAGRAPHS, article, page

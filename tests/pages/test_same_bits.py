@@ -93,12 +93,7 @@ def test_a_reader_that_errs_changes_no_bit(main: str, whole: str, at: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        ("words-1", 4_094),
-        ("words-1", 4_095),
-        ("equal", 9_000),
-    ],
+    ("name", "count"), [("words-1", 4_094), ("words-1", 4_095), ("equal", 9_000)]
 )
 def test_a_word_many_times(name: str, count: int) -> None:
     """Weights are looked up for small counts only."""

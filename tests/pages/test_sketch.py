@@ -6,10 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages.sketch import (
-    SKETCH_BYTES,
-    sketch_text,
-)
+from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
 from tests.helpers.sketches import compare_sketches
 from tests.helpers.slowly import sketch_slowly
 

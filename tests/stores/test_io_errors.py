@@ -173,13 +173,25 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 FULL_DISK = """
-import asyncio, json, sys
+import asyncio, json, resource, sys
 from contextlib import suppress
 from pathlib import Path
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import page
 
 disk = Path(sys.argv[1])
+other = disk / "of another program"
+
+def limit(octets):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
+
+def fill():
+    if sys.argv[2] == "limit":
+        limit((disk / "store" / "data.mdb").stat().st_size)
+    else:
+        with other.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
 
 async def main():
     async with running(disk / "store", log=None) as detector:
@@ -187,21 +199,23 @@ async def main():
             fetches = [fetched(f"p{n}", page(n)) for n in range(first, past)]
             return [verdict for each in fetches for verdict in await judge(detector, each)]
         before = await pages(0, 5)
-        other = disk / "of another program"
-        with other.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(4096))
+        fill()
         during = await pages(5, 25)
-        other.unlink()
+        limit(resource.RLIM_INFINITY)
+        other.unlink(missing_ok=True)
         print(json.dumps([before, during, await pages(5, 25)]))
 
 asyncio.run(main())
 """
 
 
-def test_a_full_disk_until_there_is_room(small_disk: Path) -> None:
-    """As with a limited file size in the tests of the detector, with a disk that is full."""
-    done = run_python("-c", FULL_DISK, small_disk, cwd=ROOT)
+@pytest.mark.parametrize("how", ["limit", "disk"])
+def test_a_full_disk_until_there_is_room(
+    tmp_path: Path, request: pytest.FixtureRequest, how: str
+) -> None:
+    """By a limit of the size of files, and by a disk that is full."""
+    folder = tmp_path if how == "limit" else request.getfixturevalue("small_disk")
+    done = run_python("-c", FULL_DISK, folder, how, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     before, during, after = json.loads(done.stdout)
     assert before == ["new"] * 5
@@ -211,6 +225,6 @@ def test_a_full_disk_until_there_is_room(small_disk: Path) -> None:
     assert done.stderr.count("Pages pass unjudged while the store fails") == len(failures)
     for first, again in zip(during, after, strict=True):
         assert again == ("revisit unchanged" if first == "new" else "new")
-    with open_store(str(small_disk / "store")) as store:
+    with open_store(str(folder / "store")) as store:
         assert store.check() == []
         assert store.stats()["done"] == 25

@@ -214,15 +214,6 @@ def test_what_twenty_callbacks_kept_is_found_for_each(home: str) -> None:
         assert store.check() == []
 
 
-def test_documents_of_other_scopes_are_not_found(home: str) -> None:
-    pages = [make_page(f"in {scope}", range(300), scope=scope) for scope in ("", "other")]
-    with begin_crawl(home, confirm=CONFIRM) as store:
-        assert judge(store, *pages) == ["new 1", "new 2"]
-        assert judge(store, make_page("copy", range(300), scope="other")) == [
-            "near_duplicate 3 of 2"
-        ]
-
-
 def test_who_is_under_no_key(home: str) -> None:
     pages = [
         make_page("stub", range(20), stub=True),
@@ -270,15 +261,3 @@ def test_the_keys_of_a_store_are_made_anew(tmp_path: Path) -> None:
         assert store.check() == []
         rows = read_keys(store)
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
-
-
-def test_a_page_for_another_reader_is_found_by_who_kept_it(home: str) -> None:
-    with begin_crawl(home, confirm=CONFIRM) as store:
-        assert judge(store, make_page("a", range(300), title="Fire")) == ["new 1"]
-        other = Reader("other", "parse")
-        kept = make_page("b", range(300), title="Fire", reader=other)
-        assert judge(store, kept) == ["other_spider 2 of 1"]
-        again = [make_page(name, range(300), title="Fire", reader=other) for name in "cd"]
-        assert [found.split()[0] for found in judge(store, *again)] == ["near_duplicate"] * 2
-        across = make_page("e", range(300), title="Fire", reader=other, across_spiders=True)
-        assert judge_one(store, across).status == "near_duplicate"

@@ -1,7 +1,6 @@
 """Every kind of store keeps rows as dicts and sets do, and a new kind needs little more."""
 
 import lzma
-import sqlite3
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -9,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.errors import (
-    StoreError,
-    StoreUnavailableError,
-)
+from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import LOST
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
@@ -29,9 +25,9 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.store import Store
 from tests.golden.documents import list_episodes, run_episode
-from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
+from tests.helpers.documents import ALL_KINDS, begin_crawl
 from tests.helpers.processes import ROOT
-from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
+from tests.helpers.sqlitekind import SqliteEngine
 
 STORE_KINDS = ALL_KINDS
 CALLS = 10_000
@@ -121,12 +117,7 @@ def call_set(draw: Random, values: KeyValues, oracle: Oracle) -> None:
 
 
 def make_calls(
-    draw: Random,
-    state: Any,
-    oracle: Oracle,
-    numbers: list[int],
-    given_up: bool,
-    stored: Documents,
+    draw: Random, state: Any, oracle: Oracle, numbers: list[int], given_up: bool, stored: Documents
 ) -> Oracle:
     """Make the calls of one transaction, which may run several times; returns what they leave."""
     draw.setstate(state)
@@ -181,40 +172,3 @@ def test_a_new_kind_is_one_file(tmp_path: Path) -> None:
         for at, line in enumerate(run_episode(episode, str(tmp_path / "golden"), open_sqlite)):
             assert line.text == lines[start + at], line.cause
         (tmp_path / "golden").unlink()
-
-
-@pytest.mark.parametrize("calls", range(1, 22, 4))
-def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
-    tmp_path: Path, calls: int
-) -> None:
-    class FailingValues(SqliteValues):
-        left = -1
-
-        def put(self, table: str, key: bytes, value: bytes) -> None:
-            self._fail()
-            super().put(table, key, value)
-
-        def add(self, table: str, key: bytes, member: bytes) -> None:
-            self._fail()
-            super().add(table, key, member)
-
-        def _fail(self) -> None:
-            FailingValues.left -= 1
-            if not FailingValues.left:
-                raise sqlite3.OperationalError("database or disk is full")
-
-    class FailingEngine(SqliteEngine):
-        values = FailingValues
-
-    group = [document("b", 0xFF << 40), document("c", 7 << 50), document("d", 0x1F << 20)]
-    with Store(FailingEngine(tmp_path / "store")) as store:
-        store.start_crawl(CRAWL, "spider")
-        store.find_and_add([document("a", 0)])
-        FailingValues.left = calls
-        with pytest.raises(StoreUnavailableError, match=r"store at .* failed: database or disk is"):
-            store.find_and_add(group, done=[1], crawl=CRAWL)
-        assert store.check() == []
-        assert [page.url[-1] for page in store.list_documents()] == ["a"]
-        verdicts = store.find_and_add(group)
-        assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate", "new"]
-        assert store.check() == []

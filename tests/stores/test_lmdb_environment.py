@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.engine import (
-    Environment,
-    acquire_environment,
-    release_environment,
-)
+from scrapy_simhash.stores.lmdb.engine import Environment, acquire_environment, release_environment
 from tests.helpers.children import run_script
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but

@@ -107,6 +107,8 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
             lambda: store.withdraw([2], "dead"),
             lambda: store.bulk_load(np.array([7], np.uint64)),
             lambda: store.start_crawl("new", "spider"),
+            lambda: store.delete([1]),
+            store.rebuild,
         ):
             with pytest.raises(ValueError, match="read-only"):
                 write()
@@ -132,10 +134,7 @@ def test_bad_documents_are_refused_and_take_no_others_along(
     store: Store, bad: dict[str, Any]
 ) -> None:
     page = {"identity": b"bad", "fingerprint": 1, "text_digest": b"", "url": "http://bad"}
-    with pytest.raises(
-        ValueError,
-        match=r"an identity has|a fingerprint is|a sketch|surrogates",
-    ):
+    with pytest.raises(ValueError, match=r"an identity has|a fingerprint is|a sketch|surrogates"):
         store.find_and_add([document("good", A), Document(**{**page, **bad})])
     assert store.stats()["documents"] == 0
     assert store.find_and_add([document("good", A)])[0].status == "new"

@@ -295,11 +295,6 @@ def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> N
         store.close()
 
 
-def test_a_read_only_store_is_not_made(redis_server: RedisServer) -> None:
-    with pytest.raises(StoreUnusableError, match="there is no store at"):
-        open_store(redis_server.url(), readonly=True)
-
-
 def test_what_is_not_durable_is_said_when_a_crawl_begins(
     redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

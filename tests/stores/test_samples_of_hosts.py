@@ -15,7 +15,7 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, next_crawl
+from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge
 
 STORE_KINDS = ALL_KINDS
 HOST, OTHER = "site.example", "other.example"
@@ -52,13 +52,6 @@ def ask(store: Store, host: str = HOST) -> list[bytes]:
         return [records[number].identity for number in numbers]
 
     return store.read(work)
-
-
-def delete(store: Store, identities: list[bytes]) -> None:
-    def find(stored: Documents) -> list[int]:
-        return [stored.find_number(each) or 0 for each in identities]
-
-    assert store.delete(store.read(find)) == len(identities)
 
 
 def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
@@ -139,24 +132,3 @@ def test_a_sample_depends_on_no_order(home: str, step: int, group: int) -> None:
         assert ask(store, OTHER) == rank(store, others)
         assert ask(store, "nowhere.example") == ask(store, "") == []
         assert store.check() == []
-
-
-def test_a_gap_is_filled_by_what_comes_and_by_rebuilding(store: Store) -> None:
-    pages = make_pages(range(40))
-    judge(store, *pages)
-    ranked = rank(store, pages)
-    next_crawl(store)
-    delete(store, ranked[3:6])
-    left = ranked[:3] + ranked[6:]
-    assert ask(store) == left[: SAMPLE - 3]
-    assert store.check() == []
-    more = make_pages(range(40, 42))
-    judge(store, *more)
-    in_sample = {*left[: SAMPLE - 3], *(page.identity for page in more)}
-    assert ask(store) == [each for each in rank(store, pages + more) if each in in_sample]
-    for _ in range(2):
-        store.rebuild()
-        assert (
-            ask(store)
-            == [each for each in rank(store, pages + more) if each not in ranked[3:6]][:SAMPLE]
-        )

@@ -93,9 +93,7 @@ def test_near_duplicates_are_found_by_the_other_tables(
         assert store.check() == []
 
 
-def test_what_is_found_is_a_near_duplicate_even_where_not_all_was_looked_at(
-    tmp_path: Path,
-) -> None:
+def test_what_is_found_is_a_near_duplicate_even_where_not_all_was_looked_at(tmp_path: Path) -> None:
     with open_in_crawl(tmp_path, tables="4") as store:
         fill(store, 3)
         assert judge(store, "query", QUERY) == FULL

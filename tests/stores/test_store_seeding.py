@@ -45,10 +45,7 @@ def test_bulk_load_chooses_the_design_of_an_empty_store(tmp_path: Path) -> None:
 
 def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> None:
     """Another user relies on 5 bits; 4 tables would find pairs within 3 only."""
-    with (
-        open_lmdb(tmp_path, tables="8:5", distance=5) as wide,
-        open_lmdb(tmp_path) as narrow,
-    ):
+    with open_lmdb(tmp_path, tables="8:5", distance=5) as wide, open_lmdb(tmp_path) as narrow:
         narrow.bulk_load(np.array([0], np.uint64))
         flips = 1 | 1 << 16 | 1 << 32 | 1 << 48 | 1 << 50
         assert [match.distance for match in wide.query(flips)] == [5]

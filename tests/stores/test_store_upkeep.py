@@ -2,12 +2,11 @@
 
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.documents import CRAWL, document
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
@@ -41,14 +40,3 @@ def test_more_documents_than_one_transaction_deletes(
     assert problems == []
     assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
     assert store.select(lambda _: True) == [originals[0], near[0]]
-
-
-def test_a_read_only_store_deletes_and_rebuilds_nothing(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path) as store:
-        add_done(store, "a", A)
-    with open_lmdb(tmp_path, readonly=True) as store:
-        assert store.select(lambda _: True) == [1]
-        for work in (store.rebuild, lambda: store.delete([1])):
-            with pytest.raises(ValueError, match="opened read-only"):
-                work()
-        assert store.fingerprints().tolist() == [A]

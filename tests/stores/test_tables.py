@@ -21,10 +21,7 @@ from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import border_bits, fingerprints, masks
 
 # Those of the paper and others, at least one for each width of key.
-NAMES = [
-    *("4", "10", "16", "20", "6:2", "8:5", "8:7", "1:0"),
-    *("4:3+0", "4:3+2", "6:5+1"),
-]
+NAMES = [*("4", "10", "16", "20", "6:2", "8:5", "8:7", "1:0"), *("4:3+0", "4:3+2", "6:5+1")]
 
 
 class Aborted(Exception):  # noqa: N818 - not an error

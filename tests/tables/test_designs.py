@@ -14,12 +14,7 @@ from tests.helpers.strategies import border_bits, pairs
 
 @pytest.mark.parametrize(
     ("name", "prefixes"),
-    [
-        ("20", {31: 4, 32: 12, 33: 4}),
-        ("16", {28: 16}),
-        ("10", {26: 6, 25: 4}),
-        ("4", {16: 4}),
-    ],
+    [("20", {31: 4, 32: 12, 33: 4}), ("16", {28: 16}), ("10", {26: 6, 25: 4}), ("4", {16: 4})],
 )
 def test_designs_of_example_3_1(name: str, prefixes: dict[int, int]) -> None:
     """Number of tables by p, the bits in their leading blocks."""
