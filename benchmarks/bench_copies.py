@@ -22,7 +22,7 @@ from sites import EDITS as OF_SITES
 from sites import load_pages, make_site
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.inspection.labels import LabelledDocuments, locate, read_corpus
 from scrapy_simhash.judging.documents import make_document
@@ -97,7 +97,7 @@ def _count_words(body: bytes) -> int:
     """Count the words of a page with a body and an end of it."""
     try:
         text = read_page(body, None, Config().extractor).whole
-    except UnjudgedError:
+    except NotJudgedError:
         return 0
     return len(text.split()) * (b"<body" in body and b"</body" in body)
 
@@ -154,7 +154,7 @@ def judge(name: str, pages: Iterable[Page], seed: int) -> None:
     for page in pages:
         try:
             fingerprint = fingerprint_page(page.body, url=page.url)
-        except UnjudgedError:
+        except NotJudgedError:
             continue
         made.append((page, make_document(fingerprint, config.rule, url=page.url)))
     random.Random(seed).shuffle(made)  # noqa: S311

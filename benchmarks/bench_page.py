@@ -24,7 +24,7 @@ import trafilatura
 from machine import print_table, write_result
 from sites import load_pages, make_parser
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import fingerprint
 from scrapy_simhash.pages.features import FeatureSet
@@ -123,7 +123,7 @@ def is_judged(body: bytes) -> bool:
     try:
         for name in READERS:
             fingerprint_page(body, None, make_recipe(name, DEFAULT_FEATURES))
-    except UnjudgedError:
+    except NotJudgedError:
         return False
     return True
 

@@ -102,11 +102,11 @@ def crawl(pages: list[LabelledPage], *, plugin: bool) -> dict[str, float]:
         octets = sum(path.stat().st_size for path in Path(folder).rglob("*.mdb"))
     assert crawler.stats is not None  # noqa: S101
     stats = crawler.stats.get_stats()
-    unjudged = (n for name, n in stats.items() if name.startswith("simhash/unjudged/"))
+    not_judged = (n for name, n in stats.items() if name.startswith("simhash/not_judged/"))
     return {
         "pages": len(settings["BENCH_PAGES"]),
         "seconds": seconds,
-        "not_compared": sum(unjudged),
+        "not_compared": sum(not_judged),
         "dropped": stats.get("simhash/near_duplicate", 0),
         "bytes_a_page": octets / len(settings["BENCH_PAGES"]),
     }

@@ -104,7 +104,7 @@ class Config:
         max_bytes: (advanced) bytes; a page with a larger body is not judged (`too_large`); 1 or
             more
         page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the
-            worker is killed, and the page is `unjudged` (`timed_out`)
+            worker is killed, and the page is `not_judged` (`timed_out`)
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"

@@ -16,9 +16,10 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
+from scrapy_simhash.crawl.doubts import Doubts
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.links import Links
-from scrapy_simhash.crawl.logstats import describe_end, describe_look, list_warnings
+from scrapy_simhash.crawl.logstats import End, describe_look
 from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -97,9 +98,9 @@ class SimhashDownloaderMiddleware:
         crawler, config, detector = self._crawler, self.config, self._detector
         self._lost = None if config.readonly else LostPages(crawler, detector)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
-        self.links, self._walls = Links(crawler, config), Walls(crawler)
+        self.links, self._walls, self._doubts = Links(crawler, config), Walls(crawler), Doubts()
         lost = [] if self._lost is None else [self._lost]
-        return [self.delivery, self.links, *lost, self._walls]
+        return [self.delivery, self.links, *lost, self._walls, self._doubts]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -142,10 +143,19 @@ class SimhashDownloaderMiddleware:
         )
 
     async def spider_closed(self) -> None:
-        """Write pending data, and log a one-line summary, which warns of what looks wrong."""
+        """Write pending data, and log what a person should know of the crawl."""
         self._ended = True
-        if not self._detector.is_open:
+        if self._detector.is_open:
+            await self._close()
+        if self.looking:  # each page had a line of its own
             return
+        end = End(self._crawler.stats, self.config, self._actions.chosen)
+        has_log = self._detector.log is not None
+        for said in end.list_lines(self._doubts.describe(), has_log=has_log):
+            logger.log(said.level, "%s", said.text, extra={"spider": self._crawler.spider})
+
+    async def _close(self) -> None:
+        """Let the followers settle what they have open, and write what was noted."""
         self._idle_work.close()
         try:
             for follower in self.followers:
@@ -155,19 +165,6 @@ class SimhashDownloaderMiddleware:
         log = self._detector.log
         if log is not None and log.lost:
             count(self._crawler, "failed/log", log.lost)
-        if self.looking:  # each page had a line of its own
-            return
-        stats = self._crawler.stats
-        warnings = list_warnings(stats, self._actions.chosen, self.links.unseen)
-        parts = [describe_end(stats, self._actions.chosen), *warnings]
-        if log is not None:
-            parts.append(f"decisions in {log.path}")
-        logger.log(
-            logging.WARNING if warnings else logging.INFO,
-            "%s",
-            "; ".join(parts),
-            extra={"spider": self._crawler.spider},
-        )
 
     async def _end(self, follower: Follower) -> None:
         """Let a follower settle what it has open; one that fails costs no other its end."""
@@ -183,7 +180,7 @@ class SimhashDownloaderMiddleware:
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
-            count(self._crawler, "skipped/simhash_skip")
+            count(self._crawler, "not_judged/simhash_skip")
             return response
         reader, scheduled = NOBODY, self.delivery.is_scheduled(request)
         if scheduled and not self.looking:
@@ -254,9 +251,7 @@ class SimhashDownloaderMiddleware:
                 decision = await self._detector.judge(asked, on_read=read.append)
                 decision.sink = self._walls.is_shown(request, response, decision)
             else:
-                count(self._crawler, f"skipped/{reason}")
-                size = len(response.body)
-                decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
+                decision = self._detector.pass_over(response.url, len(response.body), reason)
             links = read[0].targets if read else NO_LINKS
             self._actions.set_action(request, reader, decision, links)
             page = JudgedPage(decision, reader, links=links)

@@ -11,7 +11,7 @@
     +-- ArchiveError            an archive cannot be read or written
     ValueError
     +-- SettingError            a setting has an invalid value
-    UnjudgedError               a page has no fingerprint, for a reason
+    NotJudgedError               a page has no fingerprint, for a reason
     SourceError                 something to import cannot be read
     InspectionError             a command cannot answer what it was asked
     PartlyFailedError           a command found nothing, or did part of its work
@@ -107,7 +107,7 @@ class SourceError(Exception):
     """A source cannot be read, or not to its end; the message names source, place and cure."""
 
 
-class UnjudgedError(Exception):
+class NotJudgedError(Exception):
     """A page cannot be judged; it goes to the spider unchanged.
 
     Args:

@@ -9,8 +9,9 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
 
-from scrapy_simhash._printable import plural, quote
+from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
+from scrapy_simhash.crawl.logstats import describe_drop
 from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_simhash.detector.log import Decision
+
 logger = logging.getLogger(__name__)
+
+_DROPS_TOLD = 3
 
 
 class SimhashSpiderMiddleware:
@@ -53,20 +58,27 @@ class SimhashSpiderMiddleware:
         decision = page.decision
         if decision.is_dropped:
             count(self._crawler, "dropped")
+            self._tell(decision)
         if decision.action != "drop":
             judging.arrived(response, page)
             return
         count(self._crawler, "bytes_dropped", len(response.body))
         count(self._crawler, "links_dropped", decision.links)
-        if logger.isEnabledFor(logging.DEBUG):
-            logger.debug(
-                "Dropped %s: near-duplicate of %s, %s",
-                quote(response.url),
+        raise NearDuplicate(response, response.meta.get(META_KEY) or decision.make_verdict())
+
+    def _tell(self, decision: Decision) -> None:
+        """Log a drop; of the first ones, who watches a crawl sees what it does."""
+        first = self._crawler.stats.get_value("simhash/dropped") <= _DROPS_TOLD
+        level = logging.INFO if first else logging.DEBUG
+        if logger.isEnabledFor(level):
+            logger.log(
+                level,
+                "Dropped %s, a near-duplicate of %s: %s",
+                quote(decision.url),
                 quote(decision.match_url),
-                plural(decision.distance or 0, "bit"),
+                describe_drop(decision),
                 extra={"spider": self._crawler.spider},
             )
-        raise NearDuplicate(response, response.meta.get(META_KEY) or decision.make_verdict())
 
     def process_spider_exception(
         self, response: Response, exception: Exception

@@ -42,7 +42,7 @@ def judge(corpus: Corpus, reader: str, seeds: int) -> dict[str, Any]:
         "hard_pairs": hard[0]["pairs"],
         "hard_false_positives": fmean(each["false_positives"] for each in hard),
         "most_hard_false_positives": max(each["false_positives"] for each in hard),
-        "unjudged": sum(by_seed[0][0]["unjudged"].values()),
+        "not_judged": sum(by_seed[0][0]["not_judged"].values()),
     }
 
 

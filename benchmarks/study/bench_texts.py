@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any
 
 from scrapy_simhash._progress import show_steps
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.main_text import READERS, read_text
 from scrapy_simhash.pages.turbohtml_reader import read
 
@@ -63,7 +63,7 @@ def measure(folder: Path, reader: str) -> dict[str, Any]:
             began = time.process_time()
             try:
                 text = read_text(body, "utf-8", name)
-            except UnjudgedError:
+            except NotJudgedError:
                 text = ""
             spent_ms.append(1_000 * (time.process_time() - began))
             for kind in ("all", page["kind"]):

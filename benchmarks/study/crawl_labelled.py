@@ -72,7 +72,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
         "confirm": config.confirm,
         "pages": len(made),
         "documents": len({truth.document_of(name) for name in made}),
-        "unjudged": Counter(page for page in made.values() if isinstance(page, str)),
+        "not_judged": Counter(page for page in made.values() if isinstance(page, str)),
         "problems": problems,
         "orders": crawled,
         "mean": {name: rounded(fmean(row)) if row else None for name, row in shares.items()},

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText
@@ -77,6 +77,6 @@ def load(folder: Path, *, without_addresses: bool = False) -> tuple[Corpus, Page
     for page in track(corpus.pages.values(), "pages", len(corpus.pages)):
         try:
             pages[page.id] = read_page(page.read(), None, Config().extractor)
-        except UnjudgedError:
+        except NotJudgedError:
             continue
     return corpus, pages

@@ -29,7 +29,7 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -85,7 +85,7 @@ class Site:
         """Make the document of a page; None where it is not judged."""
         try:
             page = fingerprint_page(self.files[url].read_bytes(), seed=seed, url=url)
-        except UnjudgedError:
+        except NotJudgedError:
             return None
         return make_document(page, _CONFIG.rule, url=url)
 

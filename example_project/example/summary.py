@@ -41,7 +41,7 @@ class Summary:
     def keep(self, page: Fetched, verdict: dict[str, Any]) -> None:
         """Note a page that reached the spider."""
         self._kept[page.url] = page
-        self._statuses[verdict.get("status", "unjudged")] += 1
+        self._statuses[verdict.get("status", "not_judged")] += 1
 
     def drop(self, page: Fetched, verdict: dict[str, Any]) -> None:
         """Note a page that did not."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WHAT_IF_LIMITS = (
     "This fetches and changes nothing. It judges the stored pages in the order in which they "
-    "arrived, those that were fetched several times in their last version. Unjudged pages, and "
+    "arrived, those that were fetched several times in their last version. Pages not judged, and "
     "those that only dropped pages link to, are not in the store. Pages whose items were not "
     "delivered are left out, with those that were dropped for them, and with --confirm none also "
     "pages whose main text is too short."

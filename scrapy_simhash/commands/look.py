@@ -46,7 +46,7 @@ files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
 lost: dropped for a page whose items were never delivered; see `owed`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
-_COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
+_COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}
 _STATES = {"done": "items delivered", "pending": "items not delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
@@ -104,8 +104,8 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
     shown = {name: value for name, value in answer.items() if name != "largest_groups"}
     shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
     statuses, pages = shown["statuses"].items(), f"{shown['pages']:,}"
-    if unjudged := sum(count for status, count in statuses if status.startswith("unjudged")):
-        shown["pages"] = f"{pages} ({unjudged:,} unjudged)"
+    if not_judged := sum(count for status, count in statuses if status.startswith("not_judged")):
+        shown["pages"] = f"{pages} ({not_judged:,} not judged)"
     shown = {{"distances": "distances in bits"}.get(name, name): shown[name] for name in shown}
     yield from print_fields(
         {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
@@ -177,7 +177,7 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
 
 def _name_status(line: Answer) -> str:
     """Name the status of a line of the log, with its reason."""
-    status = {"near_duplicate": "near-duplicate", "unjudged": "not judged"}
+    status = {"near_duplicate": "near-duplicate", "not_judged": "not judged"}
     reason = f" ({line['reason']})" if line.get("reason") else ""
     return f"{status.get(line['status'], line['status'])}{reason}"
 

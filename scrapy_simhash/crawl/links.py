@@ -118,8 +118,6 @@ class Links(Follower):
         self._turns: dict[tuple[str, int], Request | None] = {}
         # Where near-duplicates are flagged, by identity: what no other pages lead to.
         self._flagged: set[bytes] = set()
-        # When the crawl has ended: the links that nobody saw, by the dropped pages that have them.
-        self.unseen: dict[str, list[str]] = {}
 
     @cached_property
     def _followed(self) -> dict[str, dict[int, int]]:
@@ -180,7 +178,7 @@ class Links(Follower):
         decision, callback = page.decision, page.reader.callback
         losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
-        if decision.status != "unjudged" and not losing:
+        if decision.status != "not_judged" and not losing:
             # Its links count as followed before they are, because copies are often fetched with
             # it. If its callback fails, a copy is made again.
             document = _original_of(decision)
@@ -208,16 +206,15 @@ class Links(Follower):
 
     async def close(self) -> None:
         """Find the links that nobody saw, and count them, unless the spider follows none."""
-        if self._follows or not self._has_links:
-            self.unseen = await asyncio.to_thread(self._find_unseen)
-            if number := sum(map(len, self.unseen.values())) + self._beyond:
-                count(self._crawler, "links/only_on_dropped_pages", number)
+        if not self._follows and self._has_links:
+            return
+        if number := await asyncio.to_thread(self._count_unseen) + self._beyond:
+            count(self._crawler, "links/only_on_dropped_pages", number)
 
-    def _find_unseen(self) -> dict[str, list[str]]:
-        """Log the links that nobody requested; list them by the dropped pages that have them."""
+    def _count_unseen(self) -> int:
+        """Count the links that nobody requested, and log each."""
         made, found = list_asked(self._crawler) - self._flagged | {b""}, set[str]()
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
-        pages: dict[str, list[str]] = {}
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
                 continue
@@ -228,9 +225,8 @@ class Links(Follower):
                     continue
                 if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
                     found.add(url)
-                    pages.setdefault(page.url, []).append(url)
                     logger.debug("Unseen link on %s: %s", quote(page.url), quote(url))
-        return pages
+        return len(found)
 
     def _identify(self, link: Request | str) -> bytes:
         """Return the identity of the page that a link leads to, or b"" if there can be none."""

@@ -1,40 +1,38 @@
-"""Log lines on near-duplicates during a crawl, once a minute, and at its end."""
+"""What a crawl says of its pages: once a minute, of its first drops, and at its end."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.extensions.logstats import LogStats
 
-from scrapy_simhash._printable import plural, printable, quote, show_bytes
-from scrapy_simhash.crawl.policy import FOLLOW, LOSING, PASS
+from scrapy_simhash._printable import plural, printable, quote
+from scrapy_simhash.crawl.policy import FOLLOW, LEFT_OUT, LOSING, PASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from logging import LogRecord
 
     from scrapy import Spider
     from scrapy.statscollectors import StatsCollector
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
 
 _LOGGER = logging.getLogger(LogStats.__module__)
-# Pages that nobody would have got without the plugin, either.
-_WITHOUT_CALLBACK = ("skipped/no_callback", "skipped/status")
-_LEAST_PAGES = 10  # of fewer, a share means nothing
-# What a crawl leaves owed, by the names of stats.
-_OWED = (
-    ("lost", "lost page", ""),
-    ("waiting", "dropped page", " that wait for what another crawl is at work on"),
-)
+_NOT_JUDGED = "simhash/not_judged/"
+# Of more pages not judged than this share, a crawl warns.
+_MANY_NOT_JUDGED = 0.01
+_MOST_REASONS = 3
+_MOST_WORDS = 4
 
 # What a look at a page finds, and what a crawl would do with a near-duplicate.
 _FINDS = {
     "new": "like none that the store has",
     "near_duplicate": "a near-duplicate",
     "revisit": "in the store from an earlier visit",
-    "unjudged": "not judged",
+    "not_judged": "not judged",
 }
 _DOES = {"drop": "drop it", "ignore-outlinks": "keep its items and drop its requests"}
 
@@ -65,101 +63,99 @@ class SimhashLogStats(LogStats):
         return True
 
 
-def _say_why(stats: StatsCollector) -> str:
-    """Describe why no page was judged, by reasons."""
-    kind = "simhash/unjudged/"
-    reasons = {
-        name.removeprefix(kind): count
-        for name, count in stats.get_stats().items()
-        if name.startswith(kind)
-    }
-    parts = [f"{count:,} {reason}" for reason, count in sorted(reasons.items())]
-    return "No page was judged" + f" ({', '.join(parts)})" * bool(parts)
+class Said(NamedTuple):
+    """A line at the end of a crawl."""
+
+    level: int
+    text: str
 
 
-def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
-    """Summarize a crawl in one line; `acted` counts the near-duplicates by their actions."""
+class End:
+    """The end of a crawl, in at most six lines; `acted` counts near-duplicates by their actions."""
 
-    def get(key: str) -> int:
-        return int(stats.get_value(f"simhash/{key}", 0))
+    def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
+        self._stats = stats
+        self._config = config
+        self._acted = acted
 
-    pages, saved = get("pages"), f"{show_bytes(get('bytes_dropped'))}, "
-    saved += plural(get("links_dropped"), "link")
-    if followed := acted.get(FOLLOW, 0):
-        saved += f"; followed the links of {followed:,} of them"
-    done = (
-        ("dropped {}", get("dropped"), f" ({saved})"),
-        (
-            "ignored the outlinks of {}",
-            acted.get("ignore-outlinks", 0),
-            f" ({plural(get('outlinks_ignored'), 'request')})",
-        ),
-        ("flagged {}", acted.get("flag", 0), ""),
-        ("kept {} for another callback or spider", acted.get(PASS, 0), ""),
-    )
-    parts: list[str] = []
-    for what, number, more in done:
-        if number:
-            first = f"{plural(number, 'near-duplicate')} of {plural(pages, 'page')}"
-            parts.append(what.format(f"{number:,}" if parts else first) + more)
-    if not parts:
-        parts = [f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)]
-    if whole := get("failed/text"):
-        parts.append(f"found no main text in {plural(whole, 'page')}")
-    line = ", ".join(parts)
-    owed = {
-        f"{plural(number, what)}{more}": number
-        for name, what, more in _OWED
-        if (number := get(f"owed/{name}"))
-    }
-    if owed:
-        line += f"; {plural(sum(owed.values()), 'request')} owed: {', '.join(owed)} "
-        line += "(`scrapy simhash owed`)"
-    return line[0].upper() + line[1:]
+    def _get(self, key: str) -> int:
+        return int(self._stats.get_value(f"simhash/{key}", 0))
 
+    def list_lines(self, doubts: str, *, has_log: bool) -> Iterator[Said]:
+        """Yield the lines that have something to say; `doubts` speak against drops."""
+        if pages := self._get("pages"):
+            yield Said(logging.INFO, self._sum_up(pages))
+        if lost := self._get("owed/lost"):
+            what = f"{plural(lost, 'page')}, dropped for one that failed"
+            yield Said(logging.WARNING, f"Lost: {what} (scrapy simhash owed).")
+        if passed := self._describe_not_judged(pages):
+            yield Said(logging.WARNING, passed)
+        links = self._get("links/only_on_dropped_pages")
+        if links and not self._config.follow_new_links:
+            lost_now = not self._acted.keys().isdisjoint(LOSING)
+            who = "" if lost_now else " by a crawl that drops"
+            yield Said(
+                logging.WARNING,
+                f"Not followed{who}: {plural(links, 'link')} that only dropped pages had "
+                "(SIMHASH_FOLLOW_NEW_LINKS = True follows most that lists have).",
+            )
+        if doubts:
+            yield Said(logging.WARNING, f"Look at: {doubts}.")
+        if pages and has_log:
+            yield Said(logging.INFO, "Details: scrapy simhash report")
 
-def list_warnings(
-    stats: StatsCollector, acted: Mapping[str, int], unseen: Mapping[str, Sequence[str]]
-) -> list[str]:
-    """List what somebody should look at after a crawl; `unseen` has links by dropped pages."""
-
-    def get(key: str) -> int:
-        return int(stats.get_value(f"simhash/{key}", 0))
-
-    pages, dropped, unchanged = map(get, ("pages", "dropped", "revisit/unchanged"))
-    not_judged = {
-        name: count
-        for name, count in stats.get_stats().items()
-        if name.startswith(("simhash/skipped/", "simhash/unjudged/"))
-    }
-    passed = sum(not_judged.values()) - sum(map(get, _WITHOUT_CALLBACK))
-    warnings = []
-    if dropped and not passed and dropped + unchanged == pages:
-        warnings.append(
-            f"no page was new: {unchanged:,} did not change, {dropped:,} repeat one that is in "
-            "the store (`scrapy simhash log --crawl last`)"
+    def _sum_up(self, pages: int) -> str:
+        """Say how many pages were judged, and what became of them."""
+        get, acted = self._get, self._acted
+        again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed", "undelivered"))
+        parts = [f"{get('new'):,} new"] + [f"{again:,} seen before"] * bool(again)
+        followed = acted.get(FOLLOW, 0)
+        done = (
+            (get("dropped") - followed, f"dropped with {plural(get('links_dropped'), 'link')}"),
+            (followed, "dropped, but their links followed"),
+            (
+                acted.get("ignore-outlinks", 0),
+                f"kept without {plural(get('outlinks_ignored'), 'request')}",
+            ),
+            (acted.get("flag", 0), "flagged"),
+            (acted.get(PASS, 0), "kept for another callback or spider"),
         )
-    elif pages >= _LEAST_PAGES and 2 * dropped > pages:
-        warnings.append(
-            f"{dropped / pages:.0%} of the pages were dropped (`scrapy simhash log --summary "
-            "--crawl last` shows for which ones)"
-        )
-    if lost := get("unjudged/store_unavailable"):
-        warnings.append(
-            f"{plural(lost, 'page')} passed unjudged, because the store failed (`scrapy simhash "
-            "check`, `scrapy simhash log --status unjudged`)"
-        )
-    if links := get("links/only_on_dropped_pages"):
-        page, named = max(unseen.items(), key=lambda found: len(found[1]), default=("", ()))
-        some, part = plural(links, "link"), f"{len(named):,} of them " * (len(named) < links)
-        losing = not acted.keys().isdisjoint(LOSING)
-        warnings.append(
-            (f"{some} of near-duplicates stayed" if losing else f"dropping them would leave {some}")
-            + f" unseen{f', {part}on {quote(page)}' * bool(page)} (listed at level DEBUG; `scrapy "
-            "simhash report` shows pages of mostly new links; SIMHASH_FOLLOW_NEW_LINKS = True "
-            "follows these)"
-        )
-    return warnings
+        parts += [
+            f"{plural(number, 'near-duplicate')} ({_show_share(number / pages)}) {how}"
+            for number, how in done
+            if number > 0
+        ]
+        return f"Judged {plural(pages, 'page')}: {', '.join(parts)}."
+
+    def _describe_not_judged(self, pages: int) -> str:
+        """Say how many pages were not judged and why, if they are many or the store failed."""
+        reasons = {
+            name.removeprefix(_NOT_JUDGED): count
+            for name, count in self._stats.get_stats().items()
+            if name.startswith(_NOT_JUDGED) and name.removeprefix(_NOT_JUDGED) not in LEFT_OUT
+        }
+        passed = sum(reasons.values())
+        no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
+        if not no_store and passed <= _MANY_NOT_JUDGED * (pages + passed):
+            return ""
+        ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+        named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
+        if others := sum(count for _, count in ranked[_MOST_REASONS:]):
+            named.append(f"{others:,} for other reasons")
+        came = "copies among them" if passed > 1 else "if it is a copy, it"
+        return f"Not judged: {plural(passed, 'page')} ({', '.join(named)}); {came} came through."
+
+
+def describe_drop(decision: Decision) -> str:
+    """Describe in some ten words why a page was dropped."""
+    words = " ".join(decision.own_words[:_MOST_WORDS])
+    said = f"only it says {quote(words)}" if words else "it says nothing else"
+    alike = decision.similarity
+    return said if alike is None else f"{_show_share(alike)} alike, {said}"
+
+
+def _show_share(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
 
 
 def describe_look(decision: Decision, action: str) -> str:

@@ -359,7 +359,7 @@ class LostPages(Follower):
         return made
 
     async def close(self) -> None:
-        """Count the pages that are lost when the crawl ends, and warn about them."""
+        """Count the pages that are lost when the crawl ends."""
         spider, detector = self._crawler.spider, self._detector
         if spider is None:
             return
@@ -368,14 +368,6 @@ class LostPages(Follower):
         )
         for name, number in left.items():
             count(self._crawler, f"owed/{name}", number)
-        if lost := left["lost"]:
-            logger.warning(
-                "%s dropped for originals whose items were never delivered, not fetched again; "
-                "`scrapy simhash owed` lists them, and the spider's next crawl makes the requests "
-                "that could be stored",
-                plural(lost, "page"),
-                extra={"spider": spider},
-            )
 
 
 def _take(

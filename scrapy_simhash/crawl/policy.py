@@ -73,6 +73,10 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     return next((reason for reason, holds in rules.items() if holds), None)
 
 
+# Reasons why nobody expects a judgement: what is no page, and what an option exempts.
+LEFT_OUT = {"no_callback", "method", "not_html", "status", "never_drop", "simhash_skip"}
+
+
 def is_never_dropped(config: Config, url: str) -> bool:
     """Whether SIMHASH_NEVER_DROP exempts a URL."""
     return any(re.search(pattern, url) for pattern in config.never_drop)
@@ -117,9 +121,8 @@ class Actions:
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
             count(self._crawler, f"proposed/{decision.proposed_by}")
-        elif decision.status == "unjudged":
-            if not decision.reason.startswith("skipped: "):
-                count(self._crawler, f"unjudged/{decision.reason}")
+        elif decision.status == "not_judged":
+            count(self._crawler, f"not_judged/{decision.reason}")
             return
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""

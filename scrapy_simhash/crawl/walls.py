@@ -6,12 +6,9 @@ in this crawl. What is behind a wall, the crawl did not get.
 
 from __future__ import annotations
 
-import logging
-import shlex
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import META_KEY, count, is_page, list_redirects
 from scrapy_simhash.pages.addresses import MOSTLY_NEW, names_in, parse_address
@@ -24,18 +21,15 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector.log import Decision
 
-logger = logging.getLogger(__name__)
-
 # Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and
 # none has more; the two walls of the example crawl have 5 and 14.
 UNLIKE_ADDRESSES = 5
 # Documents on hosts, 600 bytes each; beyond, those that repeated no page for longest are forgotten.
 _MOST_REMEMBERED = 10_000
-_MOST_NAMED = 10
 
 
 class Walls(Follower):
-    """Marks the pages that show a wall, and names the walls of a crawl."""
+    """Marks the pages that show a wall, and sends a signal for each wall of a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -66,7 +60,7 @@ class Walls(Follower):
         return len(forms) >= UNLIKE_ADDRESSES
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
-        """Count a page that shows a wall; name the wall if it is the first one."""
+        """Count a page that shows a wall; send the signal if it is the first one."""
         decision = page.decision
         if not decision.sink:
             return
@@ -75,7 +69,6 @@ class Walls(Follower):
             return
         self._found.add(decision.match_document)
         count(self._crawler, "walls")
-        self._warn(decision.match_url or decision.url)
         await self._crawler.signals.send_catch_log_async(
             sink_found,
             response=response,
@@ -83,26 +76,6 @@ class Walls(Follower):
             verdict=request.meta[META_KEY],
             spider=self._crawler.spider,
         )
-
-    def _warn(self, url: str) -> None:
-        """Name a wall; of many only the first ones."""
-        extra = {"spider": self._crawler.spider}
-        if len(self._found) <= _MOST_NAMED:
-            logger.warning(
-                "Unrelated addresses return the same page, first seen at %s (a login, a captcha, "
-                'a "not found" page, variants of a product?); `scrapy simhash undo --original %s '
-                "--dry-run` lists what was dropped for it; without --dry-run, it lets these pages "
-                "pass when they are fetched again",
-                quote(url),
-                shlex.quote(printable(url)),
-                extra=extra,
-            )
-        elif len(self._found) == _MOST_NAMED + 1:
-            logger.warning(
-                "More walls are not named here; simhash/walls counts them, and `scrapy simhash "
-                "report` shows them",
-                extra=extra,
-            )
 
 
 def _find_form(url: str | None, canonical: str = "") -> tuple[str, str] | None:

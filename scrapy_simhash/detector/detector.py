@@ -18,7 +18,7 @@ from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.scopes import SCOPES_WITHOUT_TEXT, find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
-from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.fingerprint import (
@@ -186,7 +186,7 @@ class Detector:
         turn: Callable[[], Awaitable[None]] | None = None,
         on_read: Callable[[PageFingerprint], object] = lambda _: None,
     ) -> Decision:
-        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+        """Judge a page. Never raises for what a page or the store does; then it is `not_judged`.
 
         Args:
             page: what was fetched.
@@ -203,7 +203,7 @@ class Detector:
             if turn is not None:
                 await turn()
             await self._decide(page, made, decision)
-        except UnjudgedError as error:
+        except NotJudgedError as error:
             decision.reason = error.reason
             detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
             details = quote(page.url), error.reason, detail
@@ -222,7 +222,7 @@ class Detector:
                 if text := await self._workers.read_text(body, encoding, url, reader):
                     return text, failed
                 failed = failed or "no text"
-            except UnjudgedError as error:
+            except NotJudgedError as error:
                 failed = failed or printable(f"{error.reason}: {error.detail}")
         return "", failed
 
@@ -238,7 +238,7 @@ class Detector:
         return Decision(
             time=round(time.time(), 3),
             url=bound_url(url, self.seed),
-            status="unjudged",
+            status="not_judged",
             reason=reason,
             body_bytes=body_bytes,
             crawl=self.crawl if self.is_open else "",
@@ -282,14 +282,14 @@ class Detector:
         )
         started = time.perf_counter()
         if self._writer is None:
-            raise UnjudgedError("store_unavailable", "the crawl has ended")
+            raise NotJudgedError("store_unavailable", "the crawl has ended")
         try:
             verdict = await self._relay.wait(
                 self._writer.submit(document, more=self._on_their_way > 0)
             )
         except Exception as error:
             self._store_failed(error)
-            raise UnjudgedError("store_unavailable", str(error)) from error
+            raise NotJudgedError("store_unavailable", str(error)) from error
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _add_verdict(decision, verdict)
@@ -301,11 +301,11 @@ class Detector:
         try:
             return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
         except Exception as error:
-            raise UnjudgedError("scope_failed", describe_error(error)) from error
+            raise NotJudgedError("scope_failed", describe_error(error)) from error
 
     def _store_failed(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("Pages pass unjudged while the store fails: %s", printable(error))
+            logger.warning("Pages are not judged while the store fails: %s", printable(error))
         self._failing = True
 
     def mark(self, mark: Mark) -> None:

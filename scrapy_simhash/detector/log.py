@@ -96,7 +96,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status != "unjudged"
+        return self.status != "not_judged"
 
     @property
     def is_near_duplicate(self) -> bool:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
@@ -93,14 +93,14 @@ class _Answer(msgspec.Struct, array_like=True):
     detail: str = ""
 
 
-Found: TypeAlias = PageFingerprint | str | UnjudgedError
+Found: TypeAlias = PageFingerprint | str | NotJudgedError
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Answer).decode
 
 
 def pack_answer(number: int, found: Found) -> bytes:
     """Make the message with the result of a page."""
-    if isinstance(found, UnjudgedError):
+    if isinstance(found, NotJudgedError):
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
         answer = _Answer(number, reason=found.reason, detail=detail)
     else:
@@ -123,7 +123,7 @@ def take_answers(received: bytearray) -> tuple[list[tuple[int, Found]], bool]:
             if len(received) < end:
                 break
             answer = _decode(received[offset + _LENGTH.size : end])
-            found = UnjudgedError(answer.reason, answer.detail) if answer.reason else answer.made
+            found = NotJudgedError(answer.reason, answer.detail) if answer.reason else answer.made
             if found is None:
                 return answers, False
             answers.append((answer.number, found))
@@ -232,20 +232,20 @@ def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
     try:
         with bound.apply(memory_bytes):
             found = work(order, loading)
-    except UnjudgedError as error:
+    except NotJudgedError as error:
         found = error
     except MemoryError:
-        found = UnjudgedError("out_of_memory", f"{memory_bytes} bytes")
+        found = NotJudgedError("out_of_memory", f"{memory_bytes} bytes")
     try:
         return pack_answer(number, found)
     except UnicodeEncodeError as error:  # a lone surrogate
-        return pack_answer(number, UnjudgedError("failed", describe_error(error)))
+        return pack_answer(number, NotJudgedError("failed", describe_error(error)))
 
 
 def work(
     order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext
 ) -> PageFingerprint | str:
-    """Read a page in this process; raises UnjudgedError or MemoryError, nothing else."""
+    """Read a page in this process; raises NotJudgedError or MemoryError, nothing else."""
     if name := order.text_reader:
         with _load(name, partial(load_text_reader, name), loading):
             return read_text(order.body, order.encoding, name)
@@ -255,7 +255,7 @@ def work(
     if not second_opinion:
         try:
             made = _read(order, recipe, loading)
-        except UnjudgedError as error:
+        except NotJudgedError as error:
             if error.reason != "failed" or recipe.extractor != DEFAULT_EXTRACTOR:
                 raise
             second_opinion = "raised"
@@ -292,11 +292,11 @@ def _load(
             load()
     try:
         yield
-    except (UnjudgedError, MemoryError):
+    except (NotJudgedError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on
         # SystemExit would end the worker.
-        raise UnjudgedError("failed", describe_error(error)) from None
+        raise NotJudgedError("failed", describe_error(error)) from None
 
 
 def end_with(process: int) -> None:

@@ -35,7 +35,7 @@ from scrapy_simhash.detector.worker import (
     take_answers,
     work,
 )
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Workers:
         *,
         keep_text: bool,
     ) -> asyncio.Future[PageFingerprint]:
-        """Make the fingerprint of a page; `UnjudgedError` if there is none, whatever the reason.
+        """Make the fingerprint of a page; `NotJudgedError` if there is none, whatever the reason.
 
         Call it in the event loop in which `start` was called.
         """
@@ -121,7 +121,7 @@ class Workers:
     def read_text(
         self, body: bytes, encoding: str | None, url: str, reader: str
     ) -> asyncio.Future[str]:
-        """Read the main text of a page that is handed over; UnjudgedError like `fingerprint`."""
+        """Read the main text of a page that is handed over; NotJudgedError like `fingerprint`."""
         order = self._order(body, encoding, url, _NO_RECIPE, 0, keep_text=True)
         return self._submit(order._replace(text_reader=reader))
 
@@ -140,13 +140,13 @@ class Workers:
     def _submit(self, order: Order) -> asyncio.Future[Any]:
         if self._crew is not None:
             return self._crew.submit(order)
-        found: Found = UnjudgedError("worker_died", "the workers are not running")
+        found: Found = NotJudgedError("worker_died", "the workers are not running")
         try:
             if not self._count:
                 found = work(order)
         except MemoryError:
-            found = UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes")
-        except UnjudgedError as error:
+            found = NotJudgedError("out_of_memory", f"{order.memory_bytes} bytes")
+        except NotJudgedError as error:
             found = error
         job = Job(order, asyncio.get_running_loop().create_future())
         job.answer(found)
@@ -170,7 +170,7 @@ class Job:
         """Set the result of the page's future, unless that was cancelled."""
         if self.future.done():
             return
-        if isinstance(found, UnjudgedError):
+        if isinstance(found, NotJudgedError):
             self.future.set_exception(found)
         else:
             self.future.set_result(found)
@@ -205,7 +205,7 @@ class Crew:
             )
 
     def submit(self, order: Order) -> asyncio.Future[Any]:
-        """Queue a page; its future may have an UnjudgedError."""
+        """Queue a page; its future may have a NotJudgedError."""
         job = Job(order, self.loop.create_future())
         self._waiting.append(job)
         self._hand_out_soon()
@@ -226,7 +226,7 @@ class Crew:
                 self.feed(channel)
         if not self._channels:
             for job in self._waiting:
-                job.answer(UnjudgedError("worker_died", "no worker process comes up"))
+                job.answer(NotJudgedError("worker_died", "no worker process comes up"))
             self._waiting.clear()
 
     def feed(self, channel: Channel) -> None:
@@ -304,7 +304,7 @@ class Crew:
                 job.answer(fault)
             elif job.returns > _MOST_RETURNS:
                 detail = f"{job.returns} workers ended before they were at it"
-                job.answer(UnjudgedError("worker_died", detail))
+                job.answer(NotJudgedError("worker_died", detail))
             else:
                 self._waiting.appendleft(job)
         self._hand_out_soon()
@@ -325,20 +325,20 @@ class Crew:
 _crews: SharedByKey[tuple[int, asyncio.AbstractEventLoop], Crew] = SharedByKey(Crew.stop)
 
 
-def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> UnjudgedError | None:
-    """Return why a page is unjudged that ended its worker, or None to read it again."""
+def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> NotJudgedError | None:
+    """Return why a page is not judged that ended its worker, or None to read it again."""
     order = job.order
     if timed_out:
-        return UnjudgedError("timed_out", f"{order.timeout_seconds} seconds")
+        return NotJudgedError("timed_out", f"{order.timeout_seconds} seconds")
     if exit_code == OUT_OF_MEMORY_EXIT_CODE:
-        return UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes")
+        return NotJudgedError("out_of_memory", f"{order.memory_bytes} bytes")
     job.deaths += 1
     if job.deaths < _MOST_DEATHS:
         return None
     if order.recipe.extractor == DEFAULT_EXTRACTOR and not order.second_opinion:
         job.order = order._replace(second_opinion="worker_died")
         return None
-    return UnjudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
+    return NotJudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
 
 
 class Channel:

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
@@ -226,7 +226,7 @@ def evaluate(
         "confirm": config.confirm,
         "pages": len(pages),
         "pairs": len(judged),
-        "unjudged": Counter(page for page in pages.values() if isinstance(page, str)),
+        "not_judged": Counter(page for page in pages.values() if isinstance(page, str)),
         "problems": problems,
         **summarise(judged, config.distance),
         "milliseconds_per_page": {
@@ -240,7 +240,7 @@ def evaluate(
 def make_documents(
     corpus: Corpus, pages: Mapping[str, PageFingerprint | str], config: Config
 ) -> dict[str, Document | None]:
-    """Make the documents of pages; None for those that pass unjudged."""
+    """Make the documents of pages; None for those that are not judged."""
     return {
         name: None
         if isinstance(page, str)
@@ -252,7 +252,7 @@ def make_documents(
 def fingerprint_all(
     corpus: Corpus, config: Config, advance: Callable[[], object], problems: list[str], seed: int
 ) -> dict[str, PageFingerprint | str]:
-    """Fingerprint the pages; a `str` is the reason why a page is unjudged."""
+    """Fingerprint the pages; a `str` is the reason why a page is not judged."""
     made: dict[str, PageFingerprint | str] = {}
     recipe = make_recipe(config.extractor, config.features)
 
@@ -265,7 +265,7 @@ def fingerprint_all(
                 )
             except OSError as error:
                 problems.append(f"page {page.id!r} cannot be read: {error}")
-            except UnjudgedError as error:
+            except NotJudgedError as error:
                 # In a crawl the response says what is no page; here only the bytes do.
                 is_file = config.files and error.reason == "binary"
                 made[page.id] = fingerprint_file(body, seed) if is_file else error.reason
@@ -306,7 +306,7 @@ def _judge_pairs(
         first, second = documents[pair.first], documents[pair.second]
         if first is None or second is None:
             missing = pair.first if first is None else pair.second
-            judged.append(Judged(pair, duplicate=False, tests=(f"{missing} passes unjudged",)))
+            judged.append(Judged(pair, duplicate=False, tests=(f"{missing} is not judged",)))
             continue
         started = time.perf_counter()
         context = contexts.find(pair.first, pair.second)

@@ -114,7 +114,7 @@ class Figures(Counts):
                 if judged >= _LEAST_PAGES and self._dropped_of[crawl] >= _NEARLY_ALL * judged
             ],
             "pages": self.pages,
-            "unjudged": self.pages - total["judged"],
+            "not_judged": self.pages - total["judged"],
             "judged": total["judged"],
             "kept": total["judged"] - total["dropped"],
             "near_duplicates": total["near_duplicates"],

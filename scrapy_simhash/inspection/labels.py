@@ -203,7 +203,7 @@ class FolderContexts:
 
     Args:
         corpus: its pages.
-        documents: those by id; None for one that passes unjudged.
+        documents: those by id; None for one that is not judged.
         seed: another one chooses other pages for the samples.
     """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LAST_CRAWL = "last"
 IMPORTED = "(an imported fingerprint)"
-STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
+STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
 # Interval at which `--follow` looks for new lines; short enough for a person who is watching.
 _FOLLOW_SECONDS = 0.2
 # The beginning of a line that is not a decision shows what kind of file it is.
@@ -231,7 +231,7 @@ class Counts:
     """Counts decisions; `log --summary` and the report show them."""
 
     def __init__(self) -> None:
-        self.pages = 0  # that were fetched, including unjudged ones
+        self.pages = 0  # that were fetched, including those not judged
         self.statuses: Counter[str] = Counter()  # with their reasons
         self.crawls: dict[str, dict[str, Any]] = {}  # by id, in the order of their beginning
         self.actions: Counter[str] = Counter()  # "" for an import

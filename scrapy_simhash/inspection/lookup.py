@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
+from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
@@ -128,7 +128,7 @@ def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> P
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
         return fingerprint_page(body, recipe=recipe, seed=seed)
-    except UnjudgedError as error:
+    except NotJudgedError as error:
         if config.files and error.reason == "binary":
             return fingerprint_file(body, seed)
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Evidence, Rule
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
-Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
+Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_IDENTITY_BYTES = 64
 
@@ -223,10 +223,10 @@ class Verdict:
     """What a store says of a document.
 
     Attributes:
-        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`.
+        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), `not_judged`.
         reason: of a revisit, `unchanged`, `changed`, or `undelivered`: its text is the same, but
-            its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of an
-            unjudged document, `bucket_too_full`: in plain simhash, kept as a new one, but more
+            its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of a
+            document not judged, `bucket_too_full`: in plain simhash, kept as a new one, but more
             documents are near than are looked at, or too many share a prefix of its fingerprint;
             else "".
         document: its number in the store; 0 where nothing was recorded.

@@ -383,10 +383,10 @@ class Judge(Matcher):
         match, nearest, complete = self.find_match(document, number)
         if own is not None and own.spared:
             match, complete = None, True
-        status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
+        status: Status = "near_duplicate" if match else "new" if complete else "not_judged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0
-        reason = BUCKET_TOO_FULL if status == "unjudged" else match.kept if match else ""
+        reason = BUCKET_TOO_FULL if status == "not_judged" else match.kept if match else ""
         return Verdict(status, reason, number, match, nearest)
 
     def _find_own(self, document: Document) -> tuple[int, Record | None]:

@@ -145,7 +145,7 @@ def load_reader(extractor: str) -> Callable[[str], PageText]:
 def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
     """Read texts and names of a page from its decompressed HTML."""
     # The encoding is what the response declares, or None to detect it from the body. Reasons of an
-    # UnjudgedError: `empty`, `bad_encoding`, `binary`, `no_text`.
+    # NotJudgedError: `empty`, `bad_encoding`, `binary`, `no_text`.
     page = load_reader(extractor)(decode(body, encoding))
     check_legible(page.whole)
     return page
@@ -179,7 +179,7 @@ def fingerprint_page(
             because reading that takes longer than all fingerprints. None: every page gets one.
 
     Raises:
-        UnjudgedError: the page has no text that could be judged; see `reason`.
+        NotJudgedError: the page has no text that could be judged; see `reason`.
         ValueError: the recipe names an extractor or feature set that does not exist.
     """
     recipe = recipe or Recipe()

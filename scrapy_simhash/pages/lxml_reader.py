@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import trafilatura
 from lxml import etree
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
@@ -100,10 +100,10 @@ EXTRACTORS: dict[str, Extractor] = {
 
 
 def read(html: str, extract: Extractor) -> PageText:
-    """Read a decoded page; `UnjudgedError` (`no_text`) if it has no visible text."""
+    """Read a decoded page; `NotJudgedError` (`no_text`) if it has no visible text."""
     tree = trafilatura.load_html(html)
     if tree is None:
-        raise UnjudgedError("no_text", "the HTML parser found no elements")
+        raise NotJudgedError("no_text", "the HTML parser found no elements")
     for element in _find(_SHOWN, tree):
         element.tag = "div"
     visible = _copy_visible(tree)
@@ -118,7 +118,7 @@ def read(html: str, extract: Extractor) -> PageText:
     whole = _clean(_read_body(visible))
     main = _clean(extract(tree))
     if not main and not whole:
-        raise UnjudgedError("no_text", "neither main text nor any visible text")
+        raise NotJudgedError("no_text", "neither main text nor any visible text")
     whole = whole if re.search(r"\w", whole) else one_line(main) or whole
     return PageText(
         main=main or whole,

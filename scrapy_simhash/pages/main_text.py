@@ -109,6 +109,6 @@ def read_text(body: bytes, encoding: str | None, reader: str) -> str:
         reader: name or import path.
 
     Raises:
-        UnjudgedError: the body cannot be decoded.
+        NotJudgedError: the body cannot be decoded.
     """
     return without_surrogates(load_text_reader(reader)(decode(body, encoding)) or "").strip()

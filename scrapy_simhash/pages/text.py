@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from w3lib.encoding import html_to_unicode
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -104,16 +104,16 @@ class PageText(NamedTuple):
 
 def decode(body: bytes, encoding: str | None) -> str:
     """Decode a body as the spider will see it."""
-    # Reasons of an UnjudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64).
+    # Reasons of a NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64).
     if not body.strip():
-        raise UnjudgedError("empty")
+        raise NotJudgedError("empty")
     html = _decode_undeclared(body) if encoding is None else _decode_declared(body, encoding)
     sample = html[:_CONTROL_SAMPLE_CHARACTERS]
     # Translating octets takes a hundredth of the time that translating characters takes.
     octets = sample.encode("utf-8", "replace")
     controls = len(octets) - len(octets.translate(None, _CONTROLS)) + sample.count(_UNDECODED)
     if controls > _MOST_CONTROL_SHARE * len(sample):
-        raise UnjudgedError("binary", f"{controls} control characters in the first {len(sample)}")
+        raise NotJudgedError("binary", f"{controls} control characters in the first {len(sample)}")
     # libxml2 cuts a text at a NUL; surrogates cannot be encoded for it.
     return without_surrogates(html.replace("\0", " "))
 
@@ -122,7 +122,7 @@ def _decode_undeclared(body: bytes) -> str:
     try:
         html: str = html_to_unicode(None, body)[1]
     except (LookupError, UnicodeError) as error:  # the page names a charset that does not exist
-        raise UnjudgedError("bad_encoding", str(error)) from None
+        raise NotJudgedError("bad_encoding", str(error)) from None
     return html
 
 
@@ -130,14 +130,14 @@ def _decode_declared(body: bytes, encoding: str) -> str:
     try:
         # Python's own text codecs that no web page uses; unicode_escape makes surrogates.
         if codecs.lookup(encoding).name in {"unicode-escape", "raw-unicode-escape", "idna"}:
-            raise UnjudgedError("bad_encoding", f"declared charset {encoding!r}")
+            raise NotJudgedError("bad_encoding", f"declared charset {encoding!r}")
         return body.decode(encoding, "replace")
     except (LookupError, UnicodeError, ValueError) as error:
-        raise UnjudgedError("bad_encoding", f"declared charset {encoding!r}: {error}") from None
+        raise NotJudgedError("bad_encoding", f"declared charset {encoding!r}: {error}") from None
 
 
 def check_legible(text: str) -> None:
-    """Raise an UnjudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
+    """Raise a NotJudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
     # Most texts have none of the octets with which such a character may begin.
     octets = text.encode()
     if not any(lead in octets for lead in _ILLEGIBLE_LEADS):
@@ -145,7 +145,7 @@ def check_legible(text: str) -> None:
     units = np.frombuffer(text.encode("utf-16-le"), "<u2")
     illegible = np.count_nonzero(_ILLEGIBLE.take(units))
     if illegible > _MOST_ILLEGIBLE_SHARE * len(text):
-        raise UnjudgedError(
+        raise NotJudgedError(
             "bad_encoding", f"{illegible} of {len(text)} characters are undecoded or private"
         )
 

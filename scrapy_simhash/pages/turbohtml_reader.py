@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turbohtml import Element, Namespace, Text, XPath, parse
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
@@ -62,7 +62,7 @@ _WITH_ATTRIBUTES = XPath("descendant-or-self::*[@*]")
 
 
 def read(html: str) -> PageText:
-    """Read a decoded page; `UnjudgedError` (`no_text`) if it has no visible text."""
+    """Read a decoded page; `NotJudgedError` (`no_text`) if it has no visible text."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
@@ -88,7 +88,7 @@ def read(html: str) -> PageText:
     before, main, after = _read_texts(document)
     whole = "\n".join(filter(None, (before, main, after)))
     if not whole:
-        raise UnjudgedError("no_text", "no visible text")
+        raise NotJudgedError("no_text", "no visible text")
     return names._replace(
         main=main or whole,
         whole=whole,

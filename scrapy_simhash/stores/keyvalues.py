@@ -89,7 +89,7 @@ _ROWS_PER_SLICE = 65_536
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
-# The longest that a page waits while another process is writing; then it passes unjudged.
+# The longest that a page waits while another process is writing; then it is not judged.
 WAIT_SECONDS = 10.0
 
 

@@ -68,10 +68,10 @@ def test_documents_of_spark_are_those_of_a_crawl(
 ) -> None:
     (tmp_path / "out").mkdir()
     empty = dict.fromkeys(COLUMNS)
-    unjudged = {**empty, "url": "http://site.example/empty", "reason": "empty"}
+    not_judged = {**empty, "url": "http://site.example/empty", "reason": "empty"}
     write(tmp_path / "out" / "part-0.snappy.parquet", rows[:6])
     write(
-        tmp_path / "out" / "part-1.snappy.parquet", [*rows[6:], unjudged, {**rows[0], "url": "x"}]
+        tmp_path / "out" / "part-1.snappy.parquet", [*rows[6:], not_judged, {**rows[0], "url": "x"}]
     )
     (tmp_path / "out" / "_SUCCESS").touch()
     done = import_into(run, "out")

@@ -56,7 +56,7 @@ async def test_page_that_is_not_downloaded_is_not_judged(site: Site, tmp_path: P
     done = await crawl_with("PoetSpider", site, tmp_path, "/nothing")
     assert done.paths == ["/nothing"]
     assert site.asked == []
-    assert done.counted == {"skipped/not_html": 1}
+    assert done.counted == {"not_judged/not_html": 1}
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -77,4 +77,4 @@ async def test_what_a_page_object_asks_for_itself_is_not_looked_at(
     done = await crawl_with("PoetSpider", site, tmp_path, "/other", "/client")
     assert done.paths == ["/other", "/client", "more"]
     assert done.items[-1]["bytes"] == len(site.answers["/more"].body)
-    assert done.verdicts["/more"] == "unjudged skipped: no_callback"
+    assert done.verdicts["/more"] == "not_judged no_callback"

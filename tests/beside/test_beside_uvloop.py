@@ -37,4 +37,4 @@ def test_a_worker_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_pa
         )
     assert "uvloop.Loop" in done.log
     assert done.paths == ["/one", "/crash", "/two"], done.log
-    assert (done.counted["dropped"], done.counted["unjudged/worker_died"]) == (1, 1)
+    assert (done.counted["dropped"], done.counted["not_judged/worker_died"]) == (1, 1)

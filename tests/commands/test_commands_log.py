@@ -26,7 +26,7 @@ def test_log(run: Run, store: Path) -> None:
     assert lines[2].endswith(f" alike, of {ONE}")
     when = datetime.fromisoformat(lines[-1].partition("  ")[0] + "+00:00")
     assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
-    assert lines[-1].endswith("  unjudged        http://site.example/empty  (empty)")
+    assert lines[-1].endswith("  not_judged      http://site.example/empty  (empty)")
     assert_printable(out)
     answers = run.answers("log", "--store", store)
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
@@ -36,10 +36,10 @@ def test_log(run: Run, store: Path) -> None:
 def test_log_summary(run: Run, store: Path) -> None:
     answer = run.answer("log", "--summary", "--store", store)
     assert answer["pages"] == 5
-    assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
+    assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "not_judged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
     done = run("log", "--summary", "--store", store)
-    assert done.out.startswith("pages: 5 (1 unjudged)\n")
+    assert done.out.startswith("pages: 5 (1 not judged)\n")
     assert f"\npages that caused the most drops:\n  {ONE}: 1\n" in done.out
 
 
@@ -121,7 +121,7 @@ def test_pipe_may_be_closed_early(tmp_path: Path, options: tuple[str, ...], exit
         assert process.stdout
         assert process.stderr
         if not options:
-            assert "unjudged" in process.stdout.readline()
+            assert "not_judged" in process.stdout.readline()
         process.stdout.close()
         assert process.wait(PATIENCE_SECONDS) == exit_code
         assert process.stderr.read() == ""

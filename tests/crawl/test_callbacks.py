@@ -151,10 +151,10 @@ async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: P
     with serve(SITE) as site:
         done = await crawl(tmp_path, [site.url("/a")], Searching)
         assert done.paths == ["/search", "/search"]
-        assert done.verdicts["/search"] == "unjudged skipped: method"
-        assert done.counted["skipped/method"] == 2
+        assert done.verdicts["/search"] == "not_judged method"
+        assert done.counted["not_judged/method"] == 2
         again = await crawl(tmp_path / "other", [site.url("/search")], Searching)
-        assert again.verdicts["/search"] == "unjudged skipped: method"
+        assert again.verdicts["/search"] == "not_judged method"
 
 
 @pytest.mark.parametrize(

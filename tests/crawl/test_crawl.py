@@ -121,8 +121,8 @@ async def test_robots_txt_that_is_a_page_is_none_of_ours(tmp_path: Path) -> None
         done = await crawl(tmp_path, [site.url("/one")], ROBOTSTXT_OBEY=True)
     assert site.asked == ["/robots.txt", "/one"]
     assert done.paths == ["/one"]
-    assert done.verdicts == {"/robots.txt": "unjudged skipped: no_callback", "/one": "new"}
-    assert done.counted["skipped/no_callback"] == 1
+    assert done.verdicts == {"/robots.txt": "not_judged no_callback", "/one": "new"}
+    assert done.counted["not_judged/no_callback"] == 1
 
 
 async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:

@@ -27,14 +27,12 @@ def holding(octets: bytes, content_type: str = "text/html; charset=utf-8") -> An
     )
 
 
-SKIPPED = {
+NOT_JUDGED = {
     "/text": (Answer(PAGE, content_type="text/plain"), "not_html"),
     "/json": (Answer(b'{"a": 1}', content_type="application/json"), "not_html"),
     "/image": (Answer(b"\x89PNG\r\n\x1a\n" + bytes(99), content_type="image/png"), "not_html"),
     "/large": (Answer(b"<html><body><p>" + b"word " * 4_200_000), "too_large"),
     "/cut": (Answer(PAGE, missing_bytes=500), "truncated"),
-}
-UNJUDGED = {
     "/empty": (Answer(b"", content_type="text/html"), "empty"),
     "/blank": (Answer(b" \r\n\t "), "empty"),
     "/nuls": (Answer(bytes(5_000)), "binary"),
@@ -45,7 +43,7 @@ UNJUDGED = {
 }
 # Python knows these under the name of a charset; no page is written in them.
 for name in ("base64", "idna", "unicode_escape", "raw_unicode_escape", "hex", "zip", "rot13"):
-    UNJUDGED[f"/charset-{name}"] = labelled(f"text/html; charset={name}"), "bad_encoding"
+    NOT_JUDGED[f"/charset-{name}"] = labelled(f"text/html; charset={name}"), "bad_encoding"
 
 PASSING = {
     "/short": Answer(b"<html><body><p>Just a few words.</p></body></html>"),
@@ -76,7 +74,7 @@ PASSING = {
     "/doctype-of-another": Answer(b'<?xml version="1.0" encoding="base64"?>' + next(_COPIES)),
 }
 ANSWERS = {
-    **{path: answer for path, (answer, _) in {**SKIPPED, **UNJUDGED}.items()},
+    **{path: answer for path, (answer, _) in NOT_JUDGED.items()},
     **PASSING,
 }
 
@@ -123,12 +121,11 @@ def test_nothing_raises_and_nothing_is_said_but_by_scrapy(
 
 
 def test_pages_say_why_they_are_not_judged(done: tuple[ScriptCrawl, dict[str, str]]) -> None:
-    expected = {path: f"unjudged skipped: {reason}" for path, (_, reason) in SKIPPED.items()}
-    expected |= {path: f"unjudged {reason}" for path, (_, reason) in UNJUDGED.items()}
+    expected = {path: f"not_judged {reason}" for path, (_, reason) in NOT_JUDGED.items()}
     assert {path: done[1][path] for path in expected} == expected
     others = {done[1][path] for path in PASSING}
     assert "new" in others
-    assert others <= {"new", "unjudged bad_encoding", "unjudged binary", "unjudged no_text"}
+    assert others <= {"new", "not_judged bad_encoding", "not_judged binary", "not_judged no_text"}
 
 
 def test_every_reason_is_counted(done: tuple[ScriptCrawl, dict[str, str]]) -> None:
@@ -136,9 +133,7 @@ def test_every_reason_is_counted(done: tuple[ScriptCrawl, dict[str, str]]) -> No
     expected: dict[str, int] = {}
     for text in reasons.values():
         status, _, reason = text.partition(" ")
-        kind, _, rule = reason.partition(": ")
-        key = f"skipped/{rule}" if kind == "skipped" else f"unjudged/{reason}"
-        key = "new" if status == "new" else key
+        key = "new" if status == "new" else f"not_judged/{reason}"
         expected[key] = expected.get(key, 0) + 1
     counted = {key: count for key, count in crawl.counted.items() if key != "pages"}
     assert counted == expected

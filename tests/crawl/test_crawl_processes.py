@@ -84,7 +84,7 @@ class WaitingSpider(PagesSpider):
 async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What passed unjudged meanwhile is not in the store afterwards, either."""
+    """What was not judged meanwhile is not in the store afterwards, either."""
     monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
     answers = {f"/{number}": page(number // 2) for number in range(12)}
     with serve(answers) as site, ExitStack() as stack:
@@ -102,12 +102,16 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
         monkeypatch.setattr(WaitingSpider, "at", {"/2": stop, "/7": go_on}, raising=False)
         done = await crawl(tmp_path, site.urls(), WaitingSpider)
         pid = children[0].process.pid
-    passed = [number for number, each in enumerate(done.decisions) if each["status"] == "unjudged"]
+    passed = [
+        number for number, each in enumerate(done.decisions) if each["status"] == "not_judged"
+    ]
     assert passed == [3, 4, 5, 6, 7]
     assert [path for path in answers if path not in done.paths] == ["/1", "/9", "/11"]
-    (told,) = [text for text in caplog.messages if "Pages pass unjudged" in text]
+    (told,) = [text for text in caplog.messages if "Pages are not judged" in text]
     assert f"process {pid} has been writing" in told
-    assert done.counted["unjudged/store_unavailable"] == 5
+    assert done.counted["not_judged/store_unavailable"] == 5
+    said = "Not judged: 5 pages (5 store unavailable); copies among them came through."
+    assert said in caplog.messages
     with open_store(str(tmp_path), readonly=True) as store:
         assert len(store.list_documents()) == 7
         assert store.check() == []
@@ -146,7 +150,7 @@ async def test_a_crawl_whose_store_is_removed_says_so_once(
     assert done.paths == ["/0", "/2", "/3", "/4", "/5", "/6", "/7"]
     told = [text for text in caplog.messages if f"the store at {folder} was removed" in text]
     assert [text.partition(":")[0] for text in told] == [
-        "Pages pass unjudged while the store fails",
+        "Pages are not judged while the store fails",
         "1 document stays pending, to be fetched and judged again",  # when the crawl ends
     ]
     assert (await crawl(folder, [], PagesSpider)).stats["finish_reason"] == "finished"

@@ -294,7 +294,7 @@ async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_pa
     twin = site.answers["/twin"]
     forgetting = failing(refusing(site))
     done = await crawl_twins(site, tmp_path, spider=forgetting)
-    assert done.verdicts["/twin"].startswith("unjudged")  # 503
+    assert done.verdicts["/twin"].startswith("not_judged")  # 503
     assert (done.counted["requested_again"], done.counted["owed/lost"], lost(tmp_path)) == (1, 1, 1)
     site.answers["/twin"] = twin
     again = await crawl(tmp_path, [site.url("/else")])
@@ -428,10 +428,12 @@ async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> 
     assert lost(tmp_path) == 0
 
 
-async def test_what_reaches_the_spider_unjudged_is_lost_no_more(site: Site, tmp_path: Path) -> None:
+async def test_what_reaches_the_spider_not_judged_is_lost_no_more(
+    site: Site, tmp_path: Path
+) -> None:
     growing = failing(lambda: site.answers.update({"/twin": Answer(b"x" * 9_000)}))
     done = await crawl_twins(site, tmp_path, spider=growing, SIMHASH_MAX_BYTES=8_000)
-    assert done.verdicts["/twin"] == "unjudged skipped: too_large"
+    assert done.verdicts["/twin"] == "not_judged too_large"
     assert done.paths == ["/one", "/twin"]
     assert lost(tmp_path) == 0
 
@@ -459,7 +461,8 @@ async def test_what_cannot_be_requested_again_is_listed(
     forgetting = failing(refusing(site), ObjectSpider)
     done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.counted["owed/lost"] == lost(tmp_path) == 1
-    assert "1 page dropped for originals whose items were never delivered" in caplog.text
+    assert "WARNING" in caplog.text
+    assert "Lost: 1 page, dropped for one that failed (scrapy simhash owed)." in caplog.messages
     with open_store(str(tmp_path), readonly=True) as store:
         (row,) = list_lost(store)
         assert (row.url, row.request) == (site.url("/twin"), b"")

@@ -82,7 +82,7 @@ async def test_readonly_without_a_store_lets_all_pages_pass(site: Site, tmp_path
     store = tmp_path / "store"
     done = await crawl(store, [site.url("/one"), site.url("/one-again")], SIMHASH_READONLY=True)
     assert done.paths == ["/one", "/one-again"]
-    assert done.counted == {"skipped/no_store": 2}
+    assert done.counted == {"not_judged/no_store": 2}
     assert not store.exists()
 
 

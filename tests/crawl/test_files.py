@@ -61,7 +61,7 @@ async def test_the_same_file_at_two_addresses_is_dropped(
 async def test_files_are_not_judged_unless_asked_for(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls())
     assert len(done.paths) == 5
-    assert done.counted == {"pages": 1, "new": 1, "skipped/not_html": 4}
+    assert done.counted == {"pages": 1, "new": 1, "not_judged/not_html": 4}
 
 
 async def test_a_file_is_never_compared_with_a_page(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ async def test_other_rules_hold_for_files(site: Site, tmp_path: Path) -> None:
         SIMHASH_NEVER_DROP=["/never"],
         SIMHASH_MAX_BYTES=len(page(1)),  # files may be larger
     )
-    assert {key: n for key, n in done.counted.items() if key.startswith("skipped/")} == {
-        "skipped/not_html": 1,  # the empty one
-        "skipped/status": 1,
-        "skipped/never_drop": 1,
-        "skipped/simhash_skip": 1,
+    assert {key: n for key, n in done.counted.items() if key.startswith("not_judged/")} == {
+        "not_judged/not_html": 1,  # the empty one
+        "not_judged/status": 1,
+        "not_judged/never_drop": 1,
+        "not_judged/simhash_skip": 1,
     }
     assert done.verdicts["/a-again.pdf"] == "near_duplicate"
 

@@ -110,7 +110,7 @@ async def test_nothing_is_lost_however_a_crawl_is_stopped(
 def check_decisions(decisions: list[dict[str, Any]], through: dict[str, set[str]]) -> None:
     """Whatever was dropped, something like it came through; nothing was dropped for itself."""
     for decision in decisions:
-        assert decision["status"] != "unjudged", decision
+        assert decision["status"] != "not_judged", decision
         if decision["status"] == "near_duplicate":
             assert decision["match_url"] != decision["url"]
             group = path_of(decision["url"]).split("/")[1]

@@ -54,9 +54,9 @@ async def test_page_passes_when_its_request_cannot_be_fingerprinted(
     site.answers["/odd"] = site.answers["/copy"]
     requests = [Request(site.url(path), dont_filter=True) for path in ("/odd", "/one")]
     done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
-    assert done.verdicts == {"/odd": "unjudged failed", "/one": "new"}
+    assert done.verdicts == {"/odd": "not_judged failed", "/one": "new"}
     assert sorted(done.paths) == ["/odd", "/one"]
-    assert done.counted["unjudged/failed"] == 1
+    assert done.counted["not_judged/failed"] == 1
 
 
 async def test_long_fingerprints_of_requests_are_shortened(site: Site, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.helpers.server import serve
 pytestmark = pytest.mark.slow
 
 
-async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> None:
+async def test_pages_pass_not_judged_while_the_server_is_gone(tmp_path: Path) -> None:
     """It goes after the crawl began, and a crawl that begins without it stops."""
     with run_redis() as server, serve({"/one": page(1), "/two": page(2)}) as site:
         settings: dict[str, Any] = {
@@ -41,7 +41,7 @@ async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> N
         server.kill()
         gate.set()
         done = await crawling
-        assert done.verdicts == {"/one": "new", "/two": "unjudged store_unavailable"}
+        assert done.verdicts == {"/one": "new", "/two": "not_judged store_unavailable"}
         assert sorted(done.paths) == ["/one", "/two"]
         # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
         settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(("http", "https", "ftp"))
@@ -74,7 +74,7 @@ async def test_a_server_that_never_answers_holds_nothing_up(
     # Two time-outs, where 15 seconds are allowed for two of 5 seconds.
     assert took < 2 * 1.0 + 4
     if at == "middle":
-        assert done.stats["simhash/unjudged/store_unavailable"] == 24
+        assert done.stats["simhash/not_judged/store_unavailable"] == 24
 
 
 class Door:

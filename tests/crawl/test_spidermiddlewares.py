@@ -64,9 +64,9 @@ async def test_dropped_page_reaches_no_callback(
     assert errors(done) == 0
     assert "spider_exceptions/count" not in done.stats
     own = [r for r in caplog.records if r.name == "scrapy_simhash.spidermiddlewares"]
+    why = f"a near-duplicate of {site.url('/one')!r}: 100 % alike, it says nothing else"
     assert [(r.levelname, r.getMessage()) for r in own] == [
-        ("DEBUG", f"Dropped {site.url(path)!r}: near-duplicate of {site.url('/one')!r}, 0 bits")
-        for path in ("/one-again", "/one-more")
+        ("INFO", f"Dropped {site.url(path)!r}, {why}") for path in ("/one-again", "/one-more")
     ]
     assert not [r for r in caplog.records if r.exc_info]
 

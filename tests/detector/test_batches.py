@@ -11,7 +11,7 @@ import pytest
 
 from scrapy_simhash.detector import workers as workers_module
 from scrapy_simhash.detector.workers import Channel, Job, Workers
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.crawling import crawl
@@ -129,11 +129,11 @@ SECOND_FAILS = [
 
 
 @pytest.mark.parametrize(("ways", "reason"), slow_but(SECOND_FAILS[:2], SECOND_FAILS))
-async def test_page_that_the_second_reader_cannot_read_either_is_unjudged(
+async def test_page_that_the_second_reader_cannot_read_either_is_not_judged(
     worker: Workers, ways: Sequence[str], reason: str
 ) -> None:
     found = await read_all(worker, [page(0), says(*ways), page(2)])
-    assert isinstance(found[1], UnjudgedError), found[1]
+    assert isinstance(found[1], NotJudgedError), found[1]
     assert found[1].reason == reason
     check_others(found, bad=1)
 
@@ -172,7 +172,7 @@ async def test_page_that_hangs_or_takes_memory_gets_no_second_reader(
     pages[place] = says(f"turbohtml {way}")
     async with working(1, DEADLINE_SECONDS, PAGE_MEMORY_BYTES) as bounded:
         found = await read_all(bounded, pages)
-    assert isinstance(found[place], UnjudgedError), found[place]
+    assert isinstance(found[place], NotJudgedError), found[place]
     assert found[place].args == (reason, bound)
     check_others(found, place)
 
@@ -197,7 +197,7 @@ async def test_loading_a_reader_has_a_bound_of_its_own(
     worker: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers_module, "_BEGINNING_SECONDS", 1.0)
-    with pytest.raises(UnjudgedError, match="timed_out"):
+    with pytest.raises(NotJudgedError, match="timed_out"):
         await asyncio.wait_for(read(worker, page(1), "WORDS_NEVER_LOADED"), PATIENCE_SECONDS)
     monkeypatch.undo()
     check_read(1, await read(worker, page(1)))

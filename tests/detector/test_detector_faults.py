@@ -42,12 +42,12 @@ async def test_store_that_fails_later_lets_pages_pass(
         assert await judge(detector, pages[0], done=False) == ["new"]
         # What is no failure of the store as such is tried once more, page by page.
         fake.failures += [full, full, OSError(5, "I/O error"), OSError(5, "I/O error")]
-        assert await judge(detector, *pages[1:4]) == ["unjudged store_unavailable"] * 3
+        assert await judge(detector, *pages[1:4]) == ["not_judged store_unavailable"] * 3
         assert len(warnings()) == 1
         assert "the disk is full" in warnings()[0]
         assert await judge(detector, pages[4], done=False) == ["new"]
         fake.failures.append(full)
-        assert await judge(detector, *pages[5:]) == ["unjudged store_unavailable", "new"]
+        assert await judge(detector, *pages[5:]) == ["not_judged store_unavailable", "new"]
         assert len(warnings()) == 2  # another failure, another warning
 
 

@@ -40,7 +40,7 @@ def answer(hostile: Hostile) -> Answer:
 def outcome(verdict: str) -> str:
     """Name what became of a page: `judged`, or the reason why not."""
     status, _, reason = verdict.partition(" ")
-    return reason if status == "unjudged" else "judged"
+    return reason if status == "not_judged" else "judged"
 
 
 def peaks() -> dict[int, int]:
@@ -103,9 +103,9 @@ def check_counts(done: Crawl, outcomes: dict[str, str]) -> None:
     """Check that every page without a judgement is counted by its reason."""
     expected = Counter(reason for reason in outcomes.values() if reason != "judged")
     counted = {
-        key.replace("skipped/", "skipped: ").removeprefix("unjudged/"): count
+        key.removeprefix("not_judged/"): count
         for key, count in done.counted.items()
-        if key.startswith(("skipped/", "unjudged/"))
+        if key.startswith("not_judged/")
     }
     assert counted == expected
     assert done.counted["pages"] == len(outcomes) - expected.total()
@@ -117,7 +117,7 @@ def check_times(done: Crawl) -> None:
     late = {
         decision["url"]: decision["extract_ms"] + decision["fingerprint_ms"]
         for decision in done.decisions
-        if decision["status"] != "unjudged"
+        if decision["status"] != "not_judged"
         if decision["extract_ms"] + decision["fingerprint_ms"] > deadline_ms + 1_000
     }
     assert late == {}

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.detecting import check_read, working
@@ -67,7 +67,7 @@ async def test_deadline_kills_the_worker_of_its_page_only(workers: Workers, extr
     bad = asyncio.ensure_future(read(workers, BAD_PAGE, extractor))
     while not bad.done():
         await read(workers, page(2), extractor)
-    with pytest.raises(UnjudgedError) as raised:
+    with pytest.raises(NotJudgedError) as raised:
         await bad
     assert raised.value.args == ("timed_out", f"{DEADLINE_SECONDS} seconds")
     assert time.monotonic() - began >= DEADLINE_SECONDS
@@ -101,7 +101,7 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
     made = await asyncio.gather(*reading, return_exceptions=True)
     bad = made.pop(1)
     assert all(isinstance(good, PageFingerprint) for good in made)
-    with pytest.raises(UnjudgedError, match=reason):
+    with pytest.raises(NotJudgedError, match=reason):
         raise bad if isinstance(bad, Exception) else AssertionError(bad)
     assert (await read(workers, page(5), extractor)).words
 
@@ -182,10 +182,10 @@ async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
         hanging = [asyncio.ensure_future(read(three, BAD_PAGE, "hang")) for _ in range(6)]
         await asyncio.sleep(0.1)
     ended = await asyncio.gather(*hanging, return_exceptions=True)
-    assert {error.reason for error in ended if isinstance(error, UnjudgedError)} == {"worker_died"}
+    assert {error.reason for error in ended if isinstance(error, NotJudgedError)} == {"worker_died"}
     assert len(ended) == 6
     assert list_workers() == others
-    with pytest.raises(UnjudgedError, match="the workers are not running"):  # not in this process
+    with pytest.raises(NotJudgedError, match="the workers are not running"):  # not in this process
         await read(three, page(1))
 
 
@@ -235,7 +235,7 @@ async def test_pages_pass_while_no_process_comes_up(
             reading = (read(workers, page(seed)) for seed in range(30))
             found = await asyncio.gather(*reading, return_exceptions=True)
             # A worker may answer the first ones before it is known that it was killed.
-            failed = {error.args for error in found if isinstance(error, UnjudgedError)}
+            failed = {error.args for error in found if isinstance(error, NotJudgedError)}
             assert failed == {("worker_died", "no worker process comes up")}
             assert len(caplog.records) == 1
         made = None
@@ -243,7 +243,7 @@ async def test_pages_pass_while_no_process_comes_up(
             await asyncio.sleep(0.1)
             try:
                 made = await read(workers, page(1))
-            except UnjudgedError as error:
+            except NotJudgedError as error:
                 assert error.reason == "worker_died"  # noqa: PT017
         async with working(3) as another:  # can be used by others, too
             assert (await read(another, page(1))).fingerprint == made.fingerprint

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from scrapy.http import HtmlResponse
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, make_context
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.names import relate_names
@@ -37,7 +37,7 @@ def check_page(given: bytes) -> None:
 
     Raises:
         AssertionError: something that must hold does not.
-        Exception: whatever the page made the pure part raise, but for `UnjudgedError`.
+        Exception: whatever the page made the pure part raise, but for `NotJudgedError`.
     """
     header, _, body = given.partition(b"\n")
     encoding = find_encoding(header, body)
@@ -59,10 +59,10 @@ def find_encoding(header: bytes, body: bytes) -> str | None:
 
 
 def try_page(body: bytes, encoding: str | None, recipe: Recipe) -> PageFingerprint | str:
-    """Fingerprint a page, or give the reason why it is unjudged; without times."""
+    """Fingerprint a page, or give the reason why it is not judged; without times."""
     try:
         made = fingerprint_page(body, encoding, recipe, SEED, URL)
-    except UnjudgedError as error:
+    except NotJudgedError as error:
         return error.reason
     return replace(made, extract_ms=0.0, fingerprint_ms=0.0)
 

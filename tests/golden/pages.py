@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash import fingerprint_page, open_store
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule
 from tests.golden.lines import Line, Numbers, show_verdict
@@ -115,5 +115,5 @@ def _read(page: Page) -> PageFingerprint | str:
         return fingerprint_page(
             gzip.decompress(body) if page.path.suffix == ".gz" else body, seed=SEED, url=page.url
         )
-    except UnjudgedError as error:
-        return f"unjudged {error.reason}"
+    except NotJudgedError as error:
+        return f"not_judged {error.reason}"

@@ -74,7 +74,7 @@ def test_error_is_one_line_with_its_end() -> None:
         ({}, f"x{ESCAPES}{LONG}", "bad_encoding"),
     ],
 )
-async def test_unjudged_page_makes_one_harmless_line(
+async def test_not_judged_page_makes_one_harmless_line(
     fields: dict[str, Any],
     encoding: str,
     reason: str,
@@ -85,7 +85,7 @@ async def test_unjudged_page_makes_one_harmless_line(
     html = page(1, title=ESCAPES).replace("Heading", f"{ESCAPES} {LONG}")
     async with running(tmp_path, **fields) as detector:
         bad = fetched(f"{ESCAPES}{LONG}", html, encoding=encoding, identity=b"bad")
-        assert await judge(detector, bad) == [f"unjudged {reason}"]
+        assert await judge(detector, bad) == [f"not_judged {reason}"]
     lines = own_lines(caplog)
     assert len(lines) == 1
     assert reason in lines[0]

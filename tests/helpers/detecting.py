@@ -67,7 +67,7 @@ def fetched(name: str, html: str | bytes, **fields: Any) -> Page:
 def new_decision(url: str = "", crawl: str = "", **fields: Any) -> Decision:
     """Make the decision on a page that nobody has judged."""
     now = round(time.time(), 3)
-    return Decision(**{"time": now, "url": url, "status": "unjudged", "crawl": crawl, **fields})
+    return Decision(**{"time": now, "url": url, "status": "not_judged", "crawl": crawl, **fields})
 
 
 def new_line(url: str = "", crawl: str = "", **fields: Any) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class StoreMachine(RuleBasedStateMachine):
         near = self.oracle.near(fingerprint, but=identity)
         self.left = self.left or identity in self.oracle.pages
         expected = self.oracle.add(identity, fingerprint, crawl)
-        if verdict.status == "unjudged":
+        if verdict.status == "not_judged":
             assert self.crowded
             assert verdict.reason == "bucket_too_full"
             assert expected in ("new", "near_duplicate")

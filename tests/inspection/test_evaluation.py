@@ -33,7 +33,7 @@ def test_json_is_what_the_reference_says(run: Run, folder: Path) -> None:
     assert (answer["pages"], answer["pairs"], answer["unknown"]) == (4, 5, 1)
     assert (answer["precision"], answer["recall"]) == (1.0, 0.5)
     assert (answer["false_positives"], answer["false_negatives"]) == (0, 1)
-    assert answer["unjudged"] == {"empty": 1}
+    assert answer["not_judged"] == {"empty": 1}
     assert set(answer["by_source"]) == {"a", "b"}
     assert answer["recipe"]["features"] == "words-1"
     assert answer["by_distance"][7]["distance"] == 7
@@ -45,9 +45,9 @@ def test_errors_are_listed_with_their_reasons(run: Run, folder: Path) -> None:
     (error,) = answer["errors"]
     assert (error["first"], error["second"], error["label"]) == ("one", "empty", "dup")
     assert error["judged"] == "distinct"
-    assert error["tests"] == ["empty passes unjudged"]
+    assert error["tests"] == ["empty is not judged"]
     text = run("evaluate", folder, "--errors").out
-    for said in ("  label: dup\n  judged: distinct\n", "\n    empty passes unjudged\n"):
+    for said in ("  label: dup\n  judged: distinct\n", "\n    empty is not judged\n"):
         assert said in text
     for state in ("site known  ", "site unknown"):
         (line,) = (line for line in text.splitlines() if line.startswith(state))
@@ -147,7 +147,7 @@ def test_a_crawl_of_labelled_pages_names_what_was_wrong(tmp_path: Path) -> None:
     done = run_python("benchmarks/study/crawl_labelled.py", tmp_path, "--orders", "2", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert (answer["pages"], answer["documents"], answer["unjudged"]) == (13, 10, {"empty": 1})
+    assert (answer["pages"], answer["documents"], answer["not_judged"]) == (13, 10, {"empty": 1})
     assert [order["seed"] for order in answer["orders"]] == [0, 1]
     for order in answer["orders"]:
         counts = {name: value for name, value in order.items() if not isinstance(value, list)}

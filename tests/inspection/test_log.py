@@ -25,7 +25,7 @@ DECISIONS = [
     decide("a.example/1", "new", "one"),
     decide("a.example/2", "near_duplicate", "one", distance=0, match_url=ORIGINAL),
     decide("b.example/3", "near_duplicate", "two", distance=3, match_url=ORIGINAL),
-    decide("b.example/4", "unjudged", "two", reason="empty"),
+    decide("b.example/4", "not_judged", "two", reason="empty"),
     decide("b.example/1", "revisit", "two", reason="unchanged"),
 ]
 
@@ -52,7 +52,7 @@ def log(tmp_path: Path) -> Path:
     [
         ("", [0, 1, 2, 3, 4]),
         ("--status near_duplicate", [1, 2]),
-        ("--status unjudged", [3]),
+        ("--status not_judged", [3]),
         ("--url b.example", [2, 3, 4]),
         ("--url a.example/1", [0, 1, 2]),
         ("--distance 0", [1]),
@@ -171,10 +171,10 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
         "crawls": [
             counted | {"crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
             counted
-            | {"crawl": "two", "pages": 3, "near_duplicate": 1, "revisit": 1, "unjudged": 1},
+            | {"crawl": "two", "pages": 3, "near_duplicate": 1, "revisit": 1, "not_judged": 1},
         ],
         "statuses": {
-            "near_duplicate": 2, "new": 1, "unjudged (empty)": 1, "revisit (unchanged)": 1,
+            "near_duplicate": 2, "new": 1, "not_judged (empty)": 1, "revisit (unchanged)": 1,
         },
         "actions": {"": 2},
         "distances": {"0": 1, "3": 1},

@@ -23,7 +23,7 @@ LINES = [
     make_drop(8, original=3, action="flag", tests=OTHERWISE),
     make_decision(0, status="revisit"),
     make_decision(9, url="http://***@other.example:8000/a?b"),
-    make_decision(9, status="unjudged", reason="empty"),
+    make_decision(9, status="not_judged", reason="empty"),
 ]
 
 

@@ -39,7 +39,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         folder / "log.jsonl",
         [
             *(make_decision(number) for number in range(9)),
-            make_decision(9, status="unjudged", reason="empty"),
+            make_decision(9, status="not_judged", reason="empty"),
             *(make_drop(number, url=f"http://m.example/page/{number}") for number in range(10, 30)),
             *(make_drop(number, original=1, action="flag") for number in range(30, 38)),
             *(make_drop(number, original=1, crawl="crawl-2") for number in range(38, 40)),
@@ -58,12 +58,12 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_pages_are_counted(figures: dict[str, Any]) -> None:
-    assert (figures["pages"], figures["judged"], figures["unjudged"]) == (40, 39, 1)
+    assert (figures["pages"], figures["judged"], figures["not_judged"]) == (40, 39, 1)
     assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
     assert (figures["dropped"], figures["kept"]) == (22, 17)
     assert figures["dropped_bytes"] == 22_000
     assert figures["links_not_followed"] == 44
-    assert figures["statuses"] == {"near_duplicate": 30, "new": 9, "unjudged (empty)": 1}
+    assert figures["statuses"] == {"near_duplicate": 30, "new": 9, "not_judged (empty)": 1}
     assert figures["crawls"] == {"crawl-1": 38, "crawl-2": 2}
     assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
     # The last line is cut, and not damaged.
@@ -118,7 +118,7 @@ def test_drops_of_texts_that_are_less_alike_or_hardly_enough_are_shown(
 
 
 @pytest.mark.parametrize(
-    ("fields", "judged"), [({}, 1), ({"status": "unjudged", "reason": "empty"}, 0)]
+    ("fields", "judged"), [({}, 1), ({"status": "not_judged", "reason": "empty"}, 0)]
 )
 def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], judged: int) -> None:
     figures = report(tmp_path, lines=[make_decision(1, **fields)])
@@ -203,7 +203,7 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
         figures[key]
         for key in ("judged", "near_duplicates", "dropped", "dropped_bytes", "links_not_followed")
     ]
-    assert figures["unjudged"] == 1
+    assert figures["not_judged"] == 1
 
 
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_new_links_are_those_that_the_original_has_not(store: Store) -> None:
 def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
     store: Store, *, same_fingerprint: bool
 ) -> None:
-    """What more pages are near to than names may have proposes nothing, and nothing is unjudged."""
+    """What more pages are near to than names may have proposes nothing; each page is judged."""
     crowd = [
         page(f"of a template {n}", A if same_fingerprint else A ^ 1 << n, start=2_000 * n)
         for n in range(19)
@@ -257,7 +257,7 @@ def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
 def test_plain_simhash_compares_the_nearest_of_a_crowd(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page for which there were more is kept, and counted as unjudged."""
+    """A page for which there were more is kept, and counted as not judged."""
     monkeypatch.setattr(judge, "MOST_CANDIDATES", 20)
     with begin_crawl(home) as store:
         crowd = [document(f"{n}", A, reader=Reader("spider", f"{n}")) for n in range(22)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
@@ -28,7 +28,7 @@ def read(html: str, extractor: str) -> str:
 
 
 def reason_of(extractor: str, body: bytes, encoding: str | None = "utf-8") -> str:
-    with pytest.raises(UnjudgedError) as caught:
+    with pytest.raises(NotJudgedError) as caught:
         read_page(body, encoding, extractor)
     return caught.value.reason
 
@@ -210,7 +210,7 @@ PIECES += ['<meta name="og:x" content=y>']
 def test_random_markup_gives_clean_texts(extractor: str, pieces: list[str]) -> None:
     try:
         read = read_page("".join(pieces).encode(), "utf-8", extractor)
-    except UnjudgedError as error:
+    except NotJudgedError as error:
         assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
     else:
         check_texts(read)

@@ -68,7 +68,7 @@ def test_reference_has_every_key_of_a_decision() -> None:
 
 def test_reference_has_every_reason() -> None:
     documented = set(entries("Response meta: the verdict"))
-    raised = set(re.findall(r'UnjudgedError\(\s*"(\w+)"', source()))
+    raised = set(re.findall(r'NotJudgedError\(\s*"(\w+)"', source()))
     skipped = set(
         re.findall(r'^ +"(\w+)": ', (PACKAGE / "crawl/policy.py").read_text(), re.MULTILINE)
     )

@@ -353,7 +353,7 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
 
 
 def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:
-    """Reading it is an error of the store, which lets pages pass unjudged."""
+    """Reading it is an error of the store, which lets pages are not judged."""
     assert "damaged" not in store.stats()
     plant(store, "flipped bit in a record")
     with pytest.raises(StoreError, match="damaged record"):

@@ -140,7 +140,7 @@ asyncio.run(main())
 
 
 @pytest.mark.usefixtures("strace")
-def test_after_an_io_error_pages_pass_unjudged(tmp_path: Path) -> None:
+def test_after_an_io_error_pages_pass_not_judged(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     inject = ["-P", str(folder / "data.mdb"), "-e", "trace=fdatasync"]
     inject += ["-e", "inject=fdatasync:error=EIO:when=5"]
@@ -149,8 +149,8 @@ def test_after_an_io_error_pages_pass_unjudged(tmp_path: Path) -> None:
     verdicts = done.stdout.split("\n")[:-1]
     assert 1 <= verdicts.count("new") <= 4  # "done" may have had a commit of its own
     assert verdicts == sorted(verdicts)
-    assert set(verdicts) == {"new", "unjudged store_unavailable"}
-    assert done.stderr.count("Pages pass unjudged while the store fails") == 1
+    assert set(verdicts) == {"new", "not_judged store_unavailable"}
+    assert done.stderr.count("Pages are not judged while the store fails") == 1
     assert (folder / "suspect").read_text().endswith("Input/output error")
     with open_store(str(folder)) as store:
         assert store.stats()["documents"] == verdicts.count("new")
@@ -219,10 +219,10 @@ def test_a_full_disk_until_there_is_room(
     assert done.returncode == 0, done.stderr
     before, during, after = json.loads(done.stdout)
     assert before == ["new"] * 5
-    assert during[-1] == "unjudged store_unavailable"
-    assert set(during) <= {"new", "unjudged store_unavailable"}
+    assert during[-1] == "not_judged store_unavailable"
+    assert set(during) <= {"new", "not_judged store_unavailable"}
     failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
-    assert done.stderr.count("Pages pass unjudged while the store fails") == len(failures)
+    assert done.stderr.count("Pages are not judged while the store fails") == len(failures)
     for first, again in zip(during, after, strict=True):
         assert again == ("revisit unchanged" if first == "new" else "new")
     with open_store(str(folder / "store")) as store:

@@ -39,7 +39,7 @@ def add(store: Store, fingerprints: list[int], crawl: str = "crawl-1") -> None:
     """Each is a document of its own scope: none is a near-duplicate."""
     pages = [document(f"{each:x}", each, scope=f"{each:x}", crawl=crawl) for each in fingerprints]
     verdicts = store.find_and_add(pages)
-    assert {verdict.status for verdict in verdicts} <= {"new", "unjudged"}
+    assert {verdict.status for verdict in verdicts} <= {"new", "not_judged"}
     store.mark_done([verdict.document for verdict in verdicts], crawl)
 
 

@@ -1,4 +1,4 @@
-"""Servers that die, stand still, are full or lose data: pages pass unjudged, none is dropped."""
+"""Servers that die, stand still, are full or lose data: pages are not judged, none is dropped."""
 
 import random
 import signal
@@ -56,11 +56,11 @@ def either(request: pytest.FixtureRequest) -> RedisServer:
 
 
 def add(store: Store, name: str, bits: int) -> str:
-    """Judge a page; returns its status, or `unjudged`."""
+    """Judge a page; returns its status, or `not_judged`."""
     try:
         return str(store.find_and_add([document(name, bits)])[0].status)
     except StoreUnavailableError:
-        return "unjudged"
+        return "not_judged"
 
 
 def alive(store: Store) -> set[str]:
@@ -110,7 +110,7 @@ def test_a_server_that_stands_still(server: RedisServer) -> None:
             store.find_and_add([document("b", B)])
         assert time.monotonic() - began < 3
         began = time.monotonic()
-        assert [add(store, f"{number}", A >> number) for number in range(20)] == ["unjudged"] * 20
+        assert [add(store, f"{number}", A >> number) for number in range(20)] == ["not_judged"] * 20
         assert time.monotonic() - began < 1
         server.process.send_signal(signal.SIGCONT)
         wait_until(lambda: add(store, "c", A ^ 1) == "near_duplicate")
@@ -190,7 +190,7 @@ def test_a_writer_that_is_killed(server: RedisServer, monkeypatch: pytest.Monkey
 
 
 def test_the_lock_of_a_process_that_died_ends(server: RedisServer) -> None:
-    """Others wait for it, and no page passes unjudged."""
+    """Others wait for it, and no page is not judged."""
     url = server.url("store")
     holder = (
         "import sys\nfrom scrapy_simhash.stores.opening import open_store\n"

@@ -19,7 +19,7 @@ from tests.helpers.server import serve
 from tests.helpers.strategies import masks
 
 QUERY = 0x0123_4567_89AB_CDEF
-FULL = ("unjudged", "bucket_too_full")
+FULL = ("not_judged", "bucket_too_full")
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def test_new_means_that_no_neighbour_came_before(
 async def test_a_crawl_counts_what_was_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In plain simhash such pages are passed on as new ones are, and are unjudged in log, stats."""
+    """In plain simhash such pages are passed on as new ones are, and count as not judged."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 0)
     monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 0)
     pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
@@ -161,7 +161,7 @@ async def test_a_crawl_counts_what_was_not_judged(
     with serve(pages) as site:
         await crawl(tmp_path, [site.url("/one")], **plain)
         again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], **plain)
-    assert again.verdicts == {"/again": "unjudged bucket_too_full", "/two": "new"}
-    assert again.counted == {"pages": 1, "new": 1, "unjudged/bucket_too_full": 1}
+    assert again.verdicts == {"/again": "not_judged bucket_too_full", "/two": "new"}
+    assert again.counted == {"pages": 1, "new": 1, "not_judged/bucket_too_full": 1}
     assert again.paths == ["/again", "/two"]
     assert again.decisions[0]["document"] == 2

@@ -62,7 +62,7 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
         ("not_html", "status", "bad_url", "never_drop", "too_large"), 1
     )
     assert (answer["records"], answer["pages"]) == (16, 11)
-    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5, "unjudged/empty": 1}
+    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5, "not_judged/empty": 1}
     assert answer["complete"]
     assert answer["crawl"].startswith("import-")
     # Of two that are alike the first one is the original, and it is done.
@@ -170,10 +170,10 @@ def test_pages_are_judged_in_order_whatever_their_extraction_took(
 
     monkeypatch.setattr(Workers, "fingerprint", late)
     same = {url_of(n): page(1, menu=f"Menu {n}") for n in range(6)}
-    # Unjudged, and so without a turn of its own.
+    # Not judged, and so without a turn of its own.
     (tmp_path / "a.jsonl").write_bytes(json_lines({**same, url_of(6): "", url_of(7): page(2)}))
     (answer,) = import_into(run, "s", "a.jsonl").answers
-    assert answer["verdicts"] == {"new": 2, "near_duplicate": 5, "unjudged/empty": 1}
+    assert answer["verdicts"] == {"new": 2, "near_duplicate": 5, "not_judged/empty": 1}
     kept = {name for name, state in states(tmp_path / "s").items() if state == "DONE"}
     assert kept == {"0", "7"}
 

@@ -20,7 +20,7 @@ from w3lib.encoding import http_content_type_encoding
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
+from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.fingerprint import (
@@ -165,7 +165,7 @@ async def _make_row(
     }
     try:
         made = await _read_page(page, workers, config, recipe, seed)
-    except UnjudgedError as error:
+    except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.rule, url=url)
     values = {name: getattr(document, name) for name in FACT_COLUMNS if name != "fingerprints"}
@@ -181,15 +181,15 @@ async def _read_page(
 ) -> PageFingerprint:
     url, html = page["url"], page.get("html")
     if page.get("reason"):
-        raise UnjudgedError(page["reason"], page.get("detail") or "")
+        raise NotJudgedError(page["reason"], page.get("detail") or "")
     if not url:
-        raise UnjudgedError("no_url", "the row has none")
+        raise NotJudgedError("no_url", "the row has none")
     body = page.get("text") if html is None else html
     if body is None:
-        raise UnjudgedError("empty", "neither html nor text")
+        raise NotJudgedError("empty", "neither html nor text")
     octets = body.encode("utf-8", "replace") if isinstance(body, str) else body
     if len(octets) > config.max_bytes:
-        raise UnjudgedError("too_large", f"{len(octets)} bytes")
+        raise NotJudgedError("too_large", f"{len(octets)} bytes")
     if html is None:
         return _read_text(octets.decode(), recipe, seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
@@ -199,13 +199,13 @@ async def _read_page(
 def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:
     """Fingerprint a text; its length bounds the time, so this needs no separate process."""
     if not text.strip():
-        raise UnjudgedError("no_text")
+        raise NotJudgedError("no_text")
     page = PageText(text, text)
     try:
         return fingerprint_text(page, load_features(recipe.features), seed, url)
     except Exception as error:
         reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
-        raise UnjudgedError(reason, describe_error(error)) from error
+        raise NotJudgedError(reason, describe_error(error)) from error
 
 
 # Reads the responses of a WARC file: URL, body of so many bytes and one more at most, status,

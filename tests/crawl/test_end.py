@@ -1,0 +1,194 @@
+"""The end of a crawl: each line there only if it has something to say, in at most six lines."""
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
+from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.server import Answer, Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+HEADS = re.compile(r"(Judged|Lost|Not judged|Not followed|Look at|Details)\b.*: ")
+DETAILS = "Details: scrapy simhash report"
+ANSWERS = {
+    "/one": page(1, links=["/two", "/three"]),
+    "/two": page(2),
+    "/three": page(1, menu="Other", links=["/two", "/three"]),
+    "/four": page(1, menu="Another", links=["/two"]),
+}
+
+
+@pytest.fixture
+def end(caplog: pytest.LogCaptureFixture) -> "End":
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    return End(caplog)
+
+
+class End:
+    """What crawls said at their ends."""
+
+    def __init__(self, log: pytest.LogCaptureFixture) -> None:
+        self._log = log
+
+    def read(self, level: int = logging.INFO) -> list[str]:
+        """Take the lines of a level or above, and check that each is short, but for addresses."""
+        said = [each for each in self._log.records if HEADS.match(each.getMessage())]
+        self._log.clear()
+        lines = [each.getMessage() for each in said if each.levelno >= level]
+        assert len(lines) <= 6
+        assert all(len(re.sub(r"http\S+", "", line)) <= 160 for line in lines)
+        return lines
+
+
+class TwoCallbacksSpider(PagesSpider):
+    """Hands its last page to another callback."""
+
+    def parse_other(self, response: Response) -> Iterator[Any]:
+        yield from self.parse(response)
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            last = request.url == self.requests[-1].url
+            yield request.replace(callback=self.parse_other) if last else request
+
+
+@pytest.mark.parametrize(
+    ("paths", "given", "said"),
+    [
+        (["/one"], {}, "Judged 1 page: 1 new."),
+        (
+            ["/one", "/three", "/two", "/four"],
+            {},
+            "Judged 4 pages: 2 new, 2 near-duplicates (50 %) dropped with 3 links.",
+        ),
+        (
+            ["/one", "/three"],
+            {"SIMHASH_ACTION": "flag"},
+            "Judged 2 pages: 1 new, 1 near-duplicate (50 %) flagged.",
+        ),
+        (
+            ["/one", "/three"],
+            {"spider": TwoCallbacksSpider},
+            "Judged 2 pages: 1 new, 1 near-duplicate (50 %) kept for another callback or spider.",
+        ),
+    ],
+)
+async def test_a_healthy_crawl_says_what_it_did_and_where_to_look(
+    site: Site, tmp_path: Path, end: End, paths: list[str], given: dict[str, Any], said: str
+) -> None:
+    await crawl(tmp_path, [site.url(path) for path in paths], **given)
+    assert end.read() == [said, DETAILS]
+
+
+async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: End) -> None:
+    """The links of the first copy are followed, since nobody followed its original's."""
+    requests = [site.url("/one"), site.url("/two")]
+    await crawl(tmp_path, requests)
+    end.read()
+    await crawl(tmp_path, [site.url("/three"), site.url("/four"), site.url("/two")])
+    assert end.read() == [
+        (
+            "Judged 3 pages: 0 new, 1 seen before, 1 near-duplicate (33 %) dropped with 1 link, "
+            "1 near-duplicate (33 %) dropped, but their links followed."
+        ),
+        DETAILS,
+    ]
+
+
+async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path, end: End) -> None:
+    settings: dict[str, Any] = {"SIMHASH_ACTION": "ignore-outlinks"}
+    await crawl(tmp_path, [site.url("/one")], FollowingSpider, **settings)
+    assert end.read()[0] == (
+        "Judged 3 pages: 2 new, 1 near-duplicate (33 %) kept without 2 requests."
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "said"),
+    [
+        (1, 0, "1 page (1 no text); if it is a copy, it"),
+        (2, 99, "2 pages (2 no text); copies among them"),
+        (1, 99, ""),
+    ],
+)
+async def test_pages_that_nobody_compared_are_told_if_they_are_many(
+    tmp_path: Path, end: End, bad: int, good: int, said: str
+) -> None:
+    """What no option or kind of response exempts."""
+    answers = {f"/bad{n}": Answer(b"<html><body></body></html>") for n in range(bad)}
+    answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
+    answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls())
+    assert end.read(logging.WARNING) == ([f"Not judged: {said} came through."] if said else [])
+
+
+async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
+    requests = [site.url("/one"), site.url("/three")]
+    await crawl(tmp_path / "none", requests, SIMHASH_READONLY=True)
+    said = "Not judged: 2 pages (2 no store); copies among them came through."
+    assert end.read() == [said]
+
+
+async def test_many_reasons_are_cut(tmp_path: Path, end: End) -> None:
+    answers = {
+        "/empty": Answer(b""),
+        "/blank": Answer(b" "),
+        "/none": Answer(b"<html><body></body></html>"),
+        "/nuls": Answer(bytes(4_000)),
+        "/large": Answer(b"<html><body><p>" + b"word " * 1_000),
+    }
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls(), SIMHASH_MAX_BYTES=4_999)
+    (said,) = end.read()
+    assert said.startswith("Not judged: 5 pages (2 empty, 1 ")
+    assert said.endswith(", 1 for other reasons); copies among them came through.")
+
+
+async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
+    """A mirror, or somebody who copies."""
+    elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
+    await crawl(tmp_path, [site.url("/one"), elsewhere, site.url("/four")])
+    assert end.read(logging.WARNING) == ["Look at: 1 page repeating those of 127.0.0.1."]
+
+
+async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) -> None:
+    """Before their site is known, and hardly alike."""
+    words = make_words(1)
+    answers = {f"/{n}": make_page([*words, *make_words(9, n)]) for n in range(12)}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls(), SIMHASH_ACTION="flag")
+    assert len(done.paths) == 12
+    (said,) = end.read(logging.WARNING)
+    assert said == (
+        f"Look at: 8 pages at unlike addresses repeating {site.url('/0')!r} (a login, an error?); "
+        "11 pages from before their site was known."
+    )
+
+
+async def test_a_person_who_watches_sees_three_drops(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    for n in range(5):
+        site.answers[f"/copy{n}"] = Answer(page(1, menu=f"Menu {n}").encode())
+    edited = make_page([*make_words(1), "appended"], menu="Print")
+    site.answers["/print"] = Answer(edited.encode())
+    copies = [site.url("/print"), *(site.url(f"/copy{n}") for n in range(5))]
+    done = await crawl(tmp_path, [site.url("/one"), *copies])
+    assert done.counted["dropped"] == 6
+    told = [text for text in caplog.messages if text.startswith("Dropped ")]
+    assert told[0].startswith(
+        f"Dropped {site.url('/print')!r}, a near-duplicate of {site.url('/one')!r}: "
+    )
+    assert told[0].endswith(" % alike, only it says 'appended'")
+    assert [text.rpartition(": ")[2] for text in told[1:]] == [
+        "100 % alike, it says nothing else"
+    ] * 2
