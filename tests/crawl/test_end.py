@@ -159,6 +159,20 @@ async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end:
     assert end.read(logging.WARNING) == ["Look at: 1 page repeating those of 127.0.0.1."]
 
 
+async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> None:
+    """Sites on which one text has many names may have templates in place of texts."""
+    words = make_words(1, 2_000)
+    answers = {f"/{n}": make_page(words, title=" ".join(make_words(50 + n, 3))) for n in range(5)}
+    with serve(answers) as site:
+        first, *others = site.urls()
+        await crawl(tmp_path, [first, *(url.replace("127.0.0.1", "localhost") for url in others)])
+    (said,) = end.read(logging.WARNING)
+    assert said == (
+        f"Look at: 4 pages with other titles repeating {first!r}; "
+        "4 pages repeating those of 127.0.0.1."
+    )
+
+
 async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) -> None:
     """Before their site is known, and hardly alike."""
     words = make_words(1)
