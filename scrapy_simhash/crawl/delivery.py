@@ -6,11 +6,13 @@
     arrived   its callback is called
     ended     the callback's output was consumed: done once the last item is scraped or dropped
     failed    callback, middleware or pipeline raised an exception: withdrawn
+    unwanted  pipelines dropped all its items (`DropItem`): withdrawn, if copies may fare better
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -29,16 +31,19 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.crawl.lost import LostPages
     from scrapy_simhash.detector.detector import Detector
-    from scrapy_simhash.judging.documents import Marked
+    from scrapy_simhash.judging.documents import Marked, Reader
 
 logger = logging.getLogger(__name__)
+
+_MOST_UNWANTED = 10_000  # pages that wait, of a callback; those beyond are done
 
 
 class Delivery(Follower):
     """Follows each judged page to the spider, and its items through the pipelines."""
 
-    # An item that a pipeline drops on purpose (`DropItem`) counts as delivered. If a pipeline fails
-    # on an item, the page is withdrawn.
+    # Pipelines that drop items on purpose may want those of a copy. Some drop all there are: until
+    # an item of a callback came through, its unwanted pages wait, and the copies of one are tried
+    # when the crawl has nothing else to do.
 
     def __init__(
         self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages | None
@@ -54,10 +59,13 @@ class Delivery(Follower):
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self._expected: set[Marked] = set()
         self._open: set[JudgedPage] = set()
+        self._passing: set[Reader] = set()  # whose items came through
+        self._tried: set[Reader] = set()
+        self._unwanted: defaultdict[Reader, list[JudgedPage]] = defaultdict(list)
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
-        connect(self._item_ended, signals.item_dropped)
+        connect(self._item_dropped, signals.item_dropped)
         connect(self._response_failed, signals.item_error)
         connect(self._response_failed, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
@@ -115,15 +123,22 @@ class Delivery(Follower):
         self._end_if_done(page)
 
     def _item_scraped(self, response: Response | None) -> None:
-        page = self._find(response)
-        if page in self._open:
-            page.without_items = False
-        self._item_ended(response)
-
-    def _item_ended(self, response: Response | None) -> None:
         if page := self._find(response):
-            page.items -= 1
-            self._end_if_done(page)
+            if page in self._open:
+                page.without_items = False
+                self._passing.add(page.reader)
+                for unwanted in self._unwanted.pop(page.reader, ()):
+                    self._withdraw(unwanted.pending, singly=True)
+            self._item_ended(page)
+
+    def _item_dropped(self, response: Response | None) -> None:
+        if page := self._find(response):
+            page.unwanted = True
+            self._item_ended(page)
+
+    def _item_ended(self, page: JudgedPage) -> None:
+        page.items -= 1
+        self._end_if_done(page)
 
     def _find(self, response: Response | None) -> JudgedPage | None:
         return self._pages.get(response) if response is not None else None  # None in `start`
@@ -138,16 +153,28 @@ class Delivery(Follower):
             self._open.discard(page)
             self._withdraw(page.pending)
 
-    def _withdraw(self, marked: Marked) -> None:
+    def _withdraw(self, marked: Marked, *, singly: bool = False) -> None:
         self._detector.mark(Mark(withdrawn=marked))
         if self._lost is not None:
-            self._lost.settled(marked, done=False)
+            self._lost.settled(marked, done=False, singly=singly)
 
     def _end_if_done(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
         if page.consumed and page.items <= 0 and page in self._open:
             self._open.discard(page)
+            self._settle(page)
+
+    def _settle(self, page: JudgedPage) -> None:
+        """Let a page be done, unless all its items were dropped and those of a copy may not be."""
+        reader, unwanted = page.reader, page.unwanted and page.without_items and page.pending
+        if self._lost is None or not unwanted:
             self._came_through(page)
+        elif reader in self._passing or page.again:
+            self._withdraw(page.pending, singly=True)
+        elif reader in self._tried or len(self._unwanted[reader]) == _MOST_UNWANTED:
+            self._came_through(page)
+        else:
+            self._unwanted[reader].append(page)
 
     def _came_through(self, page: JudgedPage) -> None:
         done = page.pending
@@ -166,6 +193,23 @@ class Delivery(Follower):
         for document in self._expected:
             self._withdraw(document)
         self._expected.clear()
+        lost = self._lost
+        if lost is None or lost.has_due:
+            return
+        for reader, pages in self._unwanted.items():
+            awaited = (page for page in pages if lost.is_awaited(page.pending))
+            if reader not in self._tried and (first := next(awaited, None)):
+                self._tried.add(reader)
+                pages.remove(first)
+                self._withdraw(first.pending, singly=True)
+            else:
+                self._accept(pages)
+
+    def _accept(self, pages: list[JudgedPage]) -> None:
+        """Let pages be done whose items the pipelines dropped, as they do with those of copies."""
+        for page in pages:
+            self._came_through(page)
+        pages.clear()
 
     async def close(self) -> None:
         """End open pages when all pipelines have ended."""
@@ -173,3 +217,5 @@ class Delivery(Follower):
             if page.consumed:  # a middleware nearer to the engine removed its items
                 page.items = 0
                 self._end_if_done(page)
+        for pages in self._unwanted.values():
+            self._accept(pages)

@@ -27,7 +27,8 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
 from scrapy_simhash.detector.writer import Mark
-from scrapy_simhash.judging.documents import Version, key_of_lost
+from scrapy_simhash.judging.documents import key_of_lost
+from scrapy_simhash.judging.judge import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -242,6 +243,7 @@ class LostPages(Follower):
         self._dropped = False  # whether this crawl dropped any
         # Documents on their way that pages were dropped for.
         self._awaited: set[int] = set()
+        self._singly: set[int] = set()
 
     @cached_property
     def packing(self) -> Packing:
@@ -284,6 +286,7 @@ class LostPages(Follower):
         request, decision = response.request, page.decision
         assert request is not None  # noqa: S101 - it was judged
         again = take_mark(request, LOST)
+        page.again = bool(again)
         if again and decision.action in _WHOLE:
             self._forget(again)
         page.repeated = take_mark(request, DELIVERED) == decision.text_digest
@@ -299,21 +302,35 @@ class LostPages(Follower):
             set_mark(self._held[key], DELIVERED, decision.text_digest)
         self._detector.mark(Mark(packed=(key, packed)))
 
-    def settled(self, marked: Marked, *, done: bool) -> None:
-        """Look again at what is lost once a document came through, or will not."""
-        number = marked.document if isinstance(marked, Version) else marked
+    def settled(self, marked: Marked, *, done: bool, singly: bool = False) -> None:
+        """Look again at what is lost once a document came through, or will not.
+
+        What was dropped for it is requested at once, or `singly`: one may fare like the other, and
+        would cause the drop of a third.
+        """
+        if singly:
+            self._singly.add(number_of(marked))
         self._outdated |= not done and self._may_have_any
-        self._awaited.discard(number)
+        self._awaited.discard(number_of(marked))
+
+    def is_awaited(self, marked: Marked) -> bool:
+        """Return whether pages were dropped for a document on its way, since the last look."""
+        return number_of(marked) in self._awaited
 
     @property
     def _may_have_any(self) -> bool:
         return self._dropped or self._detector.lost > 0
 
+    @property
+    def has_due(self) -> bool:
+        """Whether some may be due, as far as is known."""
+        return self._outdated or bool(self._due)
+
     def expects(self) -> bool:
         """Return whether there may be anything to request."""
         if not self._began and self._may_have_any:
             self._outdated = True
-        return self._outdated or bool(self._due) or bool(self._awaited)
+        return self.has_due or bool(self._awaited)
 
     async def list_requests(self, spider: Spider) -> list[Request]:
         """Make requests for lost pages."""
@@ -323,7 +340,10 @@ class LostPages(Follower):
             self._began, self._outdated = True, False
             self._awaited.clear()
             due = await detector.ask(lambda store: store.lost.find_due(crawl, spider.name), ())
-            self._due = deque(key for key in due if key not in self._made)
+            left = [each for each in due if each[0] not in self._made]
+            first = {original: key for key, original in reversed(left) if original in self._singly}
+            self._due = deque(key for key, original in left if first.get(original, key) == key)
+            self._outdated = len(self._due) < len(left)
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]

@@ -117,16 +117,16 @@ class LostTable:
                 if spider in {"", page.lost.spider}:
                     yield page
 
-    def find_due(self, crawl: str, spider: str) -> list[bytes]:
-        """Return the keys of the pages that a crawl of a spider has to request again.
+    def find_due(self, crawl: str, spider: str) -> list[tuple[bytes, int]]:
+        """Return the keys of the pages that a crawl of a spider has to request, with originals.
 
         They were lost by this crawl or by crawls that ended. Reads all rows of the spider.
         """
 
-        def work(stored: Documents) -> list[bytes]:
+        def work(stored: Documents) -> list[tuple[bytes, int]]:
             alive = cache(stored.alive)
             return [
-                key
+                (key, lost.page)
                 for key, lost in _read(stored, _list_keys(stored, spider))
                 if _is_free(lost, alive, crawl, spider) and _is_due(stored, lost, alive)
             ]

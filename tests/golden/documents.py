@@ -369,7 +369,7 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         store.end_crawl(ended[0])
     if world.draw(0.2):
         crawl = world.choose(world.alive)[0]
-        due = store.lost.find_due(crawl, "spider")
+        due = [key for key, _ in store.lost.find_due(crawl, "spider")]
         taken = store.lost.take(crawl, "spider", due[::2] if world.draw(0.2) else due)
         found = sorted((world.order[lost.page], lost.url) for _, lost in taken)
         yield Line(f"lost {found}", f"taken by {crawl}")

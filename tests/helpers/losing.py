@@ -12,7 +12,8 @@ def take_lost(
     store: Store, crawl: str = CRAWL, spider: str = "spider"
 ) -> Sequence[tuple[bytes, Lost]]:
     """Take all pages that a crawl has to request again, as it does when it is idle."""
-    return store.lost.take(crawl, spider, store.lost.find_due(crawl, spider))
+    due = store.lost.find_due(crawl, spider)
+    return store.lost.take(crawl, spider, [key for key, _ in due])
 
 
 def list_lost(store: Store) -> list[Lost]:
