@@ -147,7 +147,7 @@ def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
     # The encoding is what the response declares, or None to detect it from the body. Reasons of an
     # NotJudgedError: `empty`, `bad_encoding`, `binary`, `no_text`.
     page = load_reader(extractor)(decode(body, encoding))
-    check_legible(page.whole)
+    check_legible(page.whole, encoding)
     return page
 
 

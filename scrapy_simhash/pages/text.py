@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 WHOLE_TEXT = "html2txt"
 
 # A page counts as binary when more than this share of its first characters are control
-# characters or could not be decoded. Pages of the evaluation corpus stay below 0.001; images and
-# archives labelled text/html exceed 0.2.
+# characters, and as text of another charset when so many more could not be decoded. Pages of the
+# evaluation corpus stay below 0.001; images and archives labelled text/html exceed 0.2, together.
 _MOST_CONTROL_SHARE = 0.05
 _CONTROL_SAMPLE_CHARACTERS = 4_096
 _CONTROLS = bytes([*range(9), 11, *range(14, 32), 127])
@@ -111,9 +111,12 @@ def decode(body: bytes, encoding: str | None) -> str:
     sample = html[:_CONTROL_SAMPLE_CHARACTERS]
     # Translating octets takes a hundredth of the time that translating characters takes.
     octets = sample.encode("utf-8", "replace")
-    controls = len(octets) - len(octets.translate(None, _CONTROLS)) + sample.count(_UNDECODED)
-    if controls > _MOST_CONTROL_SHARE * len(sample):
+    controls = len(octets) - len(octets.translate(None, _CONTROLS))
+    most, undecoded = _MOST_CONTROL_SHARE * len(sample), sample.count(_UNDECODED)
+    if controls > most:
         raise NotJudgedError("binary", f"{controls} control characters in the first {len(sample)}")
+    if controls + undecoded > most:
+        raise _make_illegible(undecoded, len(sample), encoding)
     # libxml2 cuts a text at a NUL; surrogates cannot be encoded for it.
     return without_surrogates(html.replace("\0", " "))
 
@@ -136,7 +139,13 @@ def _decode_declared(body: bytes, encoding: str) -> str:
         raise NotJudgedError("bad_encoding", f"declared charset {encoding!r}: {error}") from None
 
 
-def check_legible(text: str) -> None:
+def _make_illegible(number: int, of: int, encoding: str | None) -> NotJudgedError:
+    declared = "no charset is declared" if encoding is None else f"declared charset {encoding!r}"
+    detail = f"{number} of {of} characters are undecoded or private; {declared}"
+    return NotJudgedError("bad_encoding", detail)
+
+
+def check_legible(text: str, encoding: str | None) -> None:
     """Raise a NotJudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
     # Most texts have none of the octets with which such a character may begin.
     octets = text.encode()
@@ -145,9 +154,7 @@ def check_legible(text: str) -> None:
     units = np.frombuffer(text.encode("utf-16-le"), "<u2")
     illegible = np.count_nonzero(_ILLEGIBLE.take(units))
     if illegible > _MOST_ILLEGIBLE_SHARE * len(text):
-        raise NotJudgedError(
-            "bad_encoding", f"{illegible} of {len(text)} characters are undecoded or private"
-        )
+        raise _make_illegible(int(illegible), len(text), encoding)
 
 
 def without_surrogates(text: str) -> str:

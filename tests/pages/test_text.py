@@ -171,6 +171,13 @@ def test_text_that_is_no_words_is_not_compared(text: str, encoding: str, extract
     assert reason_of(extractor, body, "utf-8") == "bad_encoding"
 
 
+def test_the_charset_that_cannot_be_is_named() -> None:
+    """However little of the body is not text."""
+    with pytest.raises(NotJudgedError, match=r"undecoded.*declared charset 'utf-8'") as caught:
+        read_page(CYRILLIC.encode("cp1251"), "utf-8", "turbohtml")
+    assert caught.value.reason == "bad_encoding"
+
+
 LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
 
 
