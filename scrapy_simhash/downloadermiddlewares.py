@@ -39,6 +39,7 @@ from scrapy_simhash.crawl.running import (
     place_log,
     place_store,
     tell_bad_setting,
+    tell_half,
 )
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
@@ -132,6 +133,8 @@ class SimhashDownloaderMiddleware:
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
             await self.spider_closed()
             return
+        if not self.delivery.followed and not self.looking:
+            tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
         logger.info(
             "Candidates within %d bits%s; near-duplicates: %s; store %s%s",
             self._detector.distance,
@@ -187,8 +190,7 @@ class SimhashDownloaderMiddleware:
             reader = self._find_reader(request)
         page = self.pages[request] = await self._judge(request, response, reader)
         if self.looking:
-            action = request.meta.get("simhash_action", self.config.action)
-            logger.info("%s", describe_look(page.decision, str(action)))
+            logger.info("%s", describe_look(page.decision))
         page.scheduled = scheduled
         decision = page.decision
         verdict = request.meta[META_KEY] = decision.make_verdict()
@@ -288,7 +290,7 @@ class SimhashDownloaderMiddleware:
 
     def _not_followed(self, response: Response, error: Exception) -> None:
         count(self._crawler, "failed/page")
-        self._report("Not followed", quote(response.url), error)
+        self._report("Not noted", quote(response.url), error)
 
     def _report(self, what: str, about: str, error: Exception) -> None:
         # One line without a traceback, because the error may quote the page.

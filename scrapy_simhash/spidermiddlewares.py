@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
+from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.logstats import describe_drop
 from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
+from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
@@ -32,10 +34,11 @@ class SimhashSpiderMiddleware:
     """Drops near-duplicates or their outlinks; follows what becomes of pages."""
 
     def __init__(self, crawler: Crawler) -> None:
-        if not read_config(crawler.settings).enabled:
-            raise NotConfigured
+        if not read_config(crawler.settings).enabled or not is_asyncio_available():
+            raise NotConfigured  # the other middleware says why
         self._crawler = crawler
         self._judging: SimhashDownloaderMiddleware | None = None
+        self._told = 0  # number of drops
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     @classmethod
@@ -48,6 +51,8 @@ class SimhashSpiderMiddleware:
         self._judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
         if self._judging is not None:
             self._judging.delivery.followed = True
+        else:
+            tell_half("DOWNLOADER_MIDDLEWARES", "no page is judged")
 
     def process_spider_input(self, response: Response) -> None:
         """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
@@ -68,8 +73,8 @@ class SimhashSpiderMiddleware:
 
     def _tell(self, decision: Decision) -> None:
         """Log a drop; of the first ones, who watches a crawl sees what it does."""
-        first = self._crawler.stats.get_value("simhash/dropped") <= _DROPS_TOLD
-        level = logging.INFO if first else logging.DEBUG
+        self._told += 1
+        level = logging.INFO if self._told <= _DROPS_TOLD else logging.DEBUG
         if logger.isEnabledFor(level):
             logger.log(
                 level,

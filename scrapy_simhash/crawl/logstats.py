@@ -27,14 +27,13 @@ _MANY_NOT_JUDGED = 0.01
 _MOST_REASONS = 3
 _MOST_WORDS = 4
 
-# What a look at a page finds, and what a crawl would do with a near-duplicate.
+# What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
 _FINDS = {
     "new": "like none that the store has",
     "near_duplicate": "a near-duplicate",
     "revisit": "in the store from an earlier visit",
     "not_judged": "not judged",
 }
-_DOES = {"drop": "drop it", "ignore-outlinks": "keep its items and drop its requests"}
 
 
 class SimhashLogStats(LogStats):
@@ -130,7 +129,7 @@ class End:
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
         reasons = {
-            name.removeprefix(_NOT_JUDGED): count
+            name.removeprefix(_NOT_JUDGED): int(count)
             for name, count in self._stats.get_stats().items()
             if name.startswith(_NOT_JUDGED) and name.removeprefix(_NOT_JUDGED) not in LEFT_OUT
         }
@@ -158,12 +157,11 @@ def _show_share(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
 
 
-def describe_look(decision: Decision, action: str) -> str:
-    """Describe what a crawl with this action would do with a page that somebody looks at."""
-    found, would = _FINDS[decision.status], "keep it"
+def describe_look(decision: Decision) -> str:
+    """Describe what the store says of a page that somebody looks at."""
+    found = _FINDS[decision.status]
     if decision.status == "near_duplicate":
         found += f" of {quote(decision.match_url)} ({printable('; '.join(decision.tests))})"
-        would = f"{_DOES.get(action, 'flag it')}, if its callback got that"
     elif decision.reason:
         found += f", {decision.reason}"
-    return f"{quote(decision.url)}: {found}; a crawl would {would}"
+    return f"{quote(decision.url)}: {found}"

@@ -98,6 +98,16 @@ def tell_bad_setting(error: SettingError) -> None:
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
+def tell_half(setting: str, effect: str) -> None:
+    """Warn that only one of the two middlewares is enabled."""
+    logger.warning(
+        'scrapy_simhash is missing in %s, so %s; ADDONS = {"scrapy_simhash.Addon": 500} enables '
+        "all of it",
+        setting,
+        effect,
+    )
+
+
 def _list_frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame is not None:

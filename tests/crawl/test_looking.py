@@ -98,8 +98,10 @@ def test_commands_judge_and_drop_nothing_and_leave_the_store_alone(
         assert "'simhash/near_duplicate': 1" in said
         assert "read-only" in said
     # `check` shows its results only.
-    assert ("a crawl would drop it, if its callback got that" in said) == (command != "check")
-    assert "of 1 page" not in said
+    assert (": a near-duplicate of 'http://" in said) == (command != "check")
+    assert "a crawl would" not in said
+    assert "Judged" not in said
+    assert "is missing in" not in said
     assert read_files(kept) == read_files(store)
 
 
