@@ -31,6 +31,7 @@ async def test_a_user_in_an_address_is_shown_nowhere(
     answered: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {Answers: 1000}, "SIMHASH_ACTION": "flag"}
     with caplog.at_level(logging.DEBUG, "scrapy_simhash"):
         crawled = await crawl(tmp_path / "s", URLS, **answered)
+        await crawl(tmp_path / "dropping", URLS, **(answered | {"SIMHASH_ACTION": "drop"}))
     assert crawled.counted["near_duplicate"] == len(URLS) - 1
     shown = [(tmp_path / "s" / "log.jsonl").read_text()]
     shown += [
