@@ -46,7 +46,7 @@ MOST_WORDS = 10
 
 def tell_reason(reason: str) -> tuple[str, str]:
     """Tell why a page was not judged, and what to do; "" for nothing."""
-    return _REASONS.get(reason.removeprefix(""), (reason, ""))
+    return _REASONS.get(reason, (reason, ""))
 
 
 def tell_duplicate(
