@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 
 def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, Any]]:
     """Copy the store into a new folder while crawls write; `check` checks the copy first."""
+    from scrapy_simhash.stores.lmdb.copying import back_up  # noqa: PLC0415 - loads lmdb
+
     with open_as_it_is(config.store) as store:
         try:
             with show_progress("copying, and comparing the copy" if check else "copying"):
-                made = store.backup(folder, check=check)
+                made = back_up(store, folder, check=check)
         except StoreDamagedError as error:
             yield {"folder": None, "problems": error.problems}
             raise PartlyFailedError(str(error)) from error

@@ -36,7 +36,7 @@ from functools import partial
 from itertools import islice
 from math import inf
 from struct import Struct
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import LOST
@@ -46,13 +46,11 @@ from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from scrapy_simhash.tables.probing import Sets
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Inspect: TypeAlias = "Callable[[Engine], tuple[dict[str, Any], list[str]]]"
 
 HEADER = "header"
 DOCUMENTS = "documents"
@@ -331,19 +329,9 @@ class Engine(ABC):
     def close(self) -> None:
         """Close the store, and give back all leases of this process; a second call is harmless."""
 
-    # What follows few kinds have.
-
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
-
-    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-        """Copy the store, see `Store.backup`.
-
-        `inspect` opens the engine of a copy, counts what is in it, and lists its problems.
-        """
-        del inspect, check
-        raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
 
 
 def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -26,7 +26,7 @@ from functools import lru_cache
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import xxhash
@@ -467,13 +467,6 @@ class RedisEngine(Engine):
             names = RedisValues(run, self._prefix, {}).list_keys(f"{self._prefix}:*".encode())
             sizes = run([("MEMORY", "USAGE", name) for name in names])
         return "memory_bytes", sum(size or 0 for size in sizes)
-
-    def backup(self, *_: object, **__: object) -> NoReturn:
-        raise StoreError(
-            f"the store at {self.url} is on a server, which makes its own backups: BGSAVE writes "
-            "them, and appendonly keeps later writes. `scrapy simhash export` writes the "
-            "fingerprints to a file"
-        )
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # do not close a forked child's copy

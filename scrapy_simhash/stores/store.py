@@ -52,7 +52,6 @@ from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -494,45 +493,6 @@ class Store(AbstractContextManager["Store"]):
             again = set(self.read(find_problems)) if problems else set()
             problems = [problem for problem in problems if problem in again]
         return problems
-
-    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
-        """Copy the store into a new folder, even while crawls write.
-
-        The copy has every write that was acknowledged before this call; in it, all crawls count as
-        ended. Decision logs are not copied. Reads the store and writes it once, without free pages;
-        the store's file grows by what other processes change meanwhile, and other users of the
-        store in this process wait.
-
-        Args:
-            folder: a new folder in an existing one, on a local disk, outside of the store.
-            check: verify the store's file first, and compare everything in the copy before it gets
-                its name. Costs as much as `check`.
-
-        Returns:
-            `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
-
-        Raises:
-            FileExistsError: the folder exists.
-            StoreDamagedError: the check found problems. After this and the next two errors nothing
-                is left of the copy.
-            StoreUnavailableError: the copy could not be written.
-            StoreUnusableError: the copy cannot be opened: damaged or on a network file system.
-            StoreError: the store is on a server, which makes its own backups.
-            ValueError: the folder is inside the store.
-        """
-
-        def inspect(copy: Engine) -> tuple[dict[str, Any], list[str]]:
-            with Store(copy, None) as store:
-                problems = store.check() if check else []
-                counted = store.read(
-                    lambda stored: {
-                        "documents": stored.count_rows(DOCUMENTS),
-                        "fingerprints": stored.count_fingerprints(),
-                    }
-                )
-            return counted, problems
-
-        return {**self.engine.backup(folder, inspect, check=check), "checked": check}
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,).

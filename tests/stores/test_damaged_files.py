@@ -13,6 +13,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.lmdb.guard import find_damage
 from tests.helpers.children import running
 from tests.helpers.damage import MUTATORS, Outcome, make_large_store, make_store
@@ -136,7 +137,7 @@ def test_a_large_file_is_verified_by_check(large: Path) -> None:
 
 def test_a_large_file_is_verified_before_a_backup(large: Path, tmp_path: Path) -> None:
     with open_lmdb(large) as store, pytest.raises(StoreDamagedError, match="page"):
-        store.backup(tmp_path / "backup")
+        back_up(store, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.pages.wording import Wording
+from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.upkeep import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
@@ -38,7 +39,7 @@ def files(folder: Path) -> dict[str, int]:
 def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
     fill(tmp_path / "store")
     with open_lmdb(tmp_path / "store") as store:
-        store.backup(tmp_path / "backup")
+        back_up(store, tmp_path / "backup")
         store.find_and_add([document("lost", 0xFF << 20)])
         seed = store.seed
     shutil.rmtree(tmp_path / "store")
@@ -73,7 +74,7 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
         for number in range(ROUNDS):
             told += [writer.read() for _ in range(100)]
             backup = tmp_path / f"backup-{number}"
-            made = store.backup(backup)
+            made = back_up(store, backup)
             with open_lmdb(backup, readonly=True) as copy:
                 assert copy.check() == []
                 assert copy.stats()["documents"] == made["documents"]
@@ -90,6 +91,7 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
 STOPPED = """
 import os, sys
 from pathlib import Path
+from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.opening import open_as_it_is
 
 calls, sync = 0, os.fsync
@@ -104,7 +106,7 @@ os.fsync = stop
 print("ready", flush=True)
 folder = Path(sys.argv[1])
 with open_as_it_is(str(folder / "store")) as store:
-    store.backup(folder / "backup")
+    back_up(store, folder / "backup")
 """
 
 
@@ -121,7 +123,7 @@ def test_killed_in_the_middle_there_is_no_backup(tmp_path: Path, at: int) -> Non
     assert left[0].endswith(".partial")
     with open_lmdb(tmp_path / "store") as store:
         assert store.check() == []
-        store.backup(tmp_path / "backup")
+        back_up(store, tmp_path / "backup")
 
 
 @pytest.mark.parametrize("failing", [1, 2])
@@ -138,7 +140,7 @@ def test_full_disk_leaves_nothing(
     with open_lmdb(tmp_path / "store", readonly=True) as store:
         monkeypatch.setattr("os.fsync", sync)
         with pytest.raises(StoreUnavailableError, match=r"nothing is left of it.*No space left"):
-            store.backup(tmp_path / "backup")
+            back_up(store, tmp_path / "backup")
     assert files(tmp_path).keys() == {"store"}
 
 
@@ -146,13 +148,14 @@ SMALL_FILES = """
 import resource, sys
 from pathlib import Path
 from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.opening import open_as_it_is
 
 folder = Path(sys.argv[1])
 with open_as_it_is(str(folder / "store")) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
     try:
-        store.backup(folder / "backup")
+        back_up(store, folder / "backup")
     except StoreUnavailableError as error:
         print(error)
 """
@@ -173,11 +176,11 @@ def test_target_that_is_there_is_refused(tmp_path: Path) -> None:
     with open_lmdb(tmp_path / "store") as store:
         for name in ("folder", "file", "link", "store"):
             with pytest.raises(FileExistsError, match=f"{name} exists already"):
-                store.backup(tmp_path / name)
+                back_up(store, tmp_path / name)
         with pytest.raises(ValueError, match="within the store itself"):
-            store.backup(tmp_path / "store" / "backup")
+            back_up(store, tmp_path / "store" / "backup")
         with pytest.raises(StoreUnavailableError, match="whose parent exists"):
-            store.backup(tmp_path / "no such" / "backup")
+            back_up(store, tmp_path / "no such" / "backup")
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
@@ -198,7 +201,7 @@ def test_target_that_comes_meanwhile_is_not_replaced(
         open_lmdb(tmp_path / "store") as store,
         pytest.raises(StoreUnavailableError, match="nothing is left of it"),
     ):
-        store.backup(tmp_path / "backup")
+        back_up(store, tmp_path / "backup")
     assert files(tmp_path).keys() == {"store", "backup"}
     assert files(tmp_path / "backup").keys() == {"mine"}
 
@@ -217,10 +220,10 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
     flip_in_a_record(tmp_path / "store")
     with open_lmdb(tmp_path / "store") as store:
         with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* check --rebuild`") as e:
-            store.backup(tmp_path / "backup")
+            back_up(store, tmp_path / "backup")
         assert e.value.problems == store.check()
         assert files(tmp_path).keys() == {"store"}
-        assert store.backup(tmp_path / "backup", check=False)["checked"] is False
+        assert back_up(store, tmp_path / "backup", check=False)["checked"] is False
 
 
 def test_command(run: Run, tmp_path: Path) -> None:

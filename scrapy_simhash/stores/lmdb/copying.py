@@ -18,27 +18,32 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 import numpy as np
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
 from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
-from scrapy_simhash.stores.keyvalues import HEADER, TABLES
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, TABLES
 from scrapy_simhash.stores.lmdb import guard
+from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.permutation import sort_distinct
 from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from scrapy_simhash.stores.store import Store
     from scrapy_simhash.tables.permutation import Design
-
-    Copy = Callable[[lmdb.Transaction[bytes]], None]
-    Inspect = Callable[[Path], tuple[dict[str, Any], list[str]]]
 
 # LMDB keeps the pages of a commit in memory.
 _BYTES_PER_COMMIT = 16 * 2**20
@@ -140,20 +145,39 @@ def compact(folder: Path) -> None:
             sync_folder(folder)
 
 
-class Source(Protocol):
-    """The environment of a store that others may write to."""
+def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]:
+    """Copy a store into a new folder, even while crawls write.
 
-    folder: Path
-    env: lmdb.Environment
+    The copy has every write that was acknowledged before this call; in it, all crawls count as
+    ended. Decision logs are not copied. Reads the store and writes it once, without free pages;
+    the store's file grows by what other processes change meanwhile, and other users of the
+    store in this process wait.
 
-    def find_damage(self) -> list[str]: ...
+    Args:
+        store: an open store, in a folder.
+        folder: a new folder in an existing one, on a local disk, outside of the store.
+        check: verify the store's file first, and compare everything in the copy before it gets
+            its name. Costs as much as `Store.check`.
 
-    def read(self, work: Copy) -> None: ...
+    Returns:
+        `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
 
-
-def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-    """Write a snapshot of a store into a new folder, see `Engine.backup`."""
-    target = target.parent.resolve() / target.name
+    Raises:
+        FileExistsError: the folder exists.
+        StoreDamagedError: the check found problems. After this and the next two errors nothing
+            is left of the copy.
+        StoreUnavailableError: the copy could not be written.
+        StoreUnusableError: the copy cannot be opened: damaged or on a network file system.
+        StoreError: the store is on a server, which makes its own backups.
+        ValueError: the folder is inside the store.
+    """
+    if not isinstance(store.engine, LmdbEngine):
+        raise StoreError(
+            f"the store at {store.url} is on a server, which makes its own backups: BGSAVE writes "
+            "them, and appendonly keeps later writes. `scrapy simhash export` writes the "
+            "fingerprints to a file"
+        )
+    environment, target = store.engine.environment, folder.parent.resolve() / folder.name
     _require_free(environment.folder, target)
     if check:
         _require_sound(environment.find_damage())
@@ -167,11 +191,13 @@ def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool)
     try:
         environment.read(copy)
         try:
-            counted, problems = inspect(temporary)
+            with open_as_it_is(str(temporary)) as made:
+                _require_sound(made.check() if check else [])
+                documents = made.read(lambda stored: stored.count_rows(DOCUMENTS))
+                fingerprints = made.table_stats()["fingerprints"]
         finally:
             # LMDB made this file for its readers when the copy was opened.
             (temporary / guard.LOCK_FILE).unlink(missing_ok=True)
-        _require_sound(problems)
         octets = sum(path.stat().st_size for path in temporary.iterdir())
         with _explained(target):
             sync_folder(temporary)
@@ -181,7 +207,8 @@ def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return {"folder": str(target), **counted, "file_bytes": octets}
+    counted = {"documents": documents, "fingerprints": fingerprints, "file_bytes": octets}
+    return {"folder": str(target), **counted, "checked": check}
 
 
 def _require_free(folder: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import lmdb
 from filelock import FileLock, Timeout
@@ -24,13 +24,10 @@ from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, WAIT_SECONDS, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import guard
-from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.lmdb.values import DATABASES, LmdbValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from scrapy_simhash.stores.keyvalues import Inspect
 
 Result = TypeVar("Result")
 
@@ -324,30 +321,24 @@ class LmdbEngine(Engine):
 
     def open(self) -> None:
         with ExitStack() as closing:
-            self._environment = acquire_environment(self._place, readonly=self.readonly)
-            closing.callback(release_environment, self._environment)
-            self._databases = _open_databases(self._environment)
-            self.leases = guard.FileLeases(self._environment.folder / "leases")
+            self.environment = acquire_environment(self._place, readonly=self.readonly)
+            closing.callback(release_environment, self.environment)
+            self._databases = _open_databases(self.environment)
+            self.leases = guard.FileLeases(self.environment.folder / "leases")
             closing.callback(self.leases.close)
             self._closing = closing.pop_all()
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self._environment.read(lambda txn: work(LmdbValues(txn, self._databases)))
+        return self.environment.read(lambda txn: work(LmdbValues(txn, self._databases)))
 
     def write(self, work: Callable[[LmdbValues], Result]) -> Result:
-        return self._environment.write(lambda txn: work(LmdbValues(txn, self._databases)))
+        return self.environment.write(lambda txn: work(LmdbValues(txn, self._databases)))
 
     def measure(self) -> tuple[str, int]:
-        return "file_bytes", self._environment.file_bytes
+        return "file_bytes", self.environment.file_bytes
 
     def find_damage(self) -> list[str]:
-        return self._environment.find_damage()
-
-    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-        def open_copy(copy: Path) -> tuple[dict[str, Any], list[str]]:
-            return inspect(LmdbEngine(copy, readonly=True))
-
-        return back_up(self._environment, folder, open_copy, check=check)
+        return self.environment.find_damage()
 
     def close(self) -> None:
         self._closing.close()
