@@ -46,7 +46,7 @@ from scrapy_simhash.stores.header import (
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.lost import LostTable, count_lost
 from scrapy_simhash.stores.upkeep import Mender, find_problems
-from scrapy_simhash.tables.designs import choose_design, parse_design
+from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober
 
@@ -100,13 +100,12 @@ class Store(AbstractContextManager["Store"]):
         try:
             check_confirm(confirm)
             automatic = tables == "auto"
-            design = choose_design(0) if automatic else parse_design(tables)
+            design = parse_design(DEFAULT_DESIGN if automatic else tables)
             if not engine.exists():
                 choose_distance(distance, confirm, design)  # before anything is made
             engine.open()
-            # Only the maker of a store may choose again: others may rely on the present design.
-            made = not self.readonly and self._make(recipe or Recipe(), design.name, seed)
-            self._choosing = made and automatic
+            if not self.readonly:
+                self._make(recipe or Recipe(), design.name, seed)
             self.read(lambda _: None)
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
@@ -118,21 +117,17 @@ class Store(AbstractContextManager["Store"]):
         self.seed = self._header.seed
         self._opened = True
 
-    def _make(self, recipe: Recipe, design: str, seed: int | None) -> bool:
-        """Write the header of an empty store; returns whether it was empty."""
+    def _make(self, recipe: Recipe, design: str, seed: int | None) -> None:
+        """Write the header of a store that is empty."""
         kind, client = self.engine.kind, self.engine.client
         header = new_header(recipe, design, seed, kind, client, plain=self.confirm is None)
 
-        def work(values: KeyValues) -> bool:
-            if values.get(HEADER, HEADER_KEY) is not None:
-                return False
-            if values.count(DOCUMENTS):
-                return False
-            values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
-            return True
+        def work(values: KeyValues) -> None:
+            if values.get(HEADER, HEADER_KEY) is None and not values.count(DOCUMENTS):
+                values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
         try:
-            return self.engine.write(work)
+            self.engine.write(work)
         except self.engine.errors as error:
             raise self._explain(error) from error
 
@@ -353,12 +348,9 @@ class Store(AbstractContextManager["Store"]):
         fingerprints = sort_distinct(fingerprints)
 
         def work(stored: Documents) -> int:
-            design = stored.design
-            if self._choosing and not stored.count_fingerprints():
-                design = choose_design(fingerprints.size, self.distance)
             before = Mender(stored).list_fingerprints()
             together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewrite(stored, design, together)
+            self._rewrite(stored, stored.design, together)
             stored.note_bulk_loaded(fingerprints)
             return together.size - before.size
 

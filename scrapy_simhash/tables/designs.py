@@ -27,9 +27,8 @@ _DEFAULT_FLIPS = 1
 # A probe that flips up to three bits of a 24-bit key looks up 2,325 keys in each table; with four
 # bits, 13,000.
 MOST_FLIPS = 3
-# From so many fingerprints on, ten tables save more time than they cost in space (`batch.costs`:
-# 279 million within 0 to 3 bits, 226 million within 4). 16 and 20 have keys no wider than 10.
-_MANY = 280_000_000
+# That of `auto` in a new store.
+DEFAULT_DESIGN = "4"
 
 
 def parse_design(name: str | int) -> Design:
@@ -71,20 +70,6 @@ def parse_design(name: str | int) -> Design:
             f"{FEWEST_PREFIX_BITS} are needed: take fewer blocks"
         )
     return design
-
-
-def choose_design(fingerprints: int, distance: int = 3) -> Design:
-    """Choose the table design of a new store if SIMHASH_TABLES is "auto".
-
-    Args:
-        fingerprints: as many as the store is to hold, 0 or more.
-        distance: bits within which it must be complete.
-
-    Returns:
-        4 tables, or 10 for very many fingerprints, if they are complete for the distance.
-    """
-    ten = fingerprints >= _MANY and distance <= parse_design(10).reach_bits
-    return parse_design(10 if ten else 4)
 
 
 def _check_blocks(name: str | int, blocks: int, distance: int) -> None:

@@ -8,39 +8,13 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables.designs import parse_design
-from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.processes import run_python
-
-
-@pytest.fixture
-def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `auto` want ten tables for any fingerprint at all."""
-    monkeypatch.setattr(
-        "scrapy_simhash.stores.store.choose_design",
-        lambda documents, *_: parse_design(10 if documents else 4),
-    )
 
 
 def spread(count: int, start: int = 1) -> NDArray[np.uint64]:
     """Make fingerprints far apart: multiples of the golden ratio."""
     return np.arange(start, start + count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-
-
-@pytest.mark.usefixtures("ten_tables_at_once")
-def test_bulk_load_chooses_the_design_of_an_empty_store(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path) as store, open_lmdb(tmp_path) as other:
-        assert store.stats()["design"] == "4"
-        store.bulk_load(spread(100))
-        for each in (store, other):
-            assert each.stats()["design"] == "10"
-            assert each.stats()["fingerprints"] == 100
-            first = int(spread(1)[0])
-            assert [match.fingerprint for match in each.query(first ^ 0b10101)] == [first]
-        assert other.find_and_add([document("a", first)])[0].status == "near_duplicate"
-        assert store.check() == []
-    with open_lmdb(tmp_path, tables=10) as store:
-        assert store.stats()["tables"] == 10
 
 
 def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> None:
