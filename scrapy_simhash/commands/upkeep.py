@@ -26,11 +26,11 @@ from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
-from scrapy_simhash.tables.designs import choose_design, parse_design
+from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _SIZES = ("table_bytes_per_fingerprint", "file_bytes")
+_BUSY = "or a running crawl is working on it"
 
 
 def open_to_change(config: Config) -> Store:
@@ -103,7 +104,7 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
     """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
     with open_to_change(config) as store:
         if tables == "auto":
-            tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
+            tables = DEFAULT_DESIGN
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
         with show_progress("rewriting the tables"):
@@ -133,25 +134,24 @@ def _prune(  # the criteria, each by its name
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * SECONDS_A_DAY
     crawl = find_crawl(config, crawl)
-    named, fitting, chosen = set[str](), set[str](), set[int]()
+    chosen: dict[int, str] = {}
 
     def choose(document: StoredDocument) -> bool:
-        if urls and document.url not in urls:
-            return False
-        named.add(document.url)
         found = (
-            document.time < oldest
+            (not urls or document.url in urls)
+            and document.time < oldest
             and scope in {None, document.scope}
             and crawl in {None, document.crawl}
         )
         if found:
-            chosen.add(document.document)
-            fitting.add(document.url)
+            chosen[document.document] = document.url
         return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         with show_progress("looking through the documents"):
             numbers = store.select(choose)
+        unfit = f"does not meet all criteria, {_BUSY}"
+        left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in filter(None, map(store.get_document, numbers)):
                 yield _pick(
@@ -159,29 +159,12 @@ def _prune(  # the criteria, each by its name
                 )
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
-    left = _name_left(urls, named, named - fitting)
     if not numbers:
-        raise PartlyFailedError(left or _say_nothing(days or 0, scope, crawl))
+        raise PartlyFailedError(left or f"no document meets all criteria, {_BUSY}")
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
     if left:
         raise PartlyFailedError(left)
-
-
-def _say_nothing(days: float, *others: str | None) -> str:
-    """Return why criteria other than URLs found nothing."""
-    if any(others):
-        return "no document meets all criteria, or a running crawl is working on it"
-    return f"no document was last seen more than {days:g} days ago"
-
-
-def _name_left(urls: Iterable[str], named: Container[str], unfit: Container[str]) -> str:
-    """Return why URLs were not deleted, or "" if they were."""
-    reasons = {
-        "not in the store, or in use by a running crawl": [u for u in urls if u not in named],
-        "kept, because of --days, --scope or --crawl": [u for u in urls if u in unfit],
-    }
-    return "; ".join(f"{why}: {', '.join(which)}" for why, which in reasons.items() if which)
 
 
 def _pick(document: StoredDocument, *names: str) -> Answer:
@@ -238,41 +221,34 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from (_describe(store, document) for document in found)
-        missing = {*urls} - {document.url for document in found}
+        left = {*urls}.difference(document.url for document in found)
         if original is not None and not originals:
-            missing.add(original)
-        _tell_undone(store, found, missing, dry_run=dry_run)
+            left.add(original)
+        if found:
+            sys.stderr.write(_describe_undone(found, dry_run=dry_run))
+        if left or not found:
+            unfit = "was kept, or its drop does not meet all criteria; see --original"
+            why = _explain_left(store, left, unfit)
+            raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
 
 
-def _tell_undone(
-    store: Store, found: Sequence[StoredDocument], missing: set[str], *, dry_run: bool
-) -> None:
-    """Report what was undone; raise an error for unknown URLs, or if there was no drop at all."""
-    if found and not dry_run:
-        before = sum(document.spared for document in found)
-        result = f"{plural(len(found) - before, 'drop')} undone"
-        result += f", {before:,} had been before" * bool(before)
-        sys.stderr.write(f"{result}; the dropped pages pass when they are fetched again\n")
-    elif found:
-        sys.stderr.write(f"{plural(len(found), 'page')} listed, nothing undone\n")
-    known: set[str] = set()
-    if missing:
-        store.visit(lambda document: known.add(document.url))
-    if unknown := sorted(missing - known):
-        problems = (
-            add_suggestions(f"{url} is not in the store", url, sorted(known)) for url in unknown
-        )
-        raise PartlyFailedError("; ".join(problems))
-    if not found:
-        if missing:
-            pages, why = ", ".join(sorted(missing)), "was kept; there is no drop to undo"
-            stored = [page for url in missing for page in store.find_document(url)]
-            if any(page.state == "duplicate" for page in stored):
-                why = "was dropped, but its drop does not meet the other criteria"
-            raise PartlyFailedError(
-                f"nothing to undo: {pages} {why}; --original URL undoes the drops made for a page"
-            )
-        raise PartlyFailedError("nothing to undo: no drop meets all criteria")
+def _describe_undone(found: Sequence[StoredDocument], *, dry_run: bool) -> str:
+    if dry_run:
+        return f"{plural(len(found), 'page')} listed, nothing undone\n"
+    before = sum(document.spared for document in found)
+    result = f"{plural(len(found) - before, 'drop')} undone"
+    result += f", {before:,} had been before" * bool(before)
+    return f"{result}; the dropped pages pass when they are fetched again\n"
+
+
+def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
+    """Say why the documents with these URLs were not chosen; "" of none."""
+    found = {url: store.find_document(url) for url in sorted(urls)}
+    known = [] if all(found.values()) else [each.url for each in store.list_documents()]
+    return "; ".join(
+        f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
+        for url, stored in found.items()
+    )
 
 
 def _describe(store: Store, document: StoredDocument) -> Answer:

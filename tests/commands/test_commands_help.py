@@ -28,7 +28,8 @@ NOT_RUN = {"evaluate labelled", "log --follow", "report -o", "spark", "import cr
 # What standard error says when they run one after the other.
 TOLD = {
     "prune --days 365 --dry-run": (
-        "scrapy simhash prune: no document was last seen more than 365 days ago\n"
+        "scrapy simhash prune: no document meets all criteria, or a running crawl is "
+        "working on it\n"
     ),
     "prune --scope www.example.com": (
         "scrapy simhash prune: no document meets all criteria, or a running crawl is "
