@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._files import open_whole
-from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive, import_archive
 from scrapy_simhash.commands.frame import (
-    JSON_SUFFIXES,
     Command,
     add_crawl,
     add_overwrite,
@@ -26,7 +23,6 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.transfer.sources import HTML_FIELDS, KINDS, Fields
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -56,11 +52,9 @@ def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     from scrapy_simhash.batch.parquet import ParquetSource  # noqa: PLC0415 - only for this
     from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads trafilatura
 
-    sources = [(name, importing.find_kind(name, options.kind)) for name in options.sources]
-    html = (options.html_field,) if options.html_field else HTML_FIELDS
-    fields = Fields(options.url_field, html)
+    sources = [(name, importing.find_kind(name)) for name in options.sources]
     yield from importing.import_sources(
-        config, options.settings, sources, fields, import_archive, ParquetSource
+        config, options.settings, sources, import_archive, ParquetSource
     )
 
 
@@ -87,17 +81,9 @@ def list_kept(
     """List the kept pages of a store, each with its near-duplicates, in order of their arrival.
 
     Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
-
-    Args:
-        store: to read.
-        crawl: only near-duplicates of this crawl; None for all.
-        every: also the kept pages that have none.
-
-    Yields:
-        `url`, `document`, `state`, `title`, `canonical`, `file`, `crawl` and `time` of the kept
-        page, and `duplicates`: `url`, `document`, `distance`, `similarity`, `crawl`, `time` and
-        `undone` of each. A page that was deleted or cannot be read has its number only; the
-        near-duplicates of imported fingerprints come last, with `document` 0.
+    `crawl` is that of the near-duplicates, if not any; with `every` also pages that have none. A
+    page that was deleted or cannot be read has its number only; the near-duplicates of imported
+    fingerprints come last, with `document` 0.
     """
     originals: dict[int, int] = {}
     found: list[tuple[Any, ...]] = []
@@ -130,36 +116,10 @@ def _find_kept(number: int, originals: Mapping[int, int]) -> int:
     return number
 
 
-def _list_duplicates(
-    config: Config,
-    options: argparse.Namespace,
-    listed_path: Path | None,
-    crawl: str | None,
-    *,
-    every: bool,
-    overwrite: bool,
-) -> Iterator[Answer]:
-    """List the kept pages, each with its near-duplicates, or write them to a file."""
+def _list_duplicates(config: Config, crawl: str | None, *, every: bool) -> Iterator[Answer]:
+    """List the kept pages, each with its near-duplicates."""
     with open_as_it_is(config.store) as store:
-        kept = list_kept(store, find_crawl(config, crawl), every=every)
-        if listed_path is None:
-            yield from kept
-            return
-        as_json = options.json or listed_path.suffix.lower() in JSON_SUFFIXES
-        pages = duplicates = 0
-        with open_whole(listed_path, overwrite=overwrite) as file:
-            for page in kept:
-                lines = [mask_passwords(json.dumps(page))] if as_json else _print_kept(page)
-                file.write("".join(f"{line}\n" for line in lines).encode("ascii"))
-                pages += 1
-                duplicates += len(page["duplicates"])
-    if not pages:
-        raise PartlyFailedError(f"{listed_path} is empty: the store has no such page")
-    yield {"file": str(listed_path), "kept": pages, "duplicates": duplicates}
-
-
-def _print_duplicates(answer: Answer) -> Iterable[Part]:
-    yield from print_fields(answer) if "kept" in answer else _print_kept(answer)
+        yield from list_kept(store, find_crawl(config, crawl), every=every)
 
 
 def _print_kept(page: Answer) -> Iterable[str]:
@@ -191,9 +151,6 @@ def _add_archive(parser: ArgumentParser) -> None:
 
 def _add_duplicates(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    about = "write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json"
-    add("-o", "--output", dest="listed_path", type=Path, metavar="FILE", help=about)
-    add_overwrite(parser)
     about = "list the kept pages without duplicates, too"
     add("--all", dest="every", action="store_true", help=about)
     add_crawl(parser, "only duplicates of this crawl")
@@ -205,12 +162,6 @@ def _add_import(parser: ArgumentParser) -> None:
     add("sources", nargs="+", metavar="SOURCE", help=about)
     about = "another name of --store: folder or URL; made if it does not exist"
     add("--into", dest="store", default=argparse.SUPPRESS, metavar="STORE", help=about)
-    about = f"kind of all sources (default: detected): {', '.join(KINDS)}"
-    add("--kind", choices=KINDS, metavar="KIND", help=about)
-    about = "for a feed: the field of its items with the URL (default: url)"
-    add("--url-field", default="url", metavar="NAME", help=about)
-    about = "for a feed: the field of its items with the HTML (default: html, or else body)"
-    add("--html-field", metavar="NAME", help=about)
 
 
 _WRITTEN = {
@@ -231,7 +182,7 @@ _WRITTEN = {
         Command(
             _list_duplicates,
             _add_duplicates,
-            _print_duplicates,
+            _print_kept,
             details="A line for each page that was kept, then one for each page that was dropped, "
             "or flagged, as its near-duplicate; with --json one object a line for both.",
         ),
@@ -247,8 +198,8 @@ COMMANDS = {
             "export fingerprints fingerprints.archive",
             "export fingerprints --tables --overwrite fingerprints.archive",
             "export duplicates",
-            "export duplicates -o duplicates.jsonl",
-            "export duplicates --all --crawl last -o duplicates.txt",
+            "export duplicates --json",
+            "export duplicates --all --crawl last",
         ),
         details="`export ACTION --help` has the options of an action.",
         actions=_WRITTEN,

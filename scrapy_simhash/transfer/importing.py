@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.transfer.sources import Fields, Source
+    from scrapy_simhash.transfer.sources import Source
 
 SPIDER = "import"
 # In progress for each worker. Pages are judged in order, so a page that takes seconds delays the
@@ -68,14 +68,11 @@ Item = TypeVar("Item")
 Show: TypeAlias = "Callable[[int, int], None]"  # gets the units read so far, and all
 
 
-def find_kind(name: str, kind: str | None = None) -> str:
-    """Find the kind of a path or of a store's URL, unless the user named the `kind`."""
-    if kind == "store" or (kind is None and "://" in name):
+def find_kind(name: str) -> str:
+    """Find the kind of a path or of a store's URL."""
+    if "://" in name:
         return "store"
     path = Path(name)
-    path.stat()
-    if kind is not None:
-        return kind
     if path.is_dir():
         other = "parquet" if any(path.glob("*.parquet")) else "folder"
         return "store" if (path / _DATA_FILE_OF_STORE).exists() else other
@@ -87,8 +84,7 @@ def find_kind(name: str, kind: str | None = None) -> str:
         return "jsonl"
     raise ValueError(
         f"{name} cannot be used: by its content it is not an archive, WARC, Parquet file, "
-        f"store or folder, and by its name not a feed ({', '.join(SUFFIXES)}); if it is one of "
-        "them all the same, name its kind with --kind"
+        f"store or folder, and by its name not a feed; name a feed {' or '.join(SUFFIXES)}"
     )
 
 
@@ -118,22 +114,12 @@ def import_sources(
     config: Config,
     settings: Settings,
     sources: Sequence[tuple[str, str]],
-    fields: Fields,
     load_archive: Callable[[Config, Path], dict[str, Any]],
     open_parquet: Callable[[Path], DocumentSource],
 ) -> Iterator[dict[str, Any]]:
-    """Fill the store with pages, archives, documents or other stores, in the given order.
+    """Fill the store from sources, by name and kind, in the given order; yields what was counted.
 
-    Args:
-        config: the plugin's settings.
-        settings: all settings of Scrapy.
-        sources: name and kind of each.
-        fields: those of a feed's items.
-        load_archive: `batch.import_archive`.
-        open_parquet: `batch.parquet.ParquetSource`.
-
-    Yields:
-        Source, counts of records and verdicts, store and crawl, for each source.
+    `load_archive` is `batch.import_archive`, and `open_parquet` `batch.parquet.ParquetSource`.
 
     Raises:
         PartlyFailedError: a source, or a record of one, could not be read; all others were.
@@ -152,7 +138,7 @@ def import_sources(
                 elif kind == "parquet":
                     yield running.take(open_parquet(Path(name)))
                 else:
-                    yield running.read(open_source(name, kind, fields, config.max_bytes))
+                    yield running.read(open_source(name, kind, config.max_bytes))
             except SourceError as error:
                 running.problems.append(str(error))
     if running.problems:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-# The last three have fingerprints instead of pages.
-KINDS = ("warc", "jsonl", "folder", "archive", "store", "parquet")
 # What reading a file may raise, whatever is in it.
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
@@ -90,28 +88,27 @@ class Source:
 
 # Of the names of feeds, without .gz.
 SUFFIXES = (".jsonl", ".jl", ".jsonlines", ".ndjson")
-# An item's page is in the first of these fields that it has.
-HTML_FIELDS = ("html", "body")
-TABLES = ("pages.csv", "index.csv")
+# An item has its page in the first of these fields that it has.
+_HTML_FIELDS = ("html", "body")
+_TABLE = "pages.csv"
 # An item has the HTML with escapes, and other fields.
 _ITEM_BYTES_PER_BYTE = 8
 _LEAST_ITEM_BYTES = 1 << 20
 
 
-def open_source(name: str, kind: str, fields: Fields, most_bytes: int) -> Source:
+def open_source(name: str, kind: str, most_bytes: int) -> Source:
     """Open a source of pages, of which at most `most_bytes` + 1 octets are read each."""
     path = Path(name)
     if kind == "folder":
-        table = next((path / name for name in TABLES if (path / name).is_file()), None)
-        if table is None:
+        if not (path / _TABLE).is_file():
             return _open_listed(path, most_bytes)
         read: Callable[[BinaryIO], Iterator[Entry]] = partial(_read_table, path, most_bytes)
-        path = table
+        path /= _TABLE
     elif kind == "warc":
         _load_fastwarc()
         read = partial(_read_warc, most_bytes)
     else:
-        read = partial(_read_feed, fields, most_bytes)
+        read = partial(_read_feed, most_bytes)
 
     def follow() -> Iterator[tuple[Entry, int]]:
         with path.open("rb") as file:
@@ -131,18 +128,11 @@ def _unzip(file: BinaryIO) -> BinaryIO:
 # Feeds of Scrapy: items with a URL and HTML
 
 
-class Fields(NamedTuple):
-    """The fields of a feed's items that are read."""
-
-    url: str
-    html: tuple[str, ...]  # the first one that an item has is read
-
-
-def _read_feed(fields: Fields, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+def _read_feed(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
     most = max(_ITEM_BYTES_PER_BYTE * most_bytes, _LEAST_ITEM_BYTES)
     found, last = False, None
-    for item in _read_lines(_unzip(file), most, fields):
-        entry = item if isinstance(item, Skipped) else _make_page(item, fields)
+    for item in _read_lines(_unzip(file), most):
+        entry = item if isinstance(item, Skipped) else _make_page(item)
         if entry == _NO_HTML:
             last = item
         found = found or entry != _NO_HTML
@@ -150,20 +140,19 @@ def _read_feed(fields: Fields, most_bytes: int, file: BinaryIO) -> Iterator[Entr
     if not found and last is not None:
         has = ", ".join(map(str, last)) if isinstance(last, dict) else type(last).__name__
         raise SourceError(
-            f"{file.name} has no page: no item has the fields {fields.url} and "
-            f"{' or '.join(fields.html)}. The last item has: {has or 'nothing'}. Name its fields "
-            "with --url-field and --html-field"
+            f"{file.name} has no page: no item has the fields url and "
+            f"{' or '.join(_HTML_FIELDS)}. The last item has: {has or 'nothing'}; rename its fields"
         )
 
 
 _NO_HTML = Skipped("no_html")
 
 
-def _make_page(item: Any, fields: Fields) -> Entry:
+def _make_page(item: Any) -> Entry:
     if not isinstance(item, dict):
         return _NO_HTML
-    url = item.get(fields.url)
-    html = next((item[name] for name in fields.html if isinstance(item.get(name), str)), None)
+    url = item.get("url")
+    html = next((item[name] for name in _HTML_FIELDS if isinstance(item.get(name), str)), None)
     if not isinstance(url, str) or html is None:
         return _NO_HTML
     return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
@@ -180,19 +169,20 @@ def _cut_lines(file: BinaryIO, most: int) -> Iterator[bytes | None]:
             pass
 
 
-def _read_lines(file: BinaryIO, most: int, fields: Fields) -> Iterator[Any]:
+def _read_lines(file: BinaryIO, most: int) -> Iterator[Any]:
     for number, line in enumerate(_cut_lines(file, most), 1):
         if line is None:
             yield Skipped("too_large", f"line {number:,} has more than {most:,} octets")
         elif line.strip():
             try:
-                yield _read_item(line, {fields.url, *fields.html})
+                yield _read_item(line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
 
 
-def _read_item(line: bytes, wanted: set[str]) -> Any:
-    """Decode an item's wanted fields only: the others may have any number of values."""
+def _read_item(line: bytes) -> Any:
+    """Decode only what is read of an item: other fields may have any number of values."""
+    wanted = {"url", *_HTML_FIELDS}
     try:
         item = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
@@ -255,8 +245,6 @@ def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
 
 # WARC files, read with FastWARC (extra `warc`): a `response` record is a page; a `revisit` record
 # is not, because its body is in an earlier one.
-
-_WARC_SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 
 
 def _load_fastwarc() -> Any:
@@ -361,7 +349,7 @@ def _decode(body: bytes, headers: Any, most_bytes: int) -> bytes:
 
 def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, str, float | None]]:
     """Read the responses of a WARC file: URL, body, status, content type, time."""
-    for page, _ in open_source(str(path), "warc", Fields("", ()), most_bytes).read():
+    for page, _ in open_source(str(path), "warc", most_bytes).read():
         if isinstance(page, SourcePage):
             kinds = (value for name, value in page.headers if name.lower() == "content-type")
             yield page.url, page.body, page.status, next(kinds, ""), page.time

@@ -66,26 +66,6 @@ def test_json_lines(
     }
 
 
-@pytest.mark.parametrize(
-    ("options", "as_json"),
-    [(("-o", "d.jsonl"), True), (("-o", "d.txt"), False), (("-o", "d.txt", "--json"), True)],
-)
-def test_one_file(run: Run, store: Path, options: tuple[str, ...], *, as_json: bool) -> None:
-    store = store.absolute()
-    printed = run("export", "duplicates", "--store", store, *["--json"][: int(as_json)])
-    done = run("export", "duplicates", *options, "--store", store)
-    path = store.parent / options[1]
-    assert path.read_text("ascii") == printed.out
-    if "--json" in options:
-        assert done.answers == [{"file": options[1], "kept": 2, "duplicates": 3}]
-    else:
-        assert done.out == f"file: {options[1]}\nkept: 2\nduplicates: 3\n"
-    again = run("export", "duplicates", *options, "--store", store)
-    assert again.exit_code == 2
-    assert "--overwrite" in again.err
-    assert run("export", "duplicates", *options, "--overwrite", "--store", store).exit_code == 0
-
-
 def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
         store.find_and_add([document("a", A, url=HOSTILE), document("b", A ^ 1, url=HOSTILE)])

@@ -21,7 +21,6 @@ stats --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
 log --status near-duplicate -> ; did you mean near_duplicate?
-import a --kind wrac -> ; did you mean warc?
 evaluate --scope hots -> ; did you mean host?
 owed --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 -s A=1 export -s SIMHASH_CONFIRM=3 store out --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
@@ -106,7 +105,6 @@ def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) ->
 
 WRITING = """
 undo --distance 1 -o out --store s
-export duplicates -o out --store s
 find-all -o out --store s
 find-all --clusters -o out --store s
 batch-query --queries in -o out --store s

@@ -74,6 +74,6 @@ def make_folder(folder: Path, pages: Mapping[str, str]) -> Path:
         name = f"{number:03}.html.gz"
         (folder / name).write_bytes(gzip.compress(html.encode()))
         rows.append((name, url))
-    with (folder / "index.csv").open("w", newline="") as file:
+    with (folder / "pages.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     return folder

@@ -9,14 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.transfer.importing import find_kind
-from scrapy_simhash.transfer.sources import (
-    HTML_FIELDS,
-    Entry,
-    Fields,
-    Skipped,
-    SourcePage,
-    open_source,
-)
+from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, open_source
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,
@@ -27,13 +20,12 @@ from tests.helpers.sourcing import (
     warc_record,
 )
 
-FIELDS = Fields("url", HTML_FIELDS)
 PAGES = make_pages(6)
 MOST = 4 * 2**20
 
 
-def read(path: Path, kind: str | None = None, fields: Fields = FIELDS) -> Iterator[Entry]:
-    source = open_source(str(path), find_kind(str(path), kind), fields, MOST)
+def read(path: Path, kind: str = "") -> Iterator[Entry]:
+    source = open_source(str(path), kind or find_kind(str(path)), MOST)
     for entry, done in source.read():
         assert 0 <= done <= source.total
         yield entry
@@ -136,20 +128,20 @@ def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes |
 
 def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
     items = [{"url": "http://a.example/"}, {"name": "x"}, [1], {"url": 1, "html": "x"}]
-    good = {"page": "http://b.example/", "content": "<html>"}
+    good = {"url": "http://b.example/", "body": "<html>", "html": 1}
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f"{json.dumps(item)}\n" for item in [*items, None, good]))
-    *others, last = read(path, fields=Fields("page", ("content",)))
+    *others, last = read(path)
     assert others == [Skipped("no_html")] * 5
     assert as_pages([last]) == {"http://b.example/": "<html>"}
 
 
 def test_a_feed_with_other_fields(tmp_path: Path) -> None:
     path = tmp_path / "feed.jsonl"
-    path.write_bytes(MAKERS["feed.jsonl"](PAGES))
-    message = "no item has the fields url and source. The last item has: url, html"
+    path.write_text('{"url": "http://a.example/", "source": "<html>"}')
+    message = "no item has the fields url and html or body. The last item has: url, source"
     with pytest.raises(SourceError, match=message):
-        list(read(path, fields=Fields("url", ("source",))))
+        list(read(path))
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:
@@ -195,8 +187,8 @@ def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("octets", [b"1\n2\n", gzip.compress(b"nothing known", mtime=0), b""])
 def test_what_is_of_no_known_kind(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "what.ever").write_bytes(octets)
-    with pytest.raises(ValueError, match=r"what\.ever cannot be used.*--kind"):
+    with pytest.raises(ValueError, match=r"what\.ever cannot be used.*name a feed \.jsonl"):
         find_kind(str(tmp_path / "what.ever"))
     with pytest.raises(FileNotFoundError):
-        find_kind(str(tmp_path / "nowhere"), "warc")
+        find_kind(str(tmp_path / "nowhere"))
     assert find_kind("redis://nowhere") == "store"
