@@ -29,7 +29,6 @@ from scrapy_simhash.pages.fingerprint import (
 )
 from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.text import WHOLE_TEXT
-from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
 
 if TYPE_CHECKING:
@@ -132,8 +131,6 @@ class Detector:
             config.confirm,
         )
         opened.callback(self._leave, store)
-        if other := describe_other_reader(store.recipe, store.libraries):
-            logger.warning("SIMHASH_STORE: %s", other)
         durable = store.engine.durable
         if not durable:
             logger.warning(

@@ -76,12 +76,7 @@ _CHECKSUM_BYTES = 8
 class Documents:
     """The documents, the tables and the rows beside them in one transaction.
 
-    Args:
-        values: the transaction.
-        prober: of the design that the tables have.
-        seed: of the store.
-        alive: tells whether a crawl is running.
-        dissolved: keys that are remembered to be dissolved, see `stores.keys`.
+    `alive` tells whether a crawl is running; `dissolved` is what `KeyTable` remembers.
     """
 
     def __init__(
@@ -165,16 +160,9 @@ class Documents:
         *,
         aliases: Iterable[bytes] = (),
     ) -> int:
-        """Write a document and all that leads to it; one of this number must have been taken out.
+        """Write a document and all that leads to it; returns its number, the next one for 0.
 
-        Args:
-            number: of the document; the next one in place of 0.
-            record: of the document.
-            wording: packed, see `put`.
-            aliases: lead to the document, too, unless they lead to another one.
-
-        Returns:
-            The number of the document.
+        One of this number must have been taken out. `aliases` and the packed `wording` see `put`.
         """
         number = number or self._take_number()
         leads = leads_of(number, record)
@@ -428,15 +416,12 @@ class Documents:
             permuted = np.sort(table.permute_array(fingerprints))
             self.values.fill(TABLES, pack_buckets(number, permuted, design.key_bytes))
 
-    def read_indexed(
-        self, *, tolerant: bool = False
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def read_indexed(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
 
-        Both sorted, shape (n,). Reads all rows; `tolerant` passes over damage.
+        Both sorted, shape (n,). Reads all rows.
         """
-        slices = self.values.rows(FINGERPRINTS, tolerant=tolerant)
-        parts = [np.frombuffer(rows, _MEMBER) for rows in slices]
+        parts = [np.frombuffer(rows, _MEMBER) for rows in self.values.rows(FINGERPRINTS)]
         members = np.concatenate(parts) if parts else np.empty(0, _MEMBER)
         keys = members["key"].astype(np.uint64)
         noted = keys[members["member"] == np.void(BULK_LOADED)]

@@ -19,12 +19,10 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judging.documents import unpack_row
 from scrapy_simhash.judging.rule import default_distance
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy_simhash.tables.permutation import Design
 
 _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
@@ -103,21 +101,6 @@ def _find_version(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return ""
-
-
-def describe_other_reader(recipe: Recipe, libraries: Mapping[str, str]) -> str:
-    """Say by which other turbohtml the pages of a store were read; "" if it is the one here.
-
-    `libraries` are those that the store was made with, and their versions.
-    """
-    made = libraries.get(DEFAULT_EXTRACTOR, "of an unknown version")
-    here = _find_version(DEFAULT_EXTRACTOR)
-    if recipe.extractor != DEFAULT_EXTRACTOR or made == here:
-        return ""
-    return (
-        f"pages in the store were read by turbohtml {made}, and {here} is installed; where these "
-        "find different texts, a page counts as changed, and a duplicate may be missed"
-    )
 
 
 def design_of(header: Header) -> Design:

@@ -53,10 +53,8 @@ def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
 class KeyTable:
     """The table in one transaction.
 
-    Args:
-        values: the transaction.
-        dissolved: keys that are, as far as it is remembered from one transaction to the next.
-        get_keys: makes the keys of documents that have some, in one round trip.
+    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
+    `get_keys` makes the keys of documents that have some, in one round trip.
     """
 
     def __init__(

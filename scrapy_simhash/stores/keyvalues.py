@@ -118,10 +118,6 @@ class KeyValues(ABC):
         """
 
     @abstractmethod
-    def count(self, table: str) -> int:
-        """Count the keys of a table of values; reads none of them. Cost: constant."""
-
-    @abstractmethod
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
@@ -147,6 +143,10 @@ class KeyValues(ABC):
         del wanted
 
     # What follows is right for every kind, and worth writing anew for a large one.
+
+    def count(self, table: str) -> int:
+        """Count the keys of a table of values."""
+        return sum(1 for _ in self.scan(table))
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         """Whether a set has a member."""
@@ -280,9 +280,6 @@ class Engine(ABC):
     """Name of the kind; a store that another kind made is refused."""
     client: ClassVar[str] = ""
     """The distribution that this kind uses; a store's header notes its version."""
-    errors: ClassVar[tuple[type[Exception], ...]] = ()
-    """Errors of the kind itself, which transactions may raise; `Store` makes each a
-    StoreUnavailableError. No ValueError or StoreError: they say that a caller or a row is wrong."""
     durable: ClassVar[bool] = True
     """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False
@@ -309,7 +306,11 @@ class Engine(ABC):
 
     @abstractmethod
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        """Run a function that reads; it may run several times, and must keep nothing."""
+        """Run a function that reads; it may run several times, and must keep nothing.
+
+        Raises:
+            StoreUnavailableError: the kind cannot read.
+        """
 
     @abstractmethod
     def write(self, work: Callable[[KeyValues], Result]) -> Result:

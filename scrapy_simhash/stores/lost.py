@@ -102,20 +102,17 @@ class LostTable:
         self._store = store
 
     def count(self) -> int:
-        """Count all rows; reads none."""
+        """Count all rows."""
         return self._store.read(lambda stored: stored.count_rows(LOST))
 
-    def list_pages(self, spider: str = "") -> Iterator[LostPage]:
-        """List the lost pages of a spider, or all; leaves out damaged rows.
+    def list_pages(self) -> Iterator[LostPage]:
+        """List the lost pages; leaves out damaged rows.
 
         Reads their keys at once, 60 bytes each, and 512 rows in a transaction. A page is due if the
         spider's next crawl requests it.
         """
-        keys = self._store.read(partial(_list_keys, spider=spider))
-        for some in cut(keys, _ROWS_PER_CALL):
-            for page in self._store.read(partial(_describe, keys=some)):
-                if spider in {"", page.lost.spider}:
-                    yield page
+        for some in cut(self._store.read(_list_keys), _ROWS_PER_CALL):
+            yield from self._store.read(partial(_describe, keys=some))
 
     def find_due(self, crawl: str, spider: str) -> list[tuple[bytes, int]]:
         """Return the keys of the pages that a crawl of a spider has to request, with originals.
@@ -168,11 +165,6 @@ class LostTable:
             )
 
         return self._store.read(work)
-
-    def forget(self, keys: Sequence[bytes]) -> None:
-        """Delete rows, so that no crawl requests their pages again."""
-        for some in cut(keys, _ROWS_PER_CALL):
-            self._store.write(partial(forget, keys=some))
 
 
 def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:

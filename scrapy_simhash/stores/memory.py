@@ -56,9 +56,6 @@ class MemoryValues(KeyValues):
             if key.startswith(prefix):
                 yield from ((key, each) for each in found)
 
-    def count(self, table: str) -> int:
-        return len(self._rows[table])
-
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
@@ -109,7 +106,7 @@ class MemoryEngine(Engine):
         self._lock = threading.RLock()
 
     def exists(self) -> bool:
-        return bool(self._values.count(HEADER))
+        return any(self._values.scan(HEADER))
 
     def open(self) -> None:
         if self.readonly:

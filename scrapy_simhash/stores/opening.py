@@ -163,14 +163,9 @@ def store_folder(url: str) -> Path:
     if parts.scheme != "lmdb" and "://" in url:
         if parts.scheme in SERVER_SCHEMES:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
-        if (server := parts.scheme.removesuffix("+cluster")) in SERVER_SCHEMES:
-            raise ValueError(
-                f"store URL {show_url(url)!r}: a cluster cannot keep a store; name one server, "
-                f"which may have replicas: {server}://HOST"
-            )
         raise ValueError(
             f"store URL {show_url(url)!r}: unknown scheme {parts.scheme!r}; name a "
-            f"folder, lmdb:///folder, or a server with {', '.join(SERVER_SCHEMES)}"
+            f"folder, lmdb:///folder, or one server with {', '.join(SERVER_SCHEMES)}"
         )
     scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
     if scheme in SERVER_SCHEMES:

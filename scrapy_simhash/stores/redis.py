@@ -11,7 +11,7 @@ lock: if that was lost meanwhile, nothing is written. `P` is the prefix in the U
     P:turn                  list of one item: whoever waits longest gets it, and may take the lock
     P:lease:<crawl>         a crawl that is running: expires unless it is renewed
 
-A set is a field with its members side by side. The hash of the header has counters, too.
+A set is a field with its members side by side. The hash of the header has two fields more.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ _LEAD_BYTES = {
 _MOST_IN_FIELD = 512
 _FIELDS_PER_CALL, _HASHES_PER_CALL = 4_096, 256
 _BEYOND = b"\xff" * 64
-# Further fields of the header's hash: the last document, how many there are, the last commit.
-_LAST, _COUNT, _COMMIT = b"last", b"documents", b"commit"
+# Further fields of the header's hash: the last document, the last commit.
+_LAST, _COMMIT = b"last", b"commit"
 
 _TURN_SECONDS = 1.0
 # A transaction is tried again if the lock, or an answer of the server, was lost.
@@ -85,13 +85,7 @@ _TRIES = 3
 
 
 class RedisValues(KeyValues):
-    """A transaction, see `KeyValues`.
-
-    Args:
-        run: runs commands in one round trip.
-        prefix: of all keys.
-        header: those fields of the header's hash that were read.
-    """
+    """A transaction, see `KeyValues`; `header` has the fields of its hash that were read."""
 
     def __init__(self, run: Run, prefix: str, header: dict[bytes, bytes | None]) -> None:
         self._run, self._prefix = run, prefix
@@ -216,21 +210,10 @@ class RedisValues(KeyValues):
             found.update(names)
         return found
 
-    def count(self, table: str) -> int:
-        if table == DOCUMENTS:
-            return int(self.get(HEADER, _COUNT) or 0)
-        if table in _LEAD_BYTES:
-            return sum(1 for _ in self.scan(table))
-        name, own = _name_hash(self._prefix, table, b""), list(self._written[table])
-        count, *there = self._run([("HLEN", name), *(("HEXISTS", name, key) for key in own)])
-        return int(count) - sum(there) + sum(self.get(table, key) is not None for key in own)
-
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._put(table, key, value)
 
     def _put(self, table: str, key: bytes, row: bytes | None) -> None:
-        if table == DOCUMENTS and (row is None) != (self.get(table, key) is None):
-            self.put(HEADER, _COUNT, b"%d" % (self.count(table) + (-1 if row is None else 1)))
         self._rows[table][key] = row
         self._written[table].add(key)
 
@@ -363,7 +346,7 @@ class RedisEngine(Engine):
             raise StoreUnavailableError(
                 f"the store at {self.url} was opened before a fork; open it in the child"
             )
-        fields = (HEADER_KEY, _LAST, _COUNT, _COMMIT)
+        fields = (HEADER_KEY, _LAST, _COMMIT)
         commands = [*first, ("HMGET", self._header, *fields)]
         answers = run([*commands, *self.leases.begin()])
         self.leases.begun(answers[len(commands) :])

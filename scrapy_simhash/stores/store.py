@@ -123,32 +123,19 @@ class Store(AbstractContextManager["Store"]):
         header = new_header(recipe, design, seed, kind, client, plain=self.confirm is None)
 
         def work(values: KeyValues) -> None:
-            if values.get(HEADER, HEADER_KEY) is None and not values.count(DOCUMENTS):
+            if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):
                 values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
-        try:
-            self.engine.write(work)
-        except self.engine.errors as error:
-            raise self._explain(error) from error
+        self.engine.write(work)
 
     def read(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that reads the documents in one transaction; it may run several times."""
-        try:
-            return self.engine.read(lambda values: work(self._begin(values)))
-        except self.engine.errors as error:
-            raise self._explain(error) from error
+        return self.engine.read(lambda values: work(self._begin(values)))
 
     def write(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function in one durable transaction, see `Engine.write`."""
         self._require_writable()
-        try:
-            return self.engine.write(lambda values: work(self._begin(values)))
-        except self.engine.errors as error:
-            raise self._explain(error) from error
-
-    def _explain(self, error: Exception) -> StoreUnavailableError:
-        """Make an error of the store from one of its kind."""
-        return StoreUnavailableError(f"the store at {self.url} failed: {error}")
+        return self.engine.write(lambda values: work(self._begin(values)))
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
@@ -397,26 +384,21 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+    def visit(self, take: Callable[[StoredDocument], object]) -> None:
         """Call a function with every document, without its text, in the order of their arrival.
 
-        Returns the number of damaged records, which are skipped.
+        Damaged records are skipped.
         """
-        last = damaged = 0
+        last = 0
 
         def work(stored: Documents) -> None:
-            nonlocal last, damaged
+            nonlocal last
             for number, record in stored.scan():
-                if number <= last:  # it runs again
-                    continue
-                last = number
-                if isinstance(record, DamagedError):
-                    damaged += 1
-                else:
+                if number > last and not isinstance(record, DamagedError):  # or it runs again
                     take(upkeep.describe_document(number, record))
+                last = max(last, number)
 
         self.read(work)
-        return damaged
 
     @property
     def libraries(self) -> dict[str, str]:

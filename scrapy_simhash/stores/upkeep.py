@@ -28,7 +28,6 @@ from scrapy_simhash.judging.documents import (
     pack_row,
     unpack_row,
 )
-from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
 
-# The number of the largest scopes, and of the largest groups, to list.
+# The number of the largest scopes to list.
 _ROWS_SHOWN = 20
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 # What a record has of a document as people see it.
@@ -85,11 +84,10 @@ def describe_document(
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:
-    """Count documents by state, distance, scope and group (an original and its near-duplicates)."""
+    """Count documents by state, distance and scope."""
     states: Counter[str] = Counter()
     distances: Counter[int] = Counter()
     scopes: Counter[str] = Counter()
-    groups: Counter[int] = Counter()
     stubs = files = damaged = 0
     for _, record in stored.scan():
         if isinstance(record, DamagedError):
@@ -101,7 +99,6 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         scopes[record.scope] += 1
         if record.state == State.DUPLICATE:
             distances[record.distance] += 1
-            groups[record.original] += 1
     return {
         "documents": states.total() + damaged,
         **({"damaged": damaged} if damaged else {}),
@@ -112,19 +109,6 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         "stubs": stubs,
         "files": files,
         "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
-        "groups": [
-            _describe_group(number, get_sound(stored, number), size)
-            for number, size in groups.most_common(_ROWS_SHOWN)
-        ],
-    }
-
-
-def _describe_group(number: int, original: Record | None, near_duplicates: int) -> dict[str, Any]:
-    return {
-        "document": number,
-        "near_duplicates": near_duplicates,
-        "url": original.url if original else None,
-        "title": original.title if original else "",
     }
 
 

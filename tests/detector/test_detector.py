@@ -2,19 +2,13 @@
 
 import asyncio
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.documents import pack_row
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -22,36 +16,6 @@ from tests.helpers.pages import edit_words, make_page, make_words, page
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-@pytest.mark.parametrize(
-    ("extractor", "version", "warned"),
-    [
-        ("turbohtml", "1.0.3", True),
-        ("turbohtml", None, True),
-        ("turbohtml", version("turbohtml"), False),
-        ("html2txt", "1.0.3", False),
-    ],
-)
-async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
-    store: Path, caplog: pytest.LogCaptureFixture, extractor: str, version: str | None, warned: bool
-) -> None:
-    def change(stored: Any) -> None:
-        header = unpack_header(stored.values.get("header", HEADER_KEY))
-        assert header.libraries.pop("turbohtml")
-        header.libraries |= {"turbohtml": version} if version else {}
-        stored.values.put("header", HEADER_KEY, pack_row(HEADER_KEY, header))
-
-    with open_store(str(store), recipe=Recipe(extractor), confirm=CONFIRM) as made:
-        made.write(change)
-    async with running(store, extractor=extractor) as detector:
-        assert (
-            await judge(detector, fetched("one", page(1)), fetched("two", page(2))) == ["new"] * 2
-        )
-    lines = [each.getMessage() for each in caplog.records if "turbohtml" in each.getMessage()]
-    assert len(lines) == warned
-    if lines:
-        assert f"by turbohtml {version or 'of an unknown version'}, and" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
-from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import Engine, KeyValues
 from scrapy_simhash.stores.lmdb.guard import FileLeases
 
@@ -36,10 +36,6 @@ class SqliteValues(KeyValues):
         wanted = "SELECT key, value FROM rows WHERE name = ? AND key >= ? ORDER BY key"
         return takewhile(lambda row: row[0].startswith(prefix), self._ask(wanted, (table, prefix)))
 
-    def count(self, table: str) -> int:
-        (number,) = self._ask("SELECT count(*) FROM rows WHERE name = ?", (table,)).fetchone()
-        return int(number)
-
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
@@ -62,7 +58,6 @@ class SqliteValues(KeyValues):
 
 class SqliteEngine(Engine):
     kind = "sqlite"
-    errors = (sqlite3.Error,)
     values = SqliteValues
     leases: FileLeases
 
@@ -95,9 +90,12 @@ class SqliteEngine(Engine):
         return self._run("BEGIN IMMEDIATE", work)
 
     def _run(self, begin: str, work: Callable[[KeyValues], Result]) -> Result:
-        with self._lock, self._database:
-            self._database.execute(begin)
-            return work(self.values(self._database))
+        try:
+            with self._lock, self._database:
+                self._database.execute(begin)
+                return work(self.values(self._database))
+        except sqlite3.Error as error:
+            raise StoreUnavailableError(f"the store at {self.url} failed: {error}") from error
 
     def measure(self) -> tuple[str, int]:
         return "file_bytes", self._path.stat().st_size

@@ -307,7 +307,6 @@ class LmdbEngine(Engine):
     """A store in a folder; `Engine` documents the methods."""
 
     kind = client = "lmdb"
-    errors = (lmdb.Error,)
 
     def __init__(self, place: Path | str, *, readonly: bool) -> None:
         self.url = str(place)
