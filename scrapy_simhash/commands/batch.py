@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
 
-# Limits the digits, so that 1e999999999 is never computed.
-_NUMBER = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][0-9]{1,2})?)([kMGT]?)")
 _SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST = 2**FINGERPRINT_BITS
 _INPUT_AND_OUTPUT = (
@@ -166,10 +162,13 @@ def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _read_number(text: str) -> int:
-    """Read a whole number in any usual form: 8000000, 8_000_000, 8,000,000, 8e6, 8M, 0.008G."""
-    matched = _NUMBER.fullmatch(text.replace(",", "").replace("_", ""))
-    number = Fraction(matched[1]) * _SCALES[matched[2]] if matched else Fraction(0)
-    if not 1 <= number <= _MOST or number.denominator != 1:
+    """Read a whole number: 8000000, 8_000_000, 8e6, 8M, 0.008G."""
+    digits = text.rstrip("kMGT")
+    try:
+        number = round(float(digits) * _SCALES[text[len(digits) :]], 9)
+    except (ValueError, KeyError):
+        number = 0.0
+    if not 1 <= number <= _MOST or not number.is_integer():
         raise argparse.ArgumentTypeError(
             f"{text}: must be a whole number from 1 to 2**64, such as 8000000, 8e6 or 8M "
             "(k, M, G, T)"

@@ -196,15 +196,9 @@ _EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
 
 
 def evaluate_labelled(config: Config, folder: Path) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge the labelled pairs of a folder; return the figures and the answers.
+    """Judge the labelled pairs of a folder, see `labels`; return the figures and the answers.
 
-    Args:
-        config: the settings.
-        folder: see `labels`.
-
-    Raises:
-        CorpusError: the folder has no labelled pages. Rows and pages that cannot be read are left
-            out, and named by `problems` of the figures.
+    A CorpusError if there are none. `problems` of the figures names what could not be read.
     """
     corpus = read_corpus(folder)
     with show_steps("pages", len(corpus.pages)) as advance:

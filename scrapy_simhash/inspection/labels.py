@@ -2,9 +2,9 @@
 
 ::
 
-    pages.csv        id, path; also known: url, lang, source, licence
-    pairs.csv        id_a, id_b, label (dup, distinct or unknown); also known: source, why
-    clusters.csv     cluster, id; also known: size. The pages of a cluster are one document
+    pages.csv        id, path; also read: url, source
+    pairs.csv        id_a, id_b, label (dup, distinct or unknown); also read: source, why
+    clusters.csv     cluster, id. The pages of a cluster are one document
 
 The last one may be missing. Pages are HTML files, gzipped if the name ends in .gz. A bad row is
 reported and left out; the rest is still judged.
@@ -51,13 +51,12 @@ LABELS: tuple[str, ...] = get_args(Label)
 _LARGEST_CELL_BYTES = 16 * 2**20
 
 
-class LabelledPage(msgspec.Struct, frozen=True, rename={"language": "lang"}):
+class LabelledPage(msgspec.Struct, frozen=True):
     """A row of `pages.csv`."""
 
     id: str
     path: Path
     url: str = ""
-    language: str = ""
     source: str = ""
 
     def read(self) -> bytes:
@@ -127,21 +126,21 @@ def read_corpus(folder: Path) -> Corpus:
         raise CorpusError(f"there is no folder {folder}; name one with pages.csv and pairs.csv")
     corpus = Corpus()
     tables = (
-        ("pages.csv", ("id", "path"), ("url", "lang", "source", "licence"), _add_page),
-        ("pairs.csv", ("id_a", "id_b", "label"), ("source", "why"), _add_pair),
+        ("pages.csv", ("id", "path"), _add_page),
+        ("pairs.csv", ("id_a", "id_b", "label"), _add_pair),
     )
-    for name, wanted, known, add in tables:
-        for number, row in _read_rows(folder / name, wanted, known, corpus):
+    for name, wanted, add in tables:
+        for number, row in _read_rows(folder / name, wanted, corpus):
             if problem := add(corpus, folder, row):
                 corpus.problems.append(f"{name} line {number}: {problem}")
     path = folder / "clusters.csv"
-    rows = _read_rows(path, ("cluster", "id"), ("size",), corpus) if path.exists() else ()
+    rows = _read_rows(path, ("cluster", "id"), corpus) if path.exists() else ()
     corpus.clusters = {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
     return corpus
 
 
 def _read_rows(
-    path: Path, wanted: Sequence[str], known: Sequence[str], corpus: Corpus
+    path: Path, wanted: Sequence[str], corpus: Corpus
 ) -> Iterator[tuple[int, dict[str, str]]]:
     csv.field_size_limit(_LARGEST_CELL_BYTES)
     try:
@@ -156,9 +155,6 @@ def _read_rows(
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if missing := [name for name in wanted if name not in columns]:
         raise CorpusError(f"{path} has no column {', '.join(missing)}; it has {', '.join(columns)}")
-    for name in columns:
-        if name not in {*wanted, *known}:
-            corpus.problems.append(f"{path.name}: unknown column {name!r} is ignored")
     for number, row in rows:
         if "" in row or None in row.values():
             corpus.problems.append(f"{path.name} line {number}: not {len(columns)} cells")
@@ -201,10 +197,7 @@ _TEMPLATES_REMEMBERED = 32
 class FolderContexts:
     """Finds the context of two pages of a folder, without all pages of their documents.
 
-    Args:
-        corpus: its pages.
-        documents: those by id; None for one that is not judged.
-        seed: another one chooses other pages for the samples.
+    A document is None where its page is not judged. Another seed draws other samples.
     """
 
     def __init__(

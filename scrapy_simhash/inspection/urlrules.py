@@ -70,17 +70,11 @@ class RuleKind(StrEnum):
 
 
 class UrlRule(NamedTuple):
-    """A rule on the addresses of a host.
-
-    Attributes:
-        kind: what it does.
-        host: lower case, with a port that is not the default.
-        args: parameters, segments and the like, as they stand in addresses.
-    """
+    """A rule on the addresses of a host."""
 
     kind: RuleKind
-    host: str
-    args: tuple[str, ...] = ()
+    host: str  # lower case, with a port that is not the default
+    args: tuple[str, ...] = ()  # parameters, segments and the like, as they stand in addresses
 
     def __str__(self) -> str:
         return " ".join([self.host, self.kind.value, *self.args])

@@ -87,18 +87,8 @@ def replay(
 
     The decisions are those of a crawl with the rule, if all items are delivered; but plain simhash
     of a store that was not made with it goes by whole texts. The bulk-loaded fingerprints are there
-    from the beginning. A document whose drop was undone passes.
-
-    Args:
-        store: with the documents; it is not changed.
-        documents: their numbers, see `choose_documents`.
-        rule: the settings to try.
-        scope_of: returns the scope of a document.
-        expire_days: a document causes no drops so many days after it was last fetched.
-        across_spiders: pages of all spiders cause drops.
-
-    Yields:
-        Each document, judged.
+    from the beginning. A document whose drop was undone passes. `documents` are the numbers that
+    `choose_documents` returns; one causes no drops `expire_days` after it was last fetched.
 
     Raises:
         ValueError: the distance is out of range.
