@@ -347,7 +347,7 @@ def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
 def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
     """What a host's pages share is template, as in a crawl; and one page is found by its name."""
     hashes = np.random.default_rng(1).integers(0, 2**64, 4_000, np.uint64)
-    frame, other_frame, *texts = hashes[:400], hashes[400:410], *hashes[1_000:].reshape(-1, 60)
+    frame, other_frame, *texts = hashes[:400], hashes[150:400], *hashes[1_000:].reshape(-1, 60)
 
     def make(
         number: int, host: str, text: int, title: str = "The harbour", words: int = 60

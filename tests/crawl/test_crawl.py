@@ -166,9 +166,8 @@ async def test_giving_up_an_inline_download_does_no_harm(site: Site, tmp_path: P
     site.answers["/endless"] = Answer(endless.encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
     others = [site.url(path) for path in ("/g2/c0", "/g3/c0", "/g3/c1")]
-    done = await crawl(
-        tmp_path, [first, *others], ImpatientSpider, SIMHASH_EXTRACTOR="tests.helpers.hostile.hang"
-    )
+    settings = {"SIMHASH_EXTRACTOR": "tests.helpers.hostile.hang", "SIMHASH_PAGE_TIMEOUT": 2}
+    done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]
     assert "/endless" not in done.verdicts
     assert_quiet(done)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,10 @@ def test_a_store_that_cannot_be_written_ends_the_import(
         patched.setattr(Store, "find_and_add", fail)
         done = import_into(run, "s", "a.jsonl")
     assert (done.exit_code, done.out) == (2, "")
-    assert "a.jsonl was read up to record 160; run this again" in done.err
+    # It had gone on to read, while a group was judged.
+    told = re.search(r"a\.jsonl was read up to record (\d+); run this again", done.err)
+    assert told
+    assert 150 <= int(told[1]) <= 160
     (answer,) = import_into(run, "s", "a.jsonl").answers
     assert answer["verdicts"]["revisit/unchanged"] > 60
     assert sum(answer["verdicts"].values()) == answer["pages"] == 160
@@ -191,20 +195,20 @@ def read_lines_so_far(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.is_file() else []
 
 
-@pytest.mark.parametrize("documents", slow_but([130], [1, 130]))
+@pytest.mark.parametrize("documents", slow_but([90], [1, 90]))
 def test_a_killed_import_run_again_is_that_of_one_go(
     run: Run, tmp_path: Path, documents: int
 ) -> None:
-    (tmp_path / "a.warc").write_bytes(warc_plain(make_pages(255)))
+    (tmp_path / "a.warc").write_bytes(warc_plain(make_pages(160)))
     log = tmp_path / "s" / "log.jsonl"
     command = ("-m", "scrapy", "simhash", *IN_PROCESS, "import", "a.warc", "--store", "s")
     with start_python(*command, cwd=tmp_path) as process:
         wait_until(lambda: len(read_lines_so_far(log)) >= documents or process.poll() is not None)
         process.kill()
         process.wait()
-    assert documents <= len(states(tmp_path / "s")) < 255
+    assert documents <= len(states(tmp_path / "s")) < 160
     (answer,) = import_into(run, "s", "a.warc").answers
-    assert (answer["records"], answer["pages"]) == (255, 255)
+    assert (answer["records"], answer["pages"]) == (160, 160)
     import_into(run, "t", "a.warc")
     assert describe(tmp_path / "s") == describe(tmp_path / "t")
-    assert states(tmp_path / "s") == {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(255)}
+    assert states(tmp_path / "s") == {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(160)}
