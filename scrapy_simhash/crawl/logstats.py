@@ -96,7 +96,7 @@ class End:
             yield Said(
                 logging.WARNING,
                 f"Not followed{who}: {plural(links, 'link')} that only dropped pages had "
-                "(SIMHASH_FOLLOW_NEW_LINKS = True follows most that lists have).",
+                "(SIMHASH_FOLLOW_NEW_LINKS = True follows those of lists).",
             )
         if doubts:
             yield Said(logging.WARNING, f"Look at: {doubts}.")
