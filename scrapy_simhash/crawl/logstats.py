@@ -109,21 +109,19 @@ class End:
         again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed", "undelivered"))
         parts = [f"{get('new'):,} new"] + [f"{again:,} seen before"] * bool(again)
         followed = acted.get(FOLLOW, 0)
-        done = (
-            (get("dropped") - followed, f"dropped with {plural(get('links_dropped'), 'link')}"),
-            (followed, "dropped, but their links followed"),
-            (
-                acted.get("ignore-outlinks", 0),
-                f"kept without {plural(get('outlinks_ignored'), 'request')}",
-            ),
-            (acted.get("flag", 0), "flagged"),
-            (acted.get(PASS, 0), "kept for another callback or spider"),
-        )
-        parts += [
-            f"{plural(number, 'near-duplicate')} ({_show_share(number / pages)}) {how}"
-            for number, how in done
-            if number > 0
-        ]
+        requests = plural(get("outlinks_ignored"), "request")
+        done = {
+            f"dropped with {plural(get('links_dropped'), 'link')}": get("dropped") - followed,
+            "dropped but for links": followed,
+            f"kept without {requests}": acted.get("ignore-outlinks", 0),
+            "flagged": acted.get("flag", 0),
+            "kept for others": acted.get(PASS, 0),
+        }
+        hows = [f"{number:,} {how}" for how, number in done.items() if number > 0]
+        if number := sum(max(0, each) for each in done.values()):
+            share = f"{plural(number, 'near-duplicate')} ({_show_share(number / pages)})"
+            single = hows[0].partition(" ")[2]
+            parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
         return f"Judged {plural(pages, 'page')}: {', '.join(parts)}."
 
     def _describe_not_judged(self, pages: int) -> str:

@@ -76,7 +76,7 @@ class TwoCallbacksSpider(PagesSpider):
         (
             ["/one", "/three"],
             {"spider": TwoCallbacksSpider},
-            "Judged 2 pages: 1 new, 1 near-duplicate (50 %) kept for another callback or spider.",
+            "Judged 2 pages: 1 new, 1 near-duplicate (50 %) kept for others.",
         ),
     ],
 )
@@ -95,8 +95,8 @@ async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: E
     await crawl(tmp_path, [site.url("/three"), site.url("/four"), site.url("/two")])
     assert end.read() == [
         (
-            "Judged 3 pages: 0 new, 1 seen before, 1 near-duplicate (33 %) dropped with 1 link, "
-            "1 near-duplicate (33 %) dropped, but their links followed."
+            "Judged 3 pages: 0 new, 1 seen before, 2 near-duplicates (67 %): "
+            "1 dropped with 1 link, 1 dropped but for links."
         ),
         DETAILS,
     ]
