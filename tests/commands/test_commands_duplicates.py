@@ -62,7 +62,7 @@ def test_json_lines(
     first = answers[0]
     assert (first["title"], first["state"], first["file"]) == ("A page", "done", False)
     assert set(first["duplicates"][0]) == {
-        *("url", "document", "distance", "similarity", "crawl", "time", "undone"),
+        *("url", "document", "distance", "similarity", "crawl", "time", "undone")
     }
 
 

@@ -113,24 +113,6 @@ def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path
     assert names(tmp_path) == ["a", "archive"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"seed": 7}, "made with another seed, and fingerprints of different seeds"),
-        ({"recipe": Recipe()}, "features: 'words-1' / 'words-2'"),
-    ],
-)
-def test_stores_with_another_seed_or_recipe(
-    run: Run, archive: Path, tmp_path: Path, fields: dict[str, int | Recipe], message: str
-) -> None:
-    wanted = {"seed": SEED, "recipe": RECIPE, **fields}
-    with open_lmdb(tmp_path / "s", **wanted) as store:
-        store.bulk_load(DRAWN[:10])
-    before = (tmp_path / "s" / "data.mdb").read_bytes()
-    assert message in run.refused("import", archive, "--store", "s")
-    assert (tmp_path / "s" / "data.mdb").read_bytes() == before
-
-
 def spoil(path: Path, how: str) -> None:
     octets = bytearray(path.read_bytes())
     if how == "cut":
@@ -144,11 +126,7 @@ def spoil(path: Path, how: str) -> None:
     path.write_bytes(octets)
 
 
-SPOILT = {
-    "cut": "cut short",
-    "header": "cannot be used",
-    "bit": "is damaged at octets",
-}
+SPOILT = {"cut": "cut short", "header": "cannot be used", "bit": "is damaged at octets"}
 
 
 @pytest.mark.parametrize("how", [*SPOILT, "1\n2\n", ""])

@@ -91,8 +91,7 @@ def test_documents_go(
     assert (done.exit_code, done.out, done.err) == (0, f"deleted {said}\n", "")
     assert names(folder) == left
     assert re.search(
-        r"no document meets all|is not in the store",
-        run.failed(*arguments, "--store", folder),
+        r"no document meets all|is not in the store", run.failed(*arguments, "--store", folder)
     )
 
 

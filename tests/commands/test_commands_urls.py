@@ -74,8 +74,7 @@ def test_pages_speak_against_a_list(run: Run, store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[1]", '{"order": 1}', json.dumps([{**RULE, "processor": "shuffle"}]), '["x"]'],
+    "text", ["", "[1]", '{"order": 1}', json.dumps([{**RULE, "processor": "shuffle"}]), '["x"]']
 )
 def test_what_is_no_list_is_refused(run: Run, store: Path, text: str) -> None:
     path = store.parent / "rules.json"

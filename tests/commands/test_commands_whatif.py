@@ -87,11 +87,7 @@ def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> Non
     ],
 )
 def test_defaults_are_those_in_force(
-    run: Run,
-    store: Path,
-    settings: list[str],
-    given: list[str],
-    expected: tuple[int, float | None],
+    run: Run, store: Path, settings: list[str], given: list[str], expected: tuple[int, float | None]
 ) -> None:
     answer = run.answer(*settings, "evaluate", *given, "--store", store)
     assert (answer["distance"], answer["confirm"]) == expected

@@ -17,25 +17,3 @@ def test_the_example_of_the_paper(run: Run) -> None:
     for extreme in ("scan all", "probe every neighbour", "store every neighbour"):
         assert f"\n{extreme} " in out
     assert ["setting:", "SIMHASH_TABLES", "=", '"10"'] in lines
-
-
-def test_the_distance_is_that_of_the_settings(run: Run) -> None:
-    arguments = ("--documents", "1M", "--json")
-    (answer,) = run("plan", *arguments).answers
-    assert answer["distance"] == 7
-    (answer,) = run("-s", "SIMHASH_DISTANCE=2", "plan", *arguments).answers
-    assert answer["distance"] == 2
-
-
-def test_bounds(run: Run) -> None:
-    arguments = ("--documents", "10M", "--distance", 3, "--json")
-    for measure, most, limit in (
-        ("bytes", "300M", 300_000_000),
-        ("candidates", "10", 10),
-        ("tables", "2", 2),
-    ):
-        (answer,) = run("plan", *arguments, f"--max-{measure}", most).answers
-        assert answer["bounds"][measure] == limit
-        within = [design for design in answer["designs"] if design[measure] <= limit]
-        assert len(within) < len(answer["designs"])
-        assert answer["choice"] == min(within, key=lambda one: one["microseconds"])

@@ -73,10 +73,7 @@ PASSING = {
     "/unclosed": Answer(next(_COPIES)[:-200] + b"<table><tr><td <b <!-- "),
     "/doctype-of-another": Answer(b'<?xml version="1.0" encoding="base64"?>' + next(_COPIES)),
 }
-ANSWERS = {
-    **{path: answer for path, (answer, _) in NOT_JUDGED.items()},
-    **PASSING,
-}
+ANSWERS = {**{path: answer for path, (answer, _) in NOT_JUDGED.items()}, **PASSING}
 
 
 @pytest.fixture(scope="module")

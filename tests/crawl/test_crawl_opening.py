@@ -10,7 +10,6 @@ import pytest
 
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
@@ -117,19 +116,6 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
     after = read_files(tmp_path)
     assert {name: after.get(name) for name in before} == before
     assert set(after) == set(before)
-
-
-async def test_disk_that_is_full_at_opening_stops_the_crawl(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: object) -> None:
-        raise StoreUnavailableError("no space left on device")
-
-    monkeypatch.setattr("scrapy_simhash.stores.store.Store.start_crawl", fail)
-    assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
-    assert "no space left on device" in caplog.text
 
 
 async def test_a_crawl_that_ends_while_its_store_is_opened_leaves_nothing_open(

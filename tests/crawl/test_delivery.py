@@ -133,8 +133,7 @@ class SilentSpider(PagesSpider):
 
 
 @pytest.mark.parametrize(
-    ("spider", "how", "bare"),
-    [(PagesSpider, "pass", 0), (SilentSpider, "", 1)],
+    ("spider", "how", "bare"), [(PagesSpider, "pass", 0), (SilentSpider, "", 1)]
 )
 async def test_a_page_without_items_is_counted_with_those_dropped_for_it(
     site: Site, tmp_path: Path, spider: type[Spider], how: str, bare: int

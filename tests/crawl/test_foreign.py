@@ -56,40 +56,20 @@ class RealSpider(PagesSpider):
                 yield request
 
 
-class OwnFilter:
-    """Knows addresses by their texts; like Scrapy's base class, but not derived from it."""
-
-    def __init__(self) -> None:
-        self.known: set[str] = set()
-
-    def open(self) -> None:
-        pass
-
-    def close(self, reason: str) -> None:
-        pass
-
-    def log(self, request: Request, spider: Any) -> None:
-        pass
-
-    def request_seen(self, request: Request) -> bool:
-        known = request.url in self.known
-        self.known.add(request.url)
-        return known
-
-
 class OwnScheduler:
     """A queue of its own, with its own filter; it derives from nothing."""
 
     def __init__(self) -> None:
         self.queue: deque[Request] = deque()
-        self.known = OwnFilter()
+        self.known: set[str] = set()
 
     def has_pending_requests(self) -> bool:
         return bool(self.queue)
 
     def enqueue_request(self, request: Request) -> bool:
-        if not request.dont_filter and self.known.request_seen(request):
+        if not request.dont_filter and request.url in self.known:
             return False
+        self.known.add(request.url)
         self.queue.append(request)
         return True
 

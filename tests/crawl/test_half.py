@@ -26,11 +26,7 @@ DROPPING = {"scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware": 60}
     ],
 )
 async def test_half_an_installation_is_named_with_the_line_that_mends_it(
-    site: Site,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    given: dict[str, Any],
-    said: str,
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, given: dict[str, Any], said: str
 ) -> None:
     done = await crawl(tmp_path, [site.url("/one"), site.url("/again")], ADDONS={}, **given)
     whole = len(given) == 2 and "SIMHASH_ENABLED" not in given

@@ -1,7 +1,6 @@
 """What one sees while a crawl runs: the recipes of docs/running.md."""
 
 import asyncio
-import json
 import sqlite3
 import sys
 import zlib
@@ -33,20 +32,6 @@ ANSWERS = {"/one": page(1), "/copy": page(1, menu="Other"), "/two": page(2)}
 @pytest.fixture(autouse=True)
 def _example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "example_project")
-
-
-async def test_periodic_log_shows_the_stats(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "scrapy.extensions.periodic_log")
-    done = await crawl(tmp_path, site.urls(), **settings_of(GUIDE, "PERIODIC_LOG_STATS"))
-    lines = [record for record in caplog.records if record.name.endswith("periodic_log")]
-    # It logs when the crawl ends, too.
-    logged = json.loads(lines[-1].getMessage())
-    ours = {key: count for key, count in done.stats.items() if key.startswith("simhash/")}
-    assert ours["simhash/near_duplicate"] == 1
-    assert logged["stats"] == ours
-    assert set(logged["delta"]) == set(ours)
 
 
 @pytest.mark.parametrize("action", ["drop", "flag"])

@@ -131,11 +131,7 @@ class GoodsItem(Item):
 )
 @pytest.mark.parametrize("settings", [{}, {"SIMHASH_ACTION": "ignore-outlinks"}])
 async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
-    site: Site,
-    tmp_path: Path,
-    carried: dict[str, Any],
-    kept: bool,
-    settings: dict[str, Any],
+    site: Site, tmp_path: Path, carried: dict[str, Any], kept: bool, settings: dict[str, Any]
 ) -> None:
     """The item of the first page would be lost with the second one."""
     requests = [Request(site.url("/one")), Request(site.url("/copy"), **carried)]

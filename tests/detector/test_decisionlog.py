@@ -10,7 +10,7 @@ import pytest
 from scrapy_simhash.detector.log import Decision, DecisionLog
 from scrapy_simhash.judging.rule import Deciding, Evidence
 from tests.helpers.crawling import read_lines
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
 HOSTILE = [
     "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
@@ -113,46 +113,6 @@ def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixtur
     assert record.levelname == "WARNING"
     assert "/dev/full" in record.getMessage()
     assert "No space left" in record.getMessage()
-
-
-# The limit leaves room for half of the fourth line; later there is room again.
-HALF_A_LINE = """
-import os, resource, sys, time
-from pathlib import Path
-from scrapy_simhash.detector.log import Decision, DecisionLog
-from scrapy_simhash.judging.rule import Deciding, Evidence
-
-def limit(octets):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
-
-path = Path(sys.argv[1])
-log = DecisionLog(path)
-for number in range(3):
-    log.write({"number": number})
-while path.stat().st_size < 39:
-    time.sleep(0.01)
-limit(45)
-log.write({"number": 3})
-log.write({"number": 4})
-while log.lost < 2:
-    time.sleep(0.01)
-limit(resource.RLIM_INFINITY)
-log.write({"number": 5})
-log.write({"number": 6})
-log.close()
-print(log.lost)
-"""
-
-
-def test_line_cut_by_a_full_disk_spoils_no_later_one(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    done = run_python("-c", HALF_A_LINE, path, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "2\n"
-    assert done.stderr.count("lines are missing") == 1
-    lines = path.read_bytes().splitlines()
-    for number in (0, 1, 2, 5, 6):
-        assert b'{"number":%d}' % number in lines
 
 
 def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:

@@ -123,14 +123,6 @@ async def test_without_the_downloader_middleware_nothing_happens(
     assert not (tmp_path / "store").exists()
 
 
-# The default reactor is that of `test_crawl_processes` and `test_crawl_input`.
-@pytest.mark.slow
-def test_no_reactor_works(site: Site, tmp_path: Path) -> None:
-    done = run_crawl(tmp_path, of(site), TWISTED_REACTOR_ENABLED=False)
-    assert done.paths == ["/one"]
-    assert done.counted["dropped"] == 1
-
-
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:
     done = run_crawl(tmp_path, of(site), TWISTED_REACTOR=SELECT)
     assert done.paths == list(PATHS)

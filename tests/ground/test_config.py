@@ -32,41 +32,29 @@ def test_settings_of_others_are_none_of_ours() -> None:
     [
         ("ENABLED", False, False),
         ("ENABLED", "False", False),
-        ("ENABLED", "0", False),
-        ("ENABLED", 1, True),
         ("ENABLED", "true", True),
         ("STORE", "folder", "folder"),
         ("STORE", Path("folder") / "inner", str(Path("folder") / "inner")),
-        ("STORE", "lmdb:///folder", "lmdb:///folder"),
         ("ACTION", "ignore-outlinks", "ignore-outlinks"),
-        ("ACTION", "flag", "flag"),
-        ("DISTANCE", 0, 0),
         ("DISTANCE", "2", 2),
         ("DISTANCE", 3.0, 3),
         ("TABLES", 4, "4"),
         ("TABLES", "4:3", "4:3"),
         ("CONFIRM", "0.5", 0.5),
         ("CONFIRM", 1, 1.0),
-        ("CONFIRM", 0, 0.0),
         ("CONFIRM", None, None),
         ("CONFIRM", "None", None),
         ("EXTRACTOR", "html2txt", "html2txt"),
-        ("FEATURES", "words-3", "words-3"),
         ("SCOPE", "host", "host"),
         ("WORKERS", "0", 0),
-        ("WORKERS", 1024, 1024),
         ("PAGE_TIMEOUT", "0.5", 0.5),
-        ("PAGE_TIMEOUT", 2, 2.0),
         ("EXPIRE_DAYS", "30", 30.0),
-        ("EXPIRE_DAYS", "None", None),
         ("MAX_BYTES", "1", 1),
         ("FILES", "True", True),
         ("LOG", "decisions.jsonl", "decisions.jsonl"),
         ("LOG", Path("decisions.jsonl"), "decisions.jsonl"),
         ("LOG", None, None),
-        ("LOG", "None", None),
         ("LOG", "", None),
-        ("READONLY", "1", True),
         ("FOLLOW_NEW_LINKS", "true", True),
         ("FOLLOW_NEW_LINKS", 0, False),
         ("HAND_OVER_TEXT", "True", True),
@@ -83,18 +71,14 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
     ("name", "value", "complaint"),
     [
         ("ENABLED", "perhaps", "'perhaps': must be True or False"),
-        ("ENABLED", 2, "2: must be True or False"),
         ("ENABLED", None, "None: must be True or False"),
         ("ENABLED", ["True"], "['True']: must be True or False"),
         ("STORE", "", "'': must be a folder or URL"),
-        ("STORE", None, "None: must be a folder or URL"),
         ("STORE", True, "True: must be a folder or URL"),
         ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
         ("DISTANCE", "three", "'three': must be a whole number, 0 or more bits"),
-        ("DISTANCE", 2.5, "2.5: must be a whole number, 0 or more bits"),
         ("DISTANCE", True, "True: must be a whole number, 0 or more bits"),
         ("DISTANCE", None, "None: must be a whole number, 0 or more bits"),
-        ("DISTANCE", float("inf"), "inf: must be a whole number, 0 or more bits"),
         ("DISTANCE", float("nan"), "nan: must be a whole number, 0 or more bits"),
         ("DISTANCE", -1, "-1: must be 0"),
         ("DISTANCE", "8", "8: must be 0 to 7 bits with SIMHASH_TABLES = 'auto'; " + AS_MK),
@@ -102,20 +86,14 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
         ("CONFIRM", "80", "'80': must be 0 to 1, or None"),
         ("CONFIRM", "nan", "'nan': must be 0 to 1, or None"),
-        ("CONFIRM", "high", "'high': must be 0 to 1, or None"),
-        ("WORKERS", -1, "-1: must be 0 to 1024 processes"),
         ("WORKERS", "1025", "'1025': must be 0 to 1024 processes"),
         ("WORKERS", "auto", "'auto': must be 0 to 1024 processes"),
         ("PAGE_TIMEOUT", 0, "0: must be a number above 0"),
         ("EXPIRE_DAYS", 0, "0: must be above 0, or None"),
-        ("PAGE_TIMEOUT", "-1", "'-1': must be a number above 0"),
         ("PAGE_TIMEOUT", "nan", "'nan': must be a number above 0"),
-        ("PAGE_TIMEOUT", "5s", "'5s': must be a number above 0"),
         ("PAGE_TIMEOUT", None, "None: must be a number above 0"),
         ("MAX_BYTES", 0, "0: must be 1 byte or more"),
         ("MAX_BYTES", "4MB", "'4MB': must be 1 byte or more"),
-        ("FILES", "yes", "'yes': must be True or False"),
-        ("READONLY", "2", "'2': must be True or False"),
         ("FOLLOW_NEW_LINKS", "late", "'late': must be True or False"),
         ("HAND_OVER_TEXT", 2, "2: must be True or False, or the name of a reader"),
     ],
@@ -124,15 +102,6 @@ def test_bad_value_names_setting_value_and_range(name: str, value: Any, complain
     with pytest.raises(SettingError) as raised:
         read(name, value)
     assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "value", ["5", "4:", "4:4", "3:3", "a:b", "100:3", "", "auto:3", "16,16:1", "4+4"]
-)
-def test_bad_design_is_named(value: str) -> None:
-    with pytest.raises(SettingError, match=r"SIMHASH_TABLES") as raised:
-        read("TABLES", value)
-    assert repr(value) in str(raised.value)
 
 
 @pytest.mark.parametrize("tables", ["auto", "10"])

@@ -10,9 +10,7 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.inspection.evaluation import evaluate
-from scrapy_simhash.inspection.labels import (
-    read_corpus,
-)
+from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from tests.helpers.commanding import Run

@@ -147,9 +147,7 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
 
 def test_a_rule_is_proven_in_the_directories_without_a_conflict() -> None:
     crawl = learned(but(by_path, "/d0/"), *REFS)
-    assert crawl.prove() == {
-        "a.example drop-parameter ref": ["/d1/*", "/d2/*", "/d3/*", "/d4/*"],
-    }
+    assert crawl.prove() == {"a.example drop-parameter ref": ["/d1/*", "/d2/*", "/d3/*", "/d4/*"]}
 
 
 def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
@@ -211,8 +209,7 @@ def test_a_flat_site_proves_a_rule_in_its_only_directory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "values", "proven"),
-    [(10, 3, False), (11, 3, True), (11, 2, False), (99, 2, False)],
+    ("votes", "values", "proven"), [(10, 3, False), (11, 3, True), (11, 2, False), (99, 2, False)]
 )
 def test_it_takes_eleven_votes_and_three_values(votes: int, values: int, *, proven: bool) -> None:
     """One value, such as `format=print`, shows nothing of the others."""

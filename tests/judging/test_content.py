@@ -97,8 +97,7 @@ def compare_plainly(
     one, other = read_bins(first.sketch), read_bins(second.sketch)
     samples = [[read_bins(sketch) for sketch in sample] for sample in (mine, theirs)]
     counted = dict.fromkeys(
-        ["both", "first", "second", "template", "shared", "mine", "theirs"],
-        0.0,
+        ["both", "first", "second", "template", "shared", "mine", "theirs"], 0.0
     )
     main = main_both = 0
     of_main, alone_of_main = [0, 0], [0, 0]

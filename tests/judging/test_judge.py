@@ -9,13 +9,7 @@ import pytest
 
 from scrapy_simhash.judging.documents import Verdict
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import (
-    CRAWL,
-    document,
-    judge,
-    judge_one,
-    plain_match,
-)
+from tests.helpers.documents import CRAWL, document, judge, judge_one, plain_match
 
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B = A ^ 2**64 - 1

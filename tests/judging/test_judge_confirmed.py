@@ -9,12 +9,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging import judge
-from scrapy_simhash.judging.documents import (
-    Document,
-    Match,
-    Reader,
-    Verdict,
-)
+from scrapy_simhash.judging.documents import Document, Match, Reader, Verdict
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

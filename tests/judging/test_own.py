@@ -8,18 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.own import (
-    UNKNOWN_TEMPLATE,
-    Template,
-    Text,
-    compare_words,
-    find_swap,
-)
+from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words, find_swap
 
 # Few words, so that texts have triples in common, and some repeat.
 lines = st.lists(
-    st.lists(st.sampled_from(["a", "b", "c", "d", "e", "1", "2", "3", "f"]), max_size=6),
-    max_size=4,
+    st.lists(st.sampled_from(["a", "b", "c", "d", "e", "1", "2", "3", "f"]), max_size=6), max_size=4
 )
 _NUMBERS = {"1", "2", "3"}
 

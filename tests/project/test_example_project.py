@@ -1,61 +1,16 @@
 """The example project: its site, and its crawl as a user would run it."""
 
-import importlib
 import json
 import re
 import shutil
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
-from typing import Any
-from urllib.parse import urljoin, urlsplit
 
-import pytest
 from msgspec import structs
 
 from scrapy_simhash.inspection.explanation import REPEATED, repeat
 from scrapy_simhash.inspection.log import LogFilter, read_log
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
-
-
-@pytest.fixture(scope="module")
-def docsite() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PROJECT)
-        yield importlib.import_module("docsite")
-
-
-@pytest.fixture(scope="module")
-def site(docsite: Any) -> Any:
-    return docsite.Site()
-
-
-def reachable(site: Any) -> dict[str, Any]:
-    """All answers one gets by following links from the start page."""
-    answers: dict[str, Any] = {}
-    waiting = deque(["/"])
-    while waiting:
-        url = waiting.popleft()
-        if url in answers:
-            continue
-        answers[url] = site.answer(url)
-        for href in re.findall(r'<a\s[^>]*?href="([^"]*)"', answers[url].text):
-            target = urlsplit(urljoin(f"http://here{url}", href))
-            if target.netloc == "here":
-                waiting.append(target._replace(scheme="", netloc="", fragment="").geturl())
-    return answers
-
-
-def test_every_document_can_be_reached_by_links(site: Any) -> None:
-    answers = reachable(site)
-    assert {answer.document for answer in answers.values()} == site.documents
-    assert {answer.status for answer in answers.values()} == {200}
-    variants = Counter(answer.variant for answer in answers.values())
-    assert variants["original"] == variants["mirror"] == 61
-    assert variants["original"] + variants["release"] + variants["untranslated"] == 151
-    assert variants["print"] == variants["session"] == 151
-    assert variants["login"] == 5
-    assert 10 <= variants["soft-404"] <= 20
 
 
 def test_manual_pages_are_stored_with_their_licences() -> None:

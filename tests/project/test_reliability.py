@@ -4,8 +4,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 from tests.helpers.needing import EVERYTHING
 from tests.helpers.processes import ROOT
 from tests.reliability import DOCUMENT, exists, list_runs, read_rows
@@ -72,23 +70,6 @@ def test_every_long_version_is_in_the_document() -> None:
                 path.read_text() in sources or f"tests.helpers.{path.stem} import" in sources
                 for path in read[name]
             )
-
-
-def test_rows_are_read() -> None:
-    one, two, three = read_rows(PROMISES)
-    assert (one.section, one.cells[:2]) == ("First", ["one", "kept `for` a long time."])
-    assert one.tests == ["tests/test_a.py::test_1", "tests/test_a.py::test_2"]
-    assert one.variables == {"SIMHASH_TEST_KILLS": "500"}
-    assert (two.tests, two.programs) == (["tests/test_b.py"], [FUZZ])
-    assert (three.section, three.programs) == ("Second", ["benchmarks/bench_long_run.py"])
-
-
-@pytest.mark.parametrize(
-    "tests", ["", "`test_1`.", "`::test_1`.", "`A=5`.", "`tests/a.py` Why: x."]
-)
-def test_what_names_no_test_is_refused(tests: str) -> None:
-    with pytest.raises(ValueError, match=r"Third: .* is no (test|fault), "):
-        list(read_rows(f"{PROMISES}\n## Third\n\n**four**: kept. {tests}\n"))
 
 
 def test_long_versions_and_programs_are_run_when_they_are_asked_for() -> None:

@@ -1,7 +1,6 @@
 """Candidates by rare triples: who is under which key, whatever happens to a store."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from scrapy_simhash.stores.keys import keys_of
 from scrapy_simhash.stores.keyvalues import KEYS as TABLE
 from scrapy_simhash.stores.keyvalues import number_of, octets
 from scrapy_simhash.stores.memory import MemoryEngine
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
 from tests.helpers.needing import examples
@@ -242,22 +240,3 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
         assert 0 not in set().union(*read_keys(store).values())
         judge(store, pages[16])
         assert store.check() == []
-
-
-def test_the_keys_of_a_store_are_made_anew(tmp_path: Path) -> None:
-    """Without any row, and what is dissolved with them."""
-    pages = [make_page(f"page {n}", [*TEMPLATE, *range(20 * n, 20 * n + 20)]) for n in range(40)]
-    with open_store(str(tmp_path), confirm=None) as store:
-        store.start_crawl("crawl-1", "spider")
-        judge(store, *pages)
-
-        def clear(stored: Documents) -> None:
-            for key in {key for key, _ in stored.values.scan(TABLE)}:
-                stored.values.delete(TABLE, key)
-
-        store.write(clear)
-        assert len(store.check()) == 40 * (KEYS + 1)
-        store.rebuild()
-        assert store.check() == []
-        rows = read_keys(store)
-        assert max(map(len, rows.values())) <= MOST_UNDER_KEY

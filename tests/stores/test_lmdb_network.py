@@ -39,16 +39,6 @@ def test_a_network_file_system_is_refused(
     assert list(share.iterdir()) == []
 
 
-def test_a_link_to_a_network_file_system_is_refused(
-    tmp_path: Path, mounted: list[Partition]
-) -> None:
-    mounted.append(Partition(str(tmp_path / "share"), "nfs4"))
-    (tmp_path / "share").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "share")
-    with pytest.raises(StoreUnusableError, match="network file system"):
-        open_lmdb(tmp_path / "link" / "store")
-
-
 def test_the_environment_overrides(
     tmp_path: Path, mounted: list[Partition], monkeypatch: pytest.MonkeyPatch
 ) -> None:

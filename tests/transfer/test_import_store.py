@@ -88,8 +88,3 @@ def test_a_store_that_was_made_otherwise_is_refused(
     assert message in run.refused("import", "source", "--into", "target")
     with open_store(str(tmp_path / "target")) as store:
         assert store.stats()["documents"] == 0
-
-
-def test_a_store_is_not_imported_into_itself(run: Run, tmp_path: Path) -> None:
-    fill(tmp_path / "source")
-    assert "source is the store itself" in run.refused("import", "source", "--into", "source")
