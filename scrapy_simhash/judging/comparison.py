@@ -22,7 +22,7 @@ from scrapy_simhash.judging.rule import (
     decide,
 )
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of, last_segment
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _relate_addresses(first: str, second: str) -> Place:
     # Fetched at two times: but for what only a browser reads.
     if first.partition("#")[0] == second.partition("#")[0]:
         return Place.ADDRESS
-    return Place.HOST if last_segment(first) == last_segment(second) else Place.SEGMENTS
+    return Place.HOST
 
 
 def _describe(content: Content, sites: tuple[Site, Site]) -> str:

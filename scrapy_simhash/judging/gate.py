@@ -1,7 +1,7 @@
 """The gate: no page is dropped before its own words were looked at.
 
 At two addresses of one host that end in other names, words decide, and what is not one page is two
-records. Two pages are one if
+records; so do they where the folder is the subject. Two pages are one if
 
 1. neither has a word of its own, in its text, title or heading; or
 2. the one names the other as the address of its content, and little is its own; or
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import regex
 from msgspec import structs
@@ -27,7 +28,7 @@ from msgspec import structs
 from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.own import SIGNS, find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
-from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address
+from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address, part_folders
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ def judge_words(
 ) -> tuple[str, bool]:
     """Judge two pages by their own words: why, for people, and whether they are one.
 
-    The reason is "" where words do not decide: at one address, at two names that are one, on two
-    hosts, and where hardly any words are no template.
+    The reason is "" where words do not decide: at one address, at two names that are one in folders
+    that are no subjects, on two hosts, and where hardly any words are no template.
     """
     if not _are_two_addresses(first.url, second.url):
         return "", False
@@ -132,13 +133,27 @@ def judge_words(
     if is_declared_copy(first, second, own):
         return "one declares the other as its original", True
     if _find_name(first.url, own) == _find_name(second.url, own):
-        return "", False
+        return _compare_folders(first.url, second.url, own), False
     record = _find_record(first, second, own, evidence)
     return record or "what is only on one of them is no record's", not record
 
 
 def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
     return last_segment(url), own.template.find_name(url)
+
+
+def _compare_folders(first: str, second: str, own: OwnWords) -> str:
+    """Return why the folders in which two addresses part are two subjects, or "".
+
+    That is, each page has a word of its folder's name, no number, for itself.
+    """
+    folders = [unquote("".join(part[-1:])) for part in part_folders(first, second)]
+    mine, theirs = (
+        {word for word in _read_name(folder) if not any(map(str.isdecimal, word))}
+        for folder in folders
+    )
+    subjects = own.first.list_tokens() & (mine - theirs), own.second.list_tokens() & (theirs - mine)
+    return _show_two("two folders", *folders) if own.template.known and all(subjects) else ""
 
 
 def _compare_equal(own: OwnWords) -> str:

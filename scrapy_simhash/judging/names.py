@@ -54,8 +54,6 @@ _LEADING = " #"
 _ALONE = "#"
 # Punctuation is the writer's habit: quotation marks, commas, colons, a full stop, but not "...".
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
-# What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
-_IDENTIFIERS = re.compile(r"[^\W\d_](?:[\w.:/-]*\w)?")
 # "4.2", but neither "12.05.2024" nor "9.99 EUR".
 _RELEASE = re.compile(
     r"(?<![\d.$€£¥])"
@@ -63,7 +61,6 @@ _RELEASE = re.compile(
     r"\d+(?:\.\d+)+(?!\d|[,:/-]\d)"
     r"(?!\s?(?:[$€£¥%]|(?:eur|usd|gbp|chf|pln|rub)\b))"
 )
-_NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAMES_REMEMBERED = 4_096
 # Of a site: a page is compared with some 8 others, and these with others again.
 _SUBJECTS_REMEMBERED = 256
@@ -246,34 +243,9 @@ def relate_names(
         together = Relation.SILENT
     elif Relation.SAME not in said:
         together = Relation.DIFFER
-    elif Relation.MORE in said:
-        together = Relation.MIXED
     else:
-        together = _weigh_names(first, second, mine, theirs, title)
+        together = Relation.MIXED
     return Relations(title, heading, together)
-
-
-def _weigh_names(
-    first: PageFacts, second: PageFacts, mine: SiteNames, theirs: SiteNames, title: Relation
-) -> Relation:
-    """Whether a name that is the same outweighs the other one, which differs."""
-    my_title = mine.titles.find_subject(first.title).words
-    my_heading = mine.headings.find_subject(first.heading).words
-    if title is Relation.SAME:
-        # "Member List", of which both headings say more, is a kind of page.
-        their_heading = theirs.headings.find_subject(second.heading).words
-        return Relation.DIFFER if my_title <= my_heading & their_heading else Relation.MIXED
-    # A heading that no title names is a section's. One that both name, beside something else,
-    # is the site's, or a book's of a site with many; or one page's, whose title was changed.
-    titles, headings = (
-        list_words(name) & list_words(other)
-        for name, other in ((first.title, second.title), (first.heading, second.heading))
-    )
-    if headings <= titles:
-        address, another = (page.url.partition("#")[0] for page in (first, second))
-        return Relation.MIXED if address and address == another else Relation.DIFFER
-    named = my_heading & (my_title | theirs.titles.find_subject(second.title).words)
-    return Relation.MIXED if named else Relation.DIFFER
 
 
 def call_differently(first: PageFacts, second: PageFacts) -> bool:
@@ -293,28 +265,18 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
         if own == another:
             return Relation.SILENT
         return Relation.DIFFER if _differ(own, another) else Relation.MORE
-    if _differ(mine.words, theirs.words):
+    one_subject = mine.words == theirs.words
+    if _differ(mine.words, theirs.words) or (one_subject and _differ(mine.signs, theirs.signs)):
         return Relation.DIFFER
-    if not any(mine) or not any(theirs):
-        return Relation.LITTLE_MORE
-    differ = _differ(_list_identifiers(name, mine.words), _list_identifiers(other, theirs.words))
-    if mine.words != theirs.words:
-        otherwise = Relation.MORE
-    else:
-        differ = differ or _differ(mine.signs, theirs.signs)
-        otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
-    return Relation.DIFFER if differ else otherwise
+    if mine == theirs:
+        return Relation.SAME
+    little = one_subject or not any(mine) or not any(theirs)
+    return Relation.LITTLE_MORE if little else Relation.MORE
 
 
 def _differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
     """Whether either has what the other lacks."""
     return bool(mine - theirs and theirs - mine)
-
-
-@lru_cache(maxsize=_NAMES_REMEMBERED)
-def list_words(name: str) -> frozenset[str]:
-    """List the words of a name, any number for any."""
-    return frozenset(key for part in _read(name) for key in part.words.values())
 
 
 def list_parts(*names: str) -> dict[frozenset[str], str]:
@@ -357,14 +319,3 @@ def _read(name: str) -> tuple[_Part, ...]:
             key = counted.union(words.values())
             parts.append(_Part(text.strip(), words, counted, frozenset(releases), numbered, key))
     return tuple(parts)
-
-
-@lru_cache(maxsize=_NAMES_REMEMBERED)
-def _list_identifiers(name: str, words: frozenset[str]) -> frozenset[str]:
-    """List what stands together in a name and has one of some words, any number for any."""
-    found = _IDENTIFIERS.findall(normalise(name))
-    return frozenset(
-        _NUMBERS.sub("#", identifier)
-        for identifier in found
-        if not words.isdisjoint(_TOKENS.findall(identifier))
-    )

@@ -20,7 +20,7 @@ import numpy as np
 import regex
 
 from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
-from scrapy_simhash.pages.addresses import last_segment, parse_address
+from scrapy_simhash.pages.addresses import last_segment, parse_address, part_folders
 from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
 
@@ -211,7 +211,11 @@ class Template:
         beside = Counter(each for text in known for each in set(text.beside))
         self.beside = {each for each, times in beside.items() if times >= least}
         self.canonicals = frozenset(canonicals)
-        self._pages = [(_split(url), text) for url, text in zip(urls, known, strict=False)]
+        self._pages = [
+            (address.path, text)
+            for url, text in zip(urls, known, strict=False)
+            if (address := parse_address(url))
+        ]
         self._of_parts: dict[tuple[str, ...], tuple[Hashes, Hashes]] = {}
         tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
         self._tails = {tail for tail, times in tails.items() if times >= least}
@@ -222,15 +226,11 @@ class Template:
         Returns:
             Triples and masked triples, ascending: a release, the day on which it was made.
         """
-        path, another = _split(url), _split(other)
-        for length, (mine, theirs) in enumerate(zip(path[:-1], another[:-1], strict=False), 1):
-            if mine != theirs:
-                part = path[:length]
-                if part not in self._of_parts:
-                    texts = [text for page, text in self._pages if page[:length] == part]
-                    self._of_parts[part] = self._share(texts)
-                return self._of_parts[part]
-        return _NOTHING, _NOTHING
+        part, _ = part_folders(url, other)
+        if part and part not in self._of_parts:
+            texts = [text for path, text in self._pages if path[: len(part)] == part]
+            self._of_parts[part] = self._share(texts)
+        return self._of_parts.get(part, (_NOTHING, _NOTHING))
 
     @staticmethod
     def _share(texts: Sequence[Text]) -> tuple[Hashes, Hashes]:
@@ -250,12 +250,6 @@ class Template:
         rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
         before = _IDENTIFIER.search(rest.partition("?")[0])
         return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
-
-
-def _split(url: str) -> tuple[str, ...]:
-    """Split the path of an address."""
-    address = parse_address(url)
-    return () if address is None else address.path
 
 
 def _list_tails(url: str) -> list[str]:
@@ -307,6 +301,10 @@ class Side(NamedTuple):
     def new(self) -> Marks:
         """Of the own words, those that stand within, or that are unique."""
         return self.unique | self.own & self.within
+
+    def list_tokens(self) -> set[str]:
+        """List the distinct own words."""
+        return {self.text.tokens[place] for place in np.flatnonzero(self.own)}
 
     def list_words(self, most: int = 10) -> tuple[str, ...]:
         """List the first own words."""

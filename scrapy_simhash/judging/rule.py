@@ -84,8 +84,7 @@ class Relation(StrEnum):
     DIFFER = "differ"
     """Either has what the other lacks."""
     MIXED = "one is the same, one is not"
-    """Of all names: title and heading disagree, and the one that is the same is named in the other
-    one."""
+    """Of all names: title and heading disagree."""
 
 
 class Deciding(StrEnum):
@@ -104,8 +103,7 @@ class Place(StrEnum):
     """How the addresses of two documents are related."""
 
     ADDRESS = "one address"
-    HOST = "two addresses of one host, with one last segment"
-    SEGMENTS = "two last segments of one host"
+    HOST = "two addresses of one host"
     NOWHERE = "no hosts"
     HOSTS = "two hosts"
 
@@ -182,7 +180,7 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
     same = e.together is Relation.SAME
     # A word that differs is much of a short text; only a known site shows another frame.
     framed = e.known and same and e.main_alike == 1 and e.whole < 1
-    names, one_host = {e.title, e.heading}, e.place in {Place.HOST, Place.SEGMENTS}
+    names, one_host = {e.title, e.heading}, e.place is Place.HOST
     # Until the site is known, the name that is the same may be the site's.
     unsure = one_host and not e.known and Relation.DIFFER in names
     differ = e.together is Relation.DIFFER or unsure
@@ -190,7 +188,7 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
         long = e.triples >= TRIPLES_OF_A_LONG_TEXT and min(e.agreed, e.agreed_within) >= e.confirm
         differ = not (long and (not e.known or Relation.SILENT in names))
     within, whole = e.agreed_within, e.whole
-    if e.place is Place.HOST:  # the folder is the subject: an edit makes another page
+    if one_host and not e.known:  # template would pass for content
         whole = min(whole, within)
     elif same:
         within += EDITED

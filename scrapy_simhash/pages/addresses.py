@@ -159,6 +159,19 @@ def last_segment(url: str) -> str:
     return "?".join((name, "&".join(address.query))) if address.query else name
 
 
+def part_folders(first: str, second: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the folders in which two addresses part, from the top; () twice if they are in one.
+
+    >>> part_folders("http://a.example/1.0/api/x.html", "http://a.example/2.0/api/x.html")
+    (('1.0',), ('2.0',))
+    """
+    paths = [address.path[:-1] for url in (first, second) if (address := parse_address(url))]
+    for place, (mine, theirs) in enumerate(zip(*paths, strict=False) if paths[1:] else ()):
+        if mine != theirs:
+            return paths[0][: place + 1], paths[1][: place + 1]
+    return (), ()
+
+
 def names_in(address: Address) -> list[str]:
     """List the names in the path of an address: no sessions, no values, no `index.html`."""
     names = [(unquote(part.partition(";")[0]).lower(), part) for part in address.path]

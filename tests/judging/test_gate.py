@@ -126,6 +126,17 @@ def test_releases_of_a_manual() -> None:
     assert all(path.startswith("/2.0/") for path in list_dropped(verdicts))
 
 
+def test_a_folder_that_is_the_subject() -> None:
+    """In Boost `entry_type` of two environments differs in the name of the environment only."""
+    two = [
+        (f"/{folder}/entry_type.html", make_article(7, beside=f"<p>The type of {folder} here"))
+        for folder in ("weibull", "cauchy")
+    ]
+    verdicts = judge_pages([*ARTICLES[:7], *ARTICLES[8:], *two])
+    assert list_dropped(verdicts) == []
+    assert "two folders: 'cauchy' / 'weibull'" in explain(verdicts, "/cauchy/entry_type.html")
+
+
 def test_a_site_that_is_known_from_copies_of_few_pages() -> None:
     """All of their text is template, but another page has hardly any of it."""
     pages = []

