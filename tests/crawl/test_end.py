@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
+from scrapy_simhash.crawl.doubts import Doubts
+from scrapy_simhash.crawl.followers import JudgedPage
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
+from tests.helpers.detecting import new_decision
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -185,6 +188,17 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
         f"Look at: 8 pages at unlike addresses repeating {site.url('/0')!r} (a login, an error?); "
         "11 pages from before their site was known."
     )
+
+
+async def test_the_least_alike_are_counted() -> None:
+    """Of the example's 261 near-duplicates one is, by its names; pages made here are none then."""
+    doubts, response = Doubts(), Response("http://site.example/")
+    for alike, action in ((0.5, "drop"), (0.6, "follow"), (0.7, "drop"), (0.5, "pass")):
+        decision = new_decision(
+            "http://site.example/a", status="near_duplicate", action=action, similarity=alike
+        )
+        await doubts.judged(Request(response.url), response, JudgedPage(decision))
+    assert doubts.describe() == "2 pages less than 70 % alike"
 
 
 async def test_a_person_who_watches_sees_three_drops(
