@@ -145,8 +145,10 @@ def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
 def _compare_folders(first: str, second: str, own: OwnWords) -> str:
     """Return why the folders in which two addresses part are two subjects, or "".
 
-    That is, each page has a word of its folder's name, no number, for itself.
+    That is, each page has a word of its folder's name, no number, for itself; a mirror is deeper.
     """
+    if first.count("/") != second.count("/"):
+        return ""
     folders = [unquote("".join(part[-1:])) for part in part_folders(first, second)]
     mine, theirs = (
         {word for word in _read_name(folder) if not any(map(str.isdecimal, word))}
