@@ -1,8 +1,9 @@
 """How often the rule is right on labelled pages, as means of several seeds, and by its constants.
 
 `python benchmarks/study/bench_rule.py FOLDER... [--seeds 5]` prints precision and recall, wrong and
-missed pairs, with the site known and unknown; `--constants` judges with one seed, and with each
-constant of the rule and the gate a quarter smaller and larger, one at a time.
+missed pairs, with the site known and unknown, and recall where `SIMHASH_SCOPE = "site"` compares
+only the pages of one site; `--constants` judges with one seed, and with each constant of the rule
+and the gate a quarter smaller and larger, one at a time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from unittest.mock import patch
 from scoring import print_table, share
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.inspection.evaluation import evaluate, tally
-from scrapy_simhash.inspection.labels import read_corpus
+from scrapy_simhash.inspection.labels import locate, read_corpus
 from scrapy_simhash.judging import gate, own, rule
+from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,14 +52,25 @@ _CONSTANTS: dict[ModuleType, Sequence[str]] = {
 }
 
 
-def _judge(folder: Path, seeds: int) -> list[list[Judged]]:
-    """Judge the pairs of a folder with each seed, but for those that nobody can label."""
+def _judge(folder: Path, seeds: int) -> tuple[list[list[Judged]], list[list[Judged]]]:
+    """Judge the pairs of a folder with each seed, also if only those of one site are compared.
+
+    Left out are those that nobody can label.
+    """
     corpus = read_corpus(folder)
     judged = (evaluate(corpus, Config(), seed=seed)[1] for seed in range(seeds))
-    return [[each for each in pairs if each.pair.label != "unknown"] for pairs in judged]
+    known = [[each for each in pairs if each.pair.label != "unknown"] for pairs in judged]
+    sites = {name: find_site(host_of(locate(page))) for name, page in corpus.pages.items()}
+    apart = {pair for pair in corpus.pairs if sites[pair.first] != sites[pair.second]}
+    return known, [
+        [each._replace(duplicate=each.duplicate and each.pair not in apart) for each in pairs]
+        for pairs in known
+    ]
 
 
-def _describe(by_seed: Sequence[Iterable[Judged]]) -> Iterator[str]:
+def _describe(
+    by_seed: Sequence[Iterable[Judged]], in_site: Sequence[Iterable[Judged]]
+) -> Iterator[str]:
     for answer in (lambda each: each.duplicate, lambda each: each.duplicate_if_unknown):
         tallies = [tally(pairs, answer) for pairs in by_seed]
         precision, recall = (
@@ -68,6 +82,7 @@ def _describe(by_seed: Sequence[Iterable[Judged]]) -> Iterator[str]:
         )
         yield f"{precision} / {recall}"
         yield f"{wrong:.1f} + {missed:.1f}"
+    yield share(fmean(tally(pairs).recall or 0.0 for pairs in in_site))
 
 
 def main() -> None:
@@ -86,12 +101,13 @@ def main() -> None:
             for value in (0.75 * getattr(module, name), 1.25 * getattr(module, name))
         ]
     head = ["pages", "P / R, site known", "wrong + missed", "P / R, unknown", "wrong + missed"]
+    head.append("recall, scope `site`")
     for label, other in tried:
         with ExitStack() as stack:
             if other is not None:
                 stack.enter_context(other())
             rows = (
-                [folder.name, *_describe(_judge(folder, arguments.seeds))]
+                [folder.name, *_describe(*_judge(folder, arguments.seeds))]
                 for folder in arguments.folders
             )
             print_table(head, rows, label or None)
