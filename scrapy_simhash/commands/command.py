@@ -65,10 +65,6 @@ class SimhashCommand(ScrapyCommand):
         """Describe the command in a line."""
         return f"Inspect near-duplicates: {', '.join(COMMANDS)}"
 
-    def long_desc(self) -> str:
-        """Describe the command for its help."""
-        return "Inspect near-duplicates, and the stores that they were found in."
-
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
         add_commands(parser)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,21 +29,19 @@ _WHAT_IF_LIMITS = (
 
 def _evaluate(config: Config, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Judge labelled pages, or stored pages again."""
-    labelled, stored = ("errors", "workers"), ("distance", "confirm", "scope", "top")
+    labelled, stored = ("errors",), ("distance", "confirm", "scope", "top")
     unfit = labelled if options.folder is None else stored
     if given := [f"--{name}" for name in unfit if getattr(options, name) is not None]:
         pages = "labelled pages; name their FOLDER" if unfit is labelled else "stored pages"
         raise ValueError(f"{', '.join(given)}: only for {pages}")
     if options.folder is None:
         return call(what_if, config, options)
-    return _evaluate_labelled(config, options)
+    return _evaluate_labelled(config, options.folder, errors=options.errors)
 
 
-def _evaluate_labelled(config: Config, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    if options.workers is not None:
-        config = replace(config, workers=options.workers)
-    figures, judged = evaluate_labelled(config, options.folder)
-    if options.errors:
+def _evaluate_labelled(config: Config, folder: Path, *, errors: bool) -> Iterator[dict[str, Any]]:
+    figures, judged = evaluate_labelled(config, folder)
+    if errors:
         figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
     yield figures
     if problems := figures["problems"]:
@@ -87,8 +84,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help=about)
     add = parser.add_argument_group("labelled pages").add_argument
     add("--errors", action="store_true", default=None, help="list the wrong pairs, and why")
-    about = "number of processes (default: SIMHASH_WORKERS)"
-    add("--workers", type=read_count, metavar="N", help=about)
     add = parser.add_argument_group("stored pages, by other settings").add_argument
     about = (
         "0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on or off, 7 "
@@ -113,7 +108,7 @@ COMMANDS = {
         _print_evaluation,
         examples=(
             "evaluate labelled",
-            "evaluate labelled --errors --workers 2",
+            "evaluate labelled --errors",
             "evaluate --distance 5",
             "evaluate --confirm 0.9",
             "evaluate --distance 3 --confirm none   # as in the paper",

@@ -50,11 +50,9 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     plain: bool
 
 
-def new_header(
-    recipe: Recipe, design: str, seed: int | None, kind: str, client: str, *, plain: bool
-) -> Header:
-    """Make the header of a new store; `client` is the distribution that its kind uses."""
-    libraries = {name: _find_version(name) for name in (*_LIBRARIES, client) if name}
+def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, *, plain: bool) -> Header:
+    """Make the header of a new store."""
+    libraries = {name: _find_version(name) for name in _LIBRARIES}
     return Header(
         format=FORMAT,
         recipe=asdict(recipe),

@@ -278,8 +278,6 @@ class Engine(ABC):
 
     kind: ClassVar[str]
     """Name of the kind; a store that another kind made is refused."""
-    client: ClassVar[str] = ""
-    """The distribution that this kind uses; a store's header notes its version."""
     durable: ClassVar[bool] = True
     """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False

@@ -300,7 +300,7 @@ def _field(table: str, key: bytes) -> bytes:
 class RedisEngine(Engine):
     """A store on a server, see `Engine`."""
 
-    kind = client = "redis"
+    kind = "redis"
     shared = True
     leases: RedisLeases
 

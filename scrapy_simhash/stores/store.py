@@ -119,8 +119,8 @@ class Store(AbstractContextManager["Store"]):
 
     def _make(self, recipe: Recipe, design: str, seed: int | None) -> None:
         """Write the header of a store that is empty."""
-        kind, client = self.engine.kind, self.engine.client
-        header = new_header(recipe, design, seed, kind, client, plain=self.confirm is None)
+        kind, plain = self.engine.kind, self.confirm is None
+        header = new_header(recipe, design, seed, kind, plain=plain)
 
         def work(values: KeyValues) -> None:
             if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):

@@ -119,7 +119,7 @@ def test_labelled_pages_have_a_notice() -> None:
     ("options", "told"),
     [
         (("labelled", "--distance", "0"), "--distance: only for stored pages"),
-        (("--errors", "--workers", "1"), "--errors, --workers: only for labelled pages; name"),
+        (("--errors",), "--errors: only for labelled pages; name"),
     ],
 )
 def test_options_for_other_pages_are_refused(run: Run, options: tuple[str, ...], told: str) -> None:
