@@ -76,8 +76,7 @@ class Workers:
         self, count: int, page_timeout_seconds: float, page_memory_bytes: int = PAGE_MEMORY_BYTES
     ) -> None:
         self._count = count
-        self._page_timeout_seconds = page_timeout_seconds
-        self._page_memory_bytes = page_memory_bytes
+        self._bounds = page_memory_bytes, page_timeout_seconds
         self._crew: Crew | None = None
 
     async def start(self) -> None:
@@ -116,26 +115,15 @@ class Workers:
 
         Call it in the event loop in which `start` was called.
         """
-        return self._submit(self._order(body, encoding, url, recipe, seed, keep_text))
+        page = next(_numbers), body, encoding, url, recipe, seed, keep_text
+        return self._submit(Order(*page, *self._bounds))
 
     def read_text(
         self, body: bytes, encoding: str | None, url: str, reader: str
     ) -> asyncio.Future[str]:
         """Read the main text of a page that is handed over; NotJudgedError like `fingerprint`."""
-        order = self._order(body, encoding, url, _NO_RECIPE, 0, keep_text=True)
-        return self._submit(order._replace(text_reader=reader))
-
-    def _order(
-        self,
-        body: bytes,
-        encoding: str | None,
-        url: str,
-        recipe: Recipe,
-        seed: int,
-        keep_text: bool,
-    ) -> Order:
-        bounds = self._page_memory_bytes, self._page_timeout_seconds
-        return Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
+        page = next(_numbers), body, encoding, url, _NO_RECIPE, 0, True
+        return self._submit(Order(*page, *self._bounds, text_reader=reader))
 
     def _submit(self, order: Order) -> asyncio.Future[Any]:
         if self._crew is not None:

@@ -58,8 +58,8 @@ class RuleKind(StrEnum):
     """What a rule does to an address; from safe to dangerous."""
 
     DROP_VALUE = "drop-value"  #: Drops one `name=value`.
-    DROP_PARAMETER = "drop-parameter"  #: Drops one parameter, whatever its value.
-    DROP_PARAMETERS = "drop-parameters"  #: Drops two to five parameters where all are there.
+    #: Drops one to five parameters where all are there, whatever their values.
+    DROP_PARAMETERS = "drop-parameters"
     DROP_MATRIX = "drop-matrix"  #: Drops `;name=...` from the path.
     DROP_SESSION = "drop-session"  #: Drops segments such as `(S(4tyb0x))`.
     STRIP_SLASH = "strip-slash"  #: Strips the slash at the end of a path.
@@ -85,7 +85,7 @@ class UrlRule(NamedTuple):
         match self.kind:
             case RuleKind.DROP_VALUE:
                 query = tuple(pair for pair in query if pair != args[0])
-            case RuleKind.DROP_PARAMETER | RuleKind.DROP_PARAMETERS:
+            case RuleKind.DROP_PARAMETERS:
                 if {split_pair(pair)[0] for pair in query}.issuperset(args):
                     query = tuple(pair for pair in query if split_pair(pair)[0] not in args)
             case RuleKind.DROP_MATRIX:
@@ -157,7 +157,7 @@ def _relate_queries(host: str, *queries: tuple[str, ...]) -> Iterator[UrlRule]:
         pairs = alone[0] + alone[1]
         if len(pairs) == 1 and len(split_pair(pairs[0])[1]) <= MOST_VALUE:
             yield UrlRule(RuleKind.DROP_VALUE, host, (pairs[0],))
-        yield UrlRule(RuleKind.DROP_PARAMETER, host, (differ[0],))
+        yield UrlRule(RuleKind.DROP_PARAMETERS, host, (differ[0],))
     # Several free parameters only where they come and go together.
     elif len(differ) <= MOST_TOGETHER and all(not some or some == {*differ} for some in names):
         yield UrlRule(RuleKind.DROP_PARAMETERS, host, tuple(differ))
@@ -269,7 +269,7 @@ def _choose_directories(rule: UrlRule, votes: Iterable[Vote]) -> list[str]:
             if vote.outcome is Outcome.SAME:
                 values |= {vote.page.address.query, vote.kept.address.query}
     # What a rule drops whatever its value must have had several.
-    any_value = rule.kind in {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
+    any_value = rule.kind is RuleKind.DROP_PARAMETERS
     dropped = {tuple(p for p in query if split_pair(p)[0] in rule.args) for query in values}
     few = any_value and len(dropped - {()}) < _LEAST_VALUES
     if few or lower_bound(same.total(), different) < CONFIDENCE:
@@ -316,7 +316,7 @@ def _express(rule: UrlRule, directory: str) -> Iterator[tuple[str, list[str | in
         return
     if kind is RuleKind.DROP_VALUE:
         yield "queryRemoval", [args[0].partition("=")[0]], directory, f"?{args[0]}"
-    elif kind in {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}:
+    elif kind is RuleKind.DROP_PARAMETERS:
         yield "queryRemoval", [*args], directory, "?" + "&".join(f"{name}=*" for name in args)
     elif kind is RuleKind.STRIP_SLASH and segments[-1] and not _WWW.match(rule.host):
         yield "normalizer", [], f"{directory}/", ""

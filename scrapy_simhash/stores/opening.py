@@ -83,12 +83,6 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-    engine = find_engine(url, readonly=readonly)
-    return Store(engine, distance, tables, recipe, confirm, seed=seed)
-
-
-def find_engine(url: str, *, readonly: bool) -> Engine:
-    """Find the engine of a store by its URL; it is not open yet."""
     if is_server(url) and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
@@ -96,7 +90,7 @@ def find_engine(url: str, *, readonly: bool) -> Engine:
     scheme = scheme_of(url)
     where = store_folder(url) if scheme == "lmdb" else url
     engine: Engine = resolve_name(ENGINES[scheme])(where, readonly=readonly)
-    return engine
+    return Store(engine, distance, tables, recipe, confirm, seed=seed)
 
 
 def open_as_it_is(url: str) -> Store:

@@ -211,10 +211,7 @@ class RedisValues(KeyValues):
         return found
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self._put(table, key, value)
-
-    def _put(self, table: str, key: bytes, row: bytes | None) -> None:
-        self._rows[table][key] = row
+        self._rows[table][key] = value
         self._written[table].add(key)
 
     def delete(self, table: str, key: bytes) -> None:
@@ -222,7 +219,8 @@ class RedisValues(KeyValues):
             self._changed.pop((table, key), None)
             if self.get(table, key) == b"":
                 self._dropped.append(self._name_crowd(table, key))
-        self._put(table, key, None)
+        self._rows[table][key] = None
+        self._written[table].add(key)
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = True

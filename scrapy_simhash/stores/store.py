@@ -400,11 +400,6 @@ class Store(AbstractContextManager["Store"]):
 
         self.read(work)
 
-    @property
-    def libraries(self) -> dict[str, str]:
-        """The libraries that made the store, and their versions."""
-        return self._header.libraries
-
     def list_documents(self) -> list[StoredDocument]:
         """List the documents that `visit` passes; about 2 KB each."""
         documents: list[StoredDocument] = []
@@ -429,7 +424,7 @@ class Store(AbstractContextManager["Store"]):
                 "format": self._header.format,
                 "created": self._header.created,
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
-                "libraries": self.libraries,
+                "libraries": self._header.libraries,
                 **self._describe_tables(stored),
                 "crawls": stored.count_rows(CRAWLS),
                 **counted,

@@ -172,11 +172,6 @@ class Design:
         return tuple(self.covered_bits((flips,) * count) for flips in range(self.most_flips + 1))
 
     @property
-    def distance_bits(self) -> int:
-        """The largest k for which probes without flipped bits miss nothing."""
-        return self._reaches[0]
-
-    @property
     def reach_bits(self) -> int:
         """The largest k for which probes with up to `most_flips` flipped bits miss nothing."""
         return self._reaches[-1]

@@ -32,7 +32,7 @@ def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> No
     out = run.text("urls", "--store", store)
     assert_printable(out)
     assert out.startswith(
-        "site.example drop-parameter sid\n"
+        "site.example drop-parameters sid\n"
         "    12 same, 0 different, 0 grey: at least 0.82 same\n"
         "    proven in /d/*\n"
         f"    same: {SITE}/d/p0?sid=0 {SITE}/d/p0\n"

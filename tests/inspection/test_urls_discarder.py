@@ -23,9 +23,14 @@ def write_rules(path: Path, *rules: FoundRule) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("rule", "directory", "changed", "left"),
     [
-        ("drop-parameter sid", "/d/*.html", {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"}, "/d/x?sid=1"),
-        ("drop-parameter sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
-        ("drop-parameter sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
+        (
+            "drop-parameters sid",
+            "/d/*.html",
+            {"/d/x.html?sid=1&a=2": "/d/x.html?a=2"},
+            "/d/x?sid=1",
+        ),
+        ("drop-parameters sid", "/*", {"/x?sid=1": "/x"}, "/d/x?sid=1"),
+        ("drop-parameters sid", "/d/*", {"/d/x?sid=1": "/d/x"}, "/d/x.html?sid=1"),
         ("drop-parameters p q", "/*", {"/x?p=1&q=2": "/x"}, "/x?p=1"),
         ("drop-value print=1", "/*", {"/x?print=1": "/x"}, "/x?print=2"),
         ("strip-slash", "/d/*", {"/d/x/": "/d/x"}, "/d/x/y/"),
@@ -61,7 +66,7 @@ def test_it_does_what_a_rule_does_where_that_is_proven(
         # It would strip "www.", too.
         "www.a.example strip-slash",
         # What means something in a pattern.
-        "a.example drop-parameter a*",
+        "a.example drop-parameters a*",
     ],
 )
 def test_what_it_cannot_express_is_left_out(rule: str) -> None:

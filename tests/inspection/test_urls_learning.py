@@ -9,7 +9,7 @@ import pytest
 from scrapy_simhash.inspection.urlrules import MOST_RULES
 from tests.helpers.urlrules import Crawl
 
-SID = "a.example drop-parameter sid"
+SID = "a.example drop-parameters sid"
 
 
 def list_urls(
@@ -99,7 +99,7 @@ CAPITALS = [url for each in list_urls("") for url in (each, each.replace("/d", "
     [
         ("a.example drop-value print=1", by_page, list_urls("", "?print=1")),
         ("a.example drop-value format=print", by_page, list_urls("", "?format=print")),
-        ("a.example drop-parameter ref", lambda url: by_path(url) + "~3" * ("ref=" in url), REFS),
+        ("a.example drop-parameters ref", lambda url: by_path(url) + "~3" * ("ref=" in url), REFS),
         ("a.example drop-parameters CFID CFTOKEN", by_page, list_urls("", "?CFID=#&CFTOKEN=9#")),
         ("a.example drop-matrix jsessionid", by_page, list_urls("", ";jsessionid=7#")),
         ("a.example strip-slash", by_page, list_urls("", "/")),
@@ -112,7 +112,7 @@ CAPITALS = [url for each in list_urls("") for url in (each, each.replace("/d", "
         # The first page and no page are one, but the second is another.
         ("a.example drop-value page=1", but(by_path, "=2", "=3"), PAGES),
         # What matters in one folder is dropped in the others.
-        ("a.example drop-parameter ref", but(by_path, "/d0/"), REFS),
+        ("a.example drop-parameters ref", but(by_path, "/d0/"), REFS),
         # What matters is not dropped.
         ("", by_parameters("id"), list_urls("", "?id=1", "?id=2")),
         ("", partly_translated, list_urls("?v=1", "?v=2", pages=100)),
@@ -147,7 +147,9 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
 
 def test_a_rule_is_proven_in_the_directories_without_a_conflict() -> None:
     crawl = learned(but(by_path, "/d0/"), *REFS)
-    assert crawl.prove() == {"a.example drop-parameter ref": ["/d1/*", "/d2/*", "/d3/*", "/d4/*"]}
+    assert crawl.prove() == {
+        "a.example drop-parameters ref": ["/d1/*", "/d2/*", "/d3/*", "/d4/*"],
+    }
 
 
 def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
@@ -239,5 +241,5 @@ def test_canonical_addresses_propose_rules() -> None:
         crawl.fetch(f"{url}?ref={page}", canonical=url)
         crawl.fetch(f"{url}?not={page}", canonical=f"{url}/unknown")
     ((rule, record),) = crawl.learn().items()
-    assert rule == "a.example drop-parameter ref"
+    assert rule == "a.example drop-parameters ref"
     assert record["different"] == 3

@@ -58,8 +58,8 @@ def test_an_address_that_no_rule_may_judge(url: str) -> None:
     [
         ("drop-value print=1", "/x?print=1&a=2", "/x?a=2"),
         ("drop-value print=1", "/x?print=2", None),
-        ("drop-parameter sid", "/x?sid=1&sid=2&side=3", "/x?side=3"),
-        ("drop-parameter sid", "/x?sid", "/x"),
+        ("drop-parameters sid", "/x?sid=1&sid=2&side=3", "/x?side=3"),
+        ("drop-parameters sid", "/x?sid", "/x"),
         ("drop-parameters CFID CFTOKEN", "/x?CFID=1&CFTOKEN=2&a=3", "/x?a=3"),
         ("drop-parameters CFID CFTOKEN", "/x?CFID=1", None),
         ("drop-matrix jsessionid", "/x;jsessionid=1;v=2/y;jsessionid=1", "/x;v=2/y"),

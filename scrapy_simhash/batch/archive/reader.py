@@ -133,7 +133,7 @@ class Archive:
         Returns:
             (distance, fingerprint) of each, nearest first; equal fingerprints once. Cost: two
             interpolation searches a table, and as many decoding steps as a block has fingerprints;
-            beyond the design's `distance_bits`, two more searches for each prefix with flipped
+            where bits must be flipped, two more searches for each prefix with flipped
             bits.
 
         Raises:
