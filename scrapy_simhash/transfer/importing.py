@@ -9,11 +9,9 @@ that was interrupted is run again.
 from __future__ import annotations
 
 import asyncio
-import gzip
 import time
-import zlib
 from collections import Counter, deque
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -34,7 +32,7 @@ from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
 from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
-from scrapy_simhash.transfer.sources import SUFFIXES, Skipped, SourcePage, StoreSource, open_source
+from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,13 +55,9 @@ _UNDONE = (b"Content-Encoding", b"Transfer-Encoding")
 _PROBLEMS_SHOWN = 3
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
-_BEGINNING_OCTETS = 16  # more than any of these have
-_BEGINNINGS = {
-    b"WARC/": "warc",
-    b"\x28\xb5\x2f\xfd": "warc",  # zstd, which no other kind uses
-    b"PAR1": "parquet",
-    b"\x89SIMHASH": "archive",  # MAGIC of `batch.archive.format`, which is not imported here
-}
+_ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
+# By the end of a file's name, but for `.gz` and `.zst`.
+_KINDS = {".warc": "warc", ".parquet": "parquet", **dict.fromkeys(FEEDS, "jsonl")}
 Item = TypeVar("Item")
 Show: TypeAlias = "Callable[[int, int], None]"  # gets the units read so far, and all
 
@@ -76,25 +70,17 @@ def find_kind(name: str) -> str:
     if path.is_dir():
         other = "parquet" if any(path.glob("*.parquet")) else "folder"
         return "store" if (path / _DATA_FILE_OF_STORE).exists() else other
-    beginning = _read_beginning(path)
-    for octets, found in _BEGINNINGS.items():
-        if beginning.startswith(octets):
-            return found
-    if path.name.lower().removesuffix(".gz").endswith(SUFFIXES):
-        return "jsonl"
-    raise ValueError(
-        f"{name} cannot be used: by its content it is not an archive, WARC, Parquet file, "
-        f"store or folder, and by its name not a feed; name a feed {' or '.join(SUFFIXES)}"
-    )
-
-
-def _read_beginning(path: Path) -> bytes:
+    plain = path.name.lower().removesuffix(".gz").removesuffix(".zst")
     with path.open("rb") as file:
-        beginning = file.read(_BEGINNING_OCTETS)
-    if beginning.startswith(b"\x1f\x8b"):
-        with suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
-            return file.read(_BEGINNING_OCTETS)
-    return beginning
+        if file.read(len(_ARCHIVE)) == _ARCHIVE:
+            return "archive"
+    for ending, kind in _KINDS.items():
+        if plain.endswith(ending):
+            return kind
+    raise ValueError(
+        f"{name} cannot be used: it is no archive, store or folder; name a WARC .warc or .warc.gz, "
+        f"and a feed {' or '.join(FEEDS)}"
+    )
 
 
 class DocumentSource(Protocol):

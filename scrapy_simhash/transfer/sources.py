@@ -87,7 +87,7 @@ class Source:
 
 
 # Of the names of feeds, without .gz.
-SUFFIXES = (".jsonl", ".jl", ".jsonlines", ".ndjson")
+FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 # An item has its page in the first of these fields that it has.
 _HTML_FIELDS = ("html", "body")
 _TABLE = "pages.csv"

@@ -68,7 +68,7 @@ ERRORS = [
     ("check --tables 10 --store store", "--tables 10", "needs --rebuild"),
     ("export fingerprints there --store store", "there exists already", "--overwrite"),
     ("export store other --store store", "other exists already", "name a new folder"),
-    ("import there --into new", "there cannot be used", "name a feed .jsonl"),
+    ("import there --into new", "there cannot be used", "a feed .jsonl"),
     ("import items.jsonl --into new", "The last item has: link, text", "rename its fields"),
     ("import store --into store", "store is the store itself", "name another one"),
     ("find-all -i numbers.txt", "numbers.txt, line 2: '-2'", "from 0 to 18446744073709551615"),

@@ -187,7 +187,7 @@ def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("octets", [b"1\n2\n", gzip.compress(b"nothing known", mtime=0), b""])
 def test_what_is_of_no_known_kind(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "what.ever").write_bytes(octets)
-    with pytest.raises(ValueError, match=r"what\.ever cannot be used.*name a feed \.jsonl"):
+    with pytest.raises(ValueError, match=r"what\.ever cannot be used.*a feed \.jsonl"):
         find_kind(str(tmp_path / "what.ever"))
     with pytest.raises(FileNotFoundError):
         find_kind(str(tmp_path / "nowhere"))

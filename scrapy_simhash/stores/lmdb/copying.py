@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from scrapy_simhash.errors import (
     StoreUnusableError,
 )
 from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, TABLES
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, TABLES, cut
 from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
@@ -45,9 +44,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
     from scrapy_simhash.tables.permutation import Design
 
-# LMDB keeps the pages of a commit in memory.
-_BYTES_PER_COMMIT = 16 * 2**20
-_BYTES_PER_NODE = 8
+# LMDB keeps the pages of a commit in memory; most rows have at most 1,000 bytes.
+_ROWS_PER_COMMIT = 16_384
 _LEAST_MAP_BYTES = 16 * 2**20
 
 
@@ -78,10 +76,9 @@ def copy_rows(
             flags = opened.flags()
             made = copy.open_db(name, dupsort=flags["dupsort"], dupfixed=flags["dupfixed"])
             copies[name.decode()] = made
-            rows = iter(() if pack and name.decode() in OF_TABLES else transaction.cursor(opened))
-            while row := next(rows, None):
+            rows = () if pack and name.decode() in OF_TABLES else transaction.cursor(opened)
+            for some in cut(rows, _ROWS_PER_COMMIT):
                 with copy.begin(write=True) as writing:
-                    some = _take(chain([row], rows))
                     writing.cursor(made).putmulti(some, append=True)
         if pack:
             stored = LmdbValues(transaction, databases)
@@ -99,16 +96,6 @@ def _read_packed(stored: LmdbValues, number: int, design: Design) -> Iterator[tu
     rows = b"".join(stored.rows(TABLES, bytes((number,)), key_bytes=1 + design.key_bytes))
     permuted = sort_distinct(permuted_of(np.frombuffer(rows, ROW)))
     return pack_buckets(number, permuted, design.key_bytes)
-
-
-def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Take the rows of one commit."""
-    taken_bytes = 0
-    for key, value in rows:
-        yield key, value
-        taken_bytes += _BYTES_PER_NODE + len(key) + len(value)
-        if taken_bytes >= _BYTES_PER_COMMIT:
-            break
 
 
 def compact(folder: Path) -> None:
