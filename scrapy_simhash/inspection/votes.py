@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 # Sketches of shorter texts are uncertain.
 LEAST_WORDS = 64
-# Of a text that is shorter, or much shorter than the other, sketches cannot tell which share of it
-# is in the other: bins that agree by chance are as good as .2 of it at 16 times the length.
-LEAST_WORDS_CONTAINED = 50
-MOST_TIMES_AS_LONG = 16
 # A page that was fetched a day later may have been changed in between.
 STALE_SECONDS = 86_400
 
@@ -131,19 +127,8 @@ def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
     if call_differently(first, second):
         return Outcome.DIFFERENT
     (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
-    shared = max(
-        _share_contained(content.main_alike, first.words, second.words),
-        _share_contained(content.whole, first.whole_words, second.whole_words),
-    )
-    alike = max(content.main_alike, content.whole, shared) >= LEAST_ALIKE
+    # Of a print view nearly all is on the page, too, which has a navigation more.
+    contained = content.triples / max(1, min(first.whole_words, second.whole_words))
+    alike = max(content.main_alike, content.whole, contained) >= LEAST_ALIKE
     unlike = min(first.words, second.words) >= LEAST_WORDS and not alike
     return Outcome.DIFFERENT if unlike else Outcome.GREY
-
-
-def _share_contained(similarity: float, words: int, others: int) -> float:
-    """Estimate which share of the shorter text, 0 to 1 or a little more, is in the longer one."""
-    # Of shingles, of which a text has about as many as words: |A and B| = J (|A| + |B|) / (1 + J).
-    shorter, longer = sorted((words, others))
-    if shorter < LEAST_WORDS_CONTAINED or longer > MOST_TIMES_AS_LONG * shorter:
-        return 0.0
-    return similarity * (words + others) / (1 + similarity) / shorter
