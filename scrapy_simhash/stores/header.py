@@ -29,15 +29,15 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 11
+FORMAT = 12
 HEADER_KEY = b"store"
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """The settings of a store.
 
-    `kind` is that of its engine; `plain` is whether its fingerprints are those of main texts, which
-    plain simhash takes, see `judging.documents.make_document`.
+    `plain` is whether its fingerprints are those of main texts, which plain simhash takes, see
+    `judging.documents.make_document`.
     """
 
     format: int
@@ -46,11 +46,10 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     seed: int
     created: float
     libraries: dict[str, str]
-    kind: str
     plain: bool
 
 
-def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, *, plain: bool) -> Header:
+def new_header(recipe: Recipe, design: str, seed: int | None, *, plain: bool) -> Header:
     """Make the header of a new store."""
     libraries = {name: _find_version(name) for name in _LIBRARIES}
     return Header(
@@ -61,7 +60,6 @@ def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, *, plai
         seed=secrets.randbits(64) if seed is None else seed,
         created=time.time(),
         libraries={name: found for name, found in libraries.items() if found},
-        kind=kind,
         plain=plain,
     )
 
@@ -82,15 +80,6 @@ def unpack_header(packed: bytes) -> Header:
             f"{header.libraries.get('scrapy-simhash', 'of an unknown version')} made it)"
         )
     return header
-
-
-def check_kind(header: Header, kind: str, url: str) -> None:
-    """Raise a StoreMismatchError if a store of another kind is at a URL."""
-    if header.kind != kind:
-        raise StoreMismatchError(
-            f"the store at {url} is of kind {header.kind!r}, not {kind!r}; name it by the URL that "
-            "it was made with, or name another SIMHASH_STORE"
-        )
 
 
 def _find_version(library: str) -> str:

@@ -276,8 +276,6 @@ class Engine(ABC):
     effect one after the other, and a lease that one process took is alive for all of them.
     """
 
-    kind: ClassVar[str]
-    """Name of the kind; a store that another kind made is refused."""
     durable: ClassVar[bool] = True
     """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False

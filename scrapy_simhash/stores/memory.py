@@ -95,7 +95,6 @@ class MemoryValues(KeyValues):
 class MemoryEngine(Engine):
     """A store in the memory of this process; `Engine` documents the methods."""
 
-    kind = "memory"
     durable = False
 
     def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:

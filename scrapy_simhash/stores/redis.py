@@ -298,7 +298,6 @@ def _field(table: str, key: bytes) -> bytes:
 class RedisEngine(Engine):
     """A store on a server, see `Engine`."""
 
-    kind = "redis"
     shared = True
     leases: RedisLeases
 

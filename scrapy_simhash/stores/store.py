@@ -33,7 +33,6 @@ from scrapy_simhash.stores.header import (
     HEADER_KEY,
     check_confirm,
     check_design,
-    check_kind,
     check_mode,
     check_recipe,
     check_seed,
@@ -119,8 +118,7 @@ class Store(AbstractContextManager["Store"]):
 
     def _make(self, recipe: Recipe, design: str, seed: int | None) -> None:
         """Write the header of a store that is empty."""
-        kind, plain = self.engine.kind, self.confirm is None
-        header = new_header(recipe, design, seed, kind, plain=plain)
+        header = new_header(recipe, design, seed, plain=self.confirm is None)
 
         def work(values: KeyValues) -> None:
             if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):
@@ -153,7 +151,6 @@ class Store(AbstractContextManager["Store"]):
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
-        check_kind(header, self.engine.kind, self.url)
         design = design_of(header)
         if self._opened:
             # The store may have been deleted, and another one made in its place.

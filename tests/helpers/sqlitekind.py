@@ -57,7 +57,6 @@ class SqliteValues(KeyValues):
 
 
 class SqliteEngine(Engine):
-    kind = "sqlite"
     values = SqliteValues
     leases: FileLeases
 

@@ -306,8 +306,6 @@ def release_environment(environment: Environment) -> None:
 class LmdbEngine(Engine):
     """A store in a folder; `Engine` documents the methods."""
 
-    kind = "lmdb"
-
     def __init__(self, place: Path | str, *, readonly: bool) -> None:
         self.url = str(place)
         self.readonly = readonly
