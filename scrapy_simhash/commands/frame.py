@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-# A file of answers with such a name has JSON lines.
-JSON_SUFFIXES = {".json", ".jsonl", ".jl"}
 _TIMES = {"created", "time", "first_time", "last_time"}
 _WHOLE = 1_000
 _DIGITS = tuple("0123456789-")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import time
 from math import inf
@@ -14,7 +13,6 @@ from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
-    JSON_SUFFIXES,
     Command,
     add_crawl,
     add_overwrite,
@@ -287,19 +285,10 @@ def _add_undo(parser: ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
-def _list_lost(config: Config, output: Path | None, *, overwrite: bool) -> Iterator[Answer]:
-    """List lost pages, or write them as `crawl.lost.read_requests` reads them."""
+def _list_lost(config: Config) -> Iterator[Answer]:
+    """List lost pages, with what `crawl.lost.read_requests` makes requests of."""
     with open_as_it_is(config.store) as store:
-        if output is None:
-            yield from map(_describe_lost, store.lost.list_pages())
-            return
-        as_json = output.suffix.lower() in JSON_SUFFIXES
-        lines = (
-            _make_line(page) if as_json else f"{printable(page.lost.url)}\n"
-            for page in store.lost.list_pages()
-        )
-        number = write_whole(output, lines, overwrite=overwrite)
-    yield {"file": str(output), "written": number}
+        yield from map(_describe_lost, store.lost.list_pages())
 
 
 def _describe_lost(page: LostPage) -> Answer:
@@ -308,34 +297,18 @@ def _describe_lost(page: LostPage) -> Answer:
         "url": lost.url,
         "original": page.original,
         "due": page.due,
-        "stored": bool(lost.request),
+        "request": base64.b64encode(lost.request).decode(),
         "spider": lost.spider,
         "crawl": lost.crawl,
     }
 
 
-def _make_line(page: LostPage) -> str:
-    request = base64.b64encode(page.lost.request).decode()
-    return json.dumps({**_describe_lost(page), "request": request}) + "\n"
-
-
 def _print_lost(answer: Answer) -> Iterable[str]:
-    if "file" in answer:
-        yield f"{printable(answer['file'])}: {plural(answer['written'], 'request')}"
-        return
     text = f"dropped for {printable(answer['original'] or 'a page that is gone')}"
     text += "" if answer["due"] else "; waits for its items"
-    text += "" if answer["stored"] else "; how to request it is not stored"
+    text += "" if answer["request"] else "; how to request it is not stored"
     yield printable(answer["url"])
     yield f"        {text}"
-
-
-def _add_owed(parser: ArgumentParser) -> None:
-    about = (
-        "write requests for them: JSON lines if its name ends in .jsonl, .jl or .json, else URLs"
-    )
-    parser.add_argument("-o", "--output", type=Path, help=about)
-    add_overwrite(parser)
 
 
 COMMANDS = {
@@ -374,12 +347,11 @@ COMMANDS = {
     ),
     "owed": Command(
         _list_lost,
-        _add_owed,
-        _print_lost,
-        examples=("owed", "owed -o again.jsonl"),
+        printer=_print_lost,
+        examples=("owed", "owed --json"),
         details="Lost pages were dropped for pages whose items never came through. The next crawl "
-        "of their spider requests them again, or a spider that reads the file by "
-        "`scrapy_simhash.crawl.lost.read_requests`: JSON lines have callbacks and arguments, "
-        "but no credentials, as the store. `prune URL` forgets a page.",
+        "of their spider requests them again, or a spider that reads a file of the lines of --json "
+        "by `scrapy_simhash.crawl.lost.read_requests`: these have callbacks and arguments, but no "
+        "credentials, as the store. `prune URL` forgets a page.",
     ),
 }

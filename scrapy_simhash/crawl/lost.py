@@ -191,7 +191,7 @@ def _may_be_called(name: object, spider: Spider) -> bool:
 
 
 def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
-    """Read the file that `scrapy simhash owed -o FILE` wrote, for a spider to start from.
+    """Read what `scrapy simhash owed --json` printed to a file, for a spider to start from.
 
     Args:
         path: JSON lines, or a text with a URL in each line.
@@ -215,7 +215,7 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
             except (ValueError, TypeError, KeyError) as error:
                 raise ValueError(
                     f"{path}, line {number}: not a page to request again ({describe_error(error)});"
-                    " write the file anew with `scrapy simhash owed -o FILE`"
+                    " write the file anew: `scrapy simhash owed --json > FILE`"
                 ) from None
 
 
