@@ -63,7 +63,7 @@ class SimhashCommand(ScrapyCommand):
 
     def short_desc(self) -> str:
         """Describe the command in a line."""
-        return f"Inspect near-duplicates: {', '.join(COMMANDS)}"
+        return "Inspect near-duplicates, and the stores that they were found in"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
