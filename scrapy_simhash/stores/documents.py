@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 _Query: TypeAlias = tuple[int, int, int | None, int | None, bool]
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
-_MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 _ADDRESS_KEY_BYTES = 2
 _NUMBER_BYTES = 5
 _CHECKSUM_BYTES = 8
@@ -334,8 +333,8 @@ class Documents:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
         indexed, _ = self.read_indexed()
         fingerprints = indexed[contains(fingerprints, indexed)]
-        marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
-        self.values.fill(FINGERPRINTS, marked)
+        for fingerprint in fingerprints.tolist():
+            self.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
 
     def near(
         self,
@@ -407,25 +406,25 @@ class Documents:
     def _read_rows(self, number: int, *, tolerant: bool) -> Iterator[bytes]:
         """Read the rows of a table, see `KeyValues.rows`."""
         width = 1 + self.design.key_bytes
-        return self.values.rows(TABLES, bytes((number,)), key_bytes=width, tolerant=tolerant)
+        return self.values.rows(bytes((number,)), key_bytes=width, tolerant=tolerant)
 
     def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
         self.values.clear_tables()
         for number, table in enumerate(design.tables):
             permuted = np.sort(table.permute_array(fingerprints))
-            self.values.fill(TABLES, pack_buckets(number, permuted, design.key_bytes))
+            self.values.fill(pack_buckets(number, permuted, design.key_bytes))
 
     def read_indexed(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
 
         Both sorted, shape (n,). Reads all rows.
         """
-        parts = [np.frombuffer(rows, _MEMBER) for rows in self.values.rows(FINGERPRINTS)]
-        members = np.concatenate(parts) if parts else np.empty(0, _MEMBER)
-        keys = members["key"].astype(np.uint64)
-        noted = keys[members["member"] == np.void(BULK_LOADED)]
-        return sort_distinct(keys), sort_distinct(noted)
+        keys = (number_of(key) for key, _ in self.values.scan(FINGERPRINTS))
+        indexed = sort_distinct(np.fromiter(keys, np.uint64))
+        rows = self.values.scan(FINGERPRINTS)
+        noted = (number_of(key) for key, member in rows if member == BULK_LOADED)
+        return indexed, sort_distinct(np.fromiter(noted, np.uint64))
 
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""

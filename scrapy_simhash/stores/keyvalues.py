@@ -173,17 +173,15 @@ class KeyValues(ABC):
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
         return joined, b"", crowded
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
-    ) -> Iterator[bytes]:
-        """Read all sets of a table whose keys begin so: of TABLES or FINGERPRINTS.
+    def rows(self, prefix: bytes, *, key_bytes: int, tolerant: bool = False) -> Iterator[bytes]:
+        """Read all sets of TABLES whose keys begin so.
 
         Yields slices of some megabytes: members, each behind its key, side by side, in any order.
         A key that has not `key_bytes`, or a member of a wrong width, is damaged: that is a
         StoreError, but `tolerant` leaves it out.
         """
-        for some in cut(self.scan(table, prefix), _ROWS_PER_SLICE):
-            width = width_of(table, bytes(key_bytes))
+        width = ROW_BYTES - key_bytes
+        for some in cut(self.scan(TABLES, prefix), _ROWS_PER_SLICE):
             odd = {key for key, member in some if (len(key), len(member)) != (key_bytes, width)}
             if odd and not tolerant:
                 raise StoreError(
@@ -197,17 +195,15 @@ class KeyValues(ABC):
         for key in {key for key, _ in self.scan(TABLES)}:
             self.delete(TABLES, key)
 
-    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write many sets.
+    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write many sets of TABLES, which this transaction cleared.
 
-        Args:
-            table: TABLES, which this transaction cleared, or FINGERPRINTS.
-            sets: keys and their sorted members side by side; keys ascend over all calls.
+        `sets` are keys and their sorted members side by side; keys ascend over all calls.
         """
         for key, joined in sets:
-            width = width_of(table, key)
+            width = ROW_BYTES - len(key)
             for at in range(0, len(joined), width):
-                self.add(table, key, joined[at : at + width])
+                self.add(TABLES, key, joined[at : at + width])
 
     def measure_tables(self) -> tuple[int, int]:
         """Measure the bytes that TABLES take, and count the sets that `many` passes over."""
@@ -336,9 +332,3 @@ def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     left = iter(items)
     while part := list(islice(left, size)):
         yield part
-
-
-def width_of(table: str, key: bytes) -> int:
-    """Tell the width in bytes of the members of a set; 0 where they differ."""
-    width = SETS[table]
-    return width if width >= 0 else ROW_BYTES - len(key)

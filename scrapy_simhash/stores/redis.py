@@ -51,11 +51,10 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     cut,
     octets,
-    width_of,
 )
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redisserver import LOCK_SECONDS, NoAnswerError, RedisLeases, Server
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -140,7 +139,7 @@ class RedisValues(KeyValues):
         elif table == ALIASES:
             found = msgspec.msgpack.decode(row) if row else []
         else:
-            width = width_of(table, key)
+            width = ROW_BYTES - len(key) if table == TABLES else SETS[table]
             found = [row[at : at + width] for at in range(0, len(row), width)] if row else []
         if changed:
             own = (member for member, added in changed.items() if added)
@@ -243,12 +242,9 @@ class RedisValues(KeyValues):
         self._written.pop(TABLES, None)
         self._cleared = True
 
-    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        if table != TABLES:
-            super().fill(table, sets)
-            return
+    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
         for key, joined in sets:
-            self.put(table, key, joined)
+            self.put(TABLES, key, joined)
 
     def list_writes(self) -> Iterator[Command]:
         """Make the commands that write what this transaction changed."""

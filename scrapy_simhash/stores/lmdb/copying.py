@@ -30,7 +30,7 @@ from scrapy_simhash.errors import (
     StoreUnusableError,
 )
 from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, TABLES, cut
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, cut
 from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
@@ -85,7 +85,7 @@ def copy_rows(
             design = design_of(unpack_header(stored.get(HEADER, HEADER_KEY) or b""))
             for number in range(len(design.tables)):
                 with copy.begin(write=True) as writing:
-                    LmdbValues(writing, copies).fill(TABLES, _read_packed(stored, number, design))
+                    LmdbValues(writing, copies).fill(_read_packed(stored, number, design))
     with target.open("rb") as file:
         os.fchmod(file.fileno(), mode)  # whatever the umask is
         os.fsync(file.fileno())
@@ -93,7 +93,7 @@ def copy_rows(
 
 def _read_packed(stored: LmdbValues, number: int, design: Design) -> Iterator[tuple[bytes, bytes]]:
     """Read a table as full buckets."""
-    rows = b"".join(stored.rows(TABLES, bytes((number,)), key_bytes=1 + design.key_bytes))
+    rows = b"".join(stored.rows(bytes((number,)), key_bytes=1 + design.key_bytes))
     permuted = sort_distinct(permuted_of(np.frombuffer(rows, ROW)))
     return pack_buckets(number, permuted, design.key_bytes)
 

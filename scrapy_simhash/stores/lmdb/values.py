@@ -59,7 +59,6 @@ DATABASES: dict[str, dict[str, bool]] = {
     ADDED: {"dupsort": True, "dupfixed": True},
 }
 del DATABASES[TABLES]
-_ROWS_AT_ONCE = 65_536
 _BUCKET_BYTES_AT_ONCE = 2**20
 # A key is counted as a whole only if it has more single rows than one in so many of the bound.
 _UNCOUNTED = 4
@@ -242,14 +241,7 @@ class LmdbValues(KeyValues):
         )
         return rows
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
-    ) -> Iterator[bytes]:
-        if table != TABLES:
-            found = self.scan(table, prefix)
-            while some := b"".join(chain.from_iterable(islice(found, _ROWS_AT_ONCE))):
-                yield some
-            return
+    def rows(self, prefix: bytes, *, key_bytes: int, tolerant: bool = False) -> Iterator[bytes]:
         size = 0
         buckets: list[tuple[bytes, bytes]] = []
         for key, value in self._range(BASE, prefix):
@@ -278,10 +270,7 @@ class LmdbValues(KeyValues):
         for name in OF_TABLES:
             self.transaction.drop(self.databases[name], delete=False)
 
-    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        if table != TABLES:
-            super().fill(table, sets)
-            return
+    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
         found = 0
 
         def watch() -> Iterator[tuple[bytes, bytes]]:
