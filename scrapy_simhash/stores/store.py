@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import DamagedError, StoreUnusableError
 from scrapy_simhash.judging.documents import (
     CrawlRecord,
     Document,
@@ -174,8 +174,8 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def design(self) -> str:
-        """Name of the table design."""
-        return self._header.design
+        """Name of the table design, which another process may change."""
+        return self.read(lambda stored: stored.design.name)
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
@@ -296,10 +296,10 @@ class Store(AbstractContextManager["Store"]):
         """
         check_fingerprint(fingerprint)
         bits = self.distance if distance is None else distance
-        if distance is not None:
-            self._prober.design.flips_for(bits)  # raises unless the design is complete
 
         def work(stored: Documents) -> list[Match]:
+            if distance is not None:
+                stored.design.flips_for(bits)  # raises unless the design is complete
             if self.engine.shared:
                 stored.prefetch_matches(fingerprint, bits)
             return find_matches(stored, fingerprint, bits)
@@ -338,14 +338,7 @@ class Store(AbstractContextManager["Store"]):
             stored.note_bulk_loaded(fingerprints)
             return together.size - before.size
 
-        return self._write_tables(work)
-
-    def _write_tables(self, work: Callable[[Documents], Result]) -> Result:
-        """Run a function that rewrites the tables, and adopt their design."""
-        result = self.write(work)
-        with suppress(StoreUnavailableError):  # then the next transaction does
-            self.read(lambda _: None)
-        return result
+        return self.write(work)
 
     def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Rewrite all tables, in this or another design."""
@@ -498,7 +491,7 @@ class Store(AbstractContextManager["Store"]):
             self._rewrite(stored, design, found)
             return {"fingerprints": found.size, "tables": len(design.tables), **mended}
 
-        return self._write_tables(work)
+        return self.write(work)
 
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         """List the wanted documents with their near-duplicates; reads every record.
