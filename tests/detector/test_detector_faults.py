@@ -11,7 +11,7 @@ import pytest
 from scrapy_simhash.detector import detector as detector_module
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.engine import _environments
+from scrapy_simhash.stores.lmdb.engine import environments
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import read_files
 from tests.helpers.detecting import fetched, judge, make, running
@@ -72,7 +72,7 @@ def open_things() -> tuple[set[str], set[str], int]:
     """Name the running threads but for those that asyncio keeps, the processes, the stores."""
     threads = {t.name for t in threading.enumerate() if not t.name.startswith("asyncio")}
     processes = {str(pid) for pid in list_workers()}
-    return threads, processes, len(_environments._entries)
+    return threads, processes, len(environments._entries)
 
 
 async def test_nothing_is_left_open(store: Path) -> None:

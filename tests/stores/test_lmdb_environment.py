@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.engine import Environment, acquire_environment, release_environment
+from scrapy_simhash.stores.lmdb.engine import Environment, acquire_environment, environments
 from tests.helpers.children import run_script
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -84,7 +84,7 @@ def test_a_full_map_grows_inside_the_write(tmp_path: Path) -> None:
     assert put(environment, "first", 10) == 1
     assert put(environment, "second", 1_000) > 1
     assert count(environment) == 1_010
-    assert environment.file_bytes > SMALL_MAP_BYTES
+    assert environment.data.stat().st_size > SMALL_MAP_BYTES
     environment.close()
     environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
     assert count(environment) == 1_010
@@ -139,16 +139,16 @@ def test_one_environment_for_each_folder_and_process(tmp_path: Path) -> None:
     other = acquire_environment(tmp_path / "other", readonly=False)
     assert first is second
     assert first is not other
-    release_environment(first)
+    environments.release(first.folder)
     assert put(second, "still open", 1) == 1
-    release_environment(second)
+    environments.release(second.folder)
     with pytest.raises(StoreUnavailableError, match="failed"):
         second.read(lambda transaction: transaction.stat())
     again = acquire_environment(tmp_path / "store", readonly=False)
     assert again is not first
     assert count(again) == 1
     for environment in (again, other):
-        release_environment(environment)
+        environments.release(environment.folder)
 
 
 def test_a_writer_is_refused_after_a_reader(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
     environment, target = store.engine.environment, folder.parent.resolve() / folder.name
     _require_free(environment.folder, target)
     if check:
-        _require_sound(environment.find_damage())
+        _require_sound(store.engine.find_damage())
     with _explained(target):
         temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
 

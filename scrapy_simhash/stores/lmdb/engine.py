@@ -110,7 +110,7 @@ class Environment:
         self.readonly = readonly
         self.lock = threading.RLock()
         self.pid = os.getpid()
-        self._data = str(folder / guard.DATA_FILE)
+        self.data = folder / guard.DATA_FILE
         self._failure = ""
         with guard.explained(folder):
             guard.require_local(folder)
@@ -150,7 +150,7 @@ class Environment:
             ) from None
 
     def _open(self, map_bytes: int, *, looked_at: bool) -> lmdb.Environment:
-        exists = Path(self._data).exists()
+        exists = self.data.exists()
         if exists and not looked_at:
             guard.require_whole(self.folder)
         if self.readonly and not exists:
@@ -179,7 +179,7 @@ class Environment:
                     continue
                 if not exists:
                     # LMDB began it just now on a full disk; later it would look like a foreign one.
-                    Path(self._data).unlink(missing_ok=True)
+                    self.data.unlink(missing_ok=True)
                 raise
 
     def open_database(
@@ -249,7 +249,7 @@ class Environment:
     def _find_file(self) -> int:
         """Find the number of the data file in its file system; 0 if it is gone."""
         with suppress(OSError):
-            return os.stat(self._data).st_ino  # noqa: PTH116 - a third of the time of a Path
+            return os.stat(self.data).st_ino  # noqa: PTH116 - a third of the time of a Path
         return 0
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
@@ -259,15 +259,6 @@ class Environment:
             text += ". Nothing more is read or written; the store is verified when it is reopened"
             self._failure = text
         return StoreUnavailableError(text)
-
-    def find_damage(self) -> list[str]:
-        """Verify every page of the file, see `guard.find_damage`."""
-        return self.read(lambda _: guard.find_damage(Path(self._data)))
-
-    @property
-    def file_bytes(self) -> int:
-        """Size of the data file in bytes."""
-        return Path(self._data).stat().st_size
 
     def close(self) -> None:
         """Close the environment, unless this is a forked child's copy of it."""
@@ -281,7 +272,7 @@ class Environment:
 
 os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
 
-_environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
+environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
 
 
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
@@ -289,18 +280,13 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
     with guard.explained(folder):
         resolved = folder.resolve()
-    environment = _environments.acquire(resolved, lambda: Environment(resolved, readonly=readonly))
+    environment = environments.acquire(resolved, lambda: Environment(resolved, readonly=readonly))
     if environment.readonly and not readonly:
-        _environments.release(resolved)
+        environments.release(resolved)
         raise StoreUnusableError(
             f"the store at {folder} is open read-only in this process; close it first"
         )
     return environment
-
-
-def release_environment(environment: Environment) -> None:
-    """Give an environment back; the last user closes it."""
-    _environments.release(environment.folder)
 
 
 class LmdbEngine(Engine):
@@ -319,7 +305,7 @@ class LmdbEngine(Engine):
     def open(self) -> None:
         with ExitStack() as closing:
             self.environment = acquire_environment(self._place, readonly=self.readonly)
-            closing.callback(release_environment, self.environment)
+            closing.callback(environments.release, self.environment.folder)
             self._databases = _open_databases(self.environment)
             self.leases = guard.FileLeases(self.environment.folder / "leases")
             closing.callback(self.leases.close)
@@ -332,10 +318,10 @@ class LmdbEngine(Engine):
         return self.environment.write(lambda txn: work(LmdbValues(txn, self._databases)))
 
     def measure(self) -> tuple[str, int]:
-        return "file_bytes", self.environment.file_bytes
+        return "file_bytes", self.environment.data.stat().st_size
 
     def find_damage(self) -> list[str]:
-        return self.environment.find_damage()
+        return self.environment.read(lambda _: guard.find_damage(self.environment.data))
 
     def close(self) -> None:
         self._closing.close()
