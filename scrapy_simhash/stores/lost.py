@@ -80,11 +80,16 @@ def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool
     )
 
 
-def _is_free(lost: Lost, alive: Callable[[str], bool], crawl: str, spider: str) -> bool:
-    """Return whether a crawl may request a page: it has not, and no other running crawl will."""
-    owner = lost.taken or lost.crawl
-    mine = lost.spider == spider and lost.taken != crawl
-    return mine and (owner == crawl or not alive(owner))
+def _list_due(
+    stored: Documents, keys: Iterable[bytes], crawl: str, spider: str
+) -> Iterator[tuple[bytes, Lost]]:
+    """List what a crawl may request: it has not, and no other running crawl will."""
+    alive = cache(stored.alive)
+    for key, lost in _read(stored, keys):
+        owner = lost.taken or lost.crawl
+        mine = lost.spider == spider and lost.taken != crawl
+        if mine and (owner == crawl or not alive(owner)) and _is_due(stored, lost, alive):
+            yield key, lost
 
 
 class _Transactions(Protocol):
@@ -121,12 +126,8 @@ class LostTable:
         """
 
         def work(stored: Documents) -> list[tuple[bytes, int]]:
-            alive = cache(stored.alive)
-            return [
-                (key, lost.page)
-                for key, lost in _read(stored, _list_keys(stored, spider))
-                if _is_free(lost, alive, crawl, spider) and _is_due(stored, lost, alive)
-            ]
+            due = _list_due(stored, _list_keys(stored, spider), crawl, spider)
+            return [(key, lost.page) for key, lost in due]
 
         return self._store.read(work)
 
@@ -138,12 +139,7 @@ class LostTable:
         """
 
         def work(stored: Documents) -> list[tuple[bytes, Lost]]:
-            taken = [
-                (key, lost)
-                for key, lost in _read(stored, keys)
-                if _is_free(lost, stored.alive, crawl, spider)
-                and _is_due(stored, lost, stored.alive)
-            ]
+            taken = list(_list_due(stored, keys, crawl, spider))
             for key, lost in taken:
                 stored.put_row(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
             return taken
