@@ -56,8 +56,12 @@ _PROBLEMS_SHOWN = 3
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
 _ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
-# By the end of a file's name, but for `.gz` and `.zst`.
-_KINDS = {".warc": "warc", ".parquet": "parquet", **dict.fromkeys(FEEDS, "jsonl")}
+# By the end of a file's name, but for `.gz`.
+_KINDS = {
+    **dict.fromkeys((".warc", ".warc.zst"), "warc"),
+    **dict.fromkeys(FEEDS, "jsonl"),
+    ".parquet": "parquet",
+}
 Item = TypeVar("Item")
 Show: TypeAlias = "Callable[[int, int], None]"  # gets the units read so far, and all
 
@@ -70,7 +74,7 @@ def find_kind(name: str) -> str:
     if path.is_dir():
         other = "parquet" if any(path.glob("*.parquet")) else "folder"
         return "store" if (path / _DATA_FILE_OF_STORE).exists() else other
-    plain = path.name.lower().removesuffix(".gz").removesuffix(".zst")
+    plain = path.name.lower().removesuffix(".gz")
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) == _ARCHIVE:
             return "archive"
