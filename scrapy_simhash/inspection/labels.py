@@ -26,13 +26,13 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, make_context
+from scrapy_simhash.judging.comparison import Context, compare, make_context
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.own import compare_words
-from scrapy_simhash.judging.sites import LEAST_KNOWN, SAMPLE, UNKNOWN_SITE, Site, draw_sample
+from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
 from scrapy_simhash.judging.texts import Texts
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
@@ -240,8 +240,6 @@ class FolderContexts:
 
     def find(self, first: str, second: str) -> Context:
         """Find the context of two pages by their ids."""
-        if first not in self._pages or second not in self._pages:
-            return NO_CONTEXT
         mine, theirs = self._pages[first], self._pages[second]
         without = frozenset(map(self._document_of, (first, second)))
         names = (
@@ -306,6 +304,4 @@ class FolderContexts:
         return page.suspicion, form_of(page.url)
 
     def _sample(self, names: tuple[str, ...]) -> Site:
-        if len(names) < LEAST_KNOWN:
-            return UNKNOWN_SITE
         return Site({self._numbers[name]: self._pages[name] for name in names})

@@ -1,7 +1,7 @@
 """Rules by which several addresses of a host lead to one page, as stored pages show.
 
 A rule is right as far as pages whose addresses it maps to one *form* are the same page. As text it
-is `HOST KIND [ARGUMENT...]`, such as `example.com drop-parameter sid`. It holds in *directories*.
+is `HOST KIND [ARGUMENT...]`, such as `example.com drop-parameters sid`. It holds in *directories*.
 
 Two pairs of pages propose a rule: near-duplicates, or a page and the one that it calls canonical.
 Then all pages of its host vote: where a rule maps two to one form, they are compared. A form votes
