@@ -348,12 +348,8 @@ class Store(AbstractContextManager["Store"]):
 
     def find_document(self, url: str) -> list[StoredDocument]:
         """Find documents by their URL."""
-        return self.read(
-            lambda stored: [
-                upkeep.describe_document(number, record, stored.get_wording(number))
-                for number, record in stored.list_at(url)
-            ]
-        )
+        found = self.read(lambda stored: stored.list_at(url))
+        return self.get_documents([number for number, _ in found])
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
