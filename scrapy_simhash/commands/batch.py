@@ -165,7 +165,7 @@ def _read_number(text: str) -> int:
     """Read a whole number: 8000000, 8_000_000, 8e6, 8M, 0.008G."""
     digits = text.rstrip("kMGT")
     try:
-        number = round(float(digits) * _SCALES[text[len(digits) :]], 9)
+        number = round(float(digits.encode("ascii")) * _SCALES[text[len(digits) :]], 9)
     except (ValueError, KeyError):
         number = 0.0
     if not 1 <= number <= _MOST or not number.is_integer():
