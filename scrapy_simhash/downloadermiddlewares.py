@@ -99,7 +99,8 @@ class SimhashDownloaderMiddleware:
         crawler, config, detector = self._crawler, self.config, self._detector
         self._lost = None if config.readonly else LostPages(crawler, detector)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
-        self.links, self._walls, self._doubts = Links(crawler, config), Walls(crawler), Doubts()
+        self.links, self._walls = Links(crawler, config, detector), Walls(crawler)
+        self._doubts = Doubts()
         lost = [] if self._lost is None else [self._lost]
         return [self.delivery, self.links, *lost, self._walls, self._doubts]
 

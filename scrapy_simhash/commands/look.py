@@ -23,6 +23,7 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
+from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.explanation import REPEATED, explain
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
@@ -84,6 +85,8 @@ def _print_decision(answer: Answer) -> Iterable[Part]:
     if status == "near_duplicate":
         wall = ", a wall" * bool(answer.get("sink"))
         yield f"    {_describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
+    elif status == NOT_FOLLOWED:
+        yield f"    a link that only dropped pages have: {name_page(answer.get('match_url'))}"
     elif answer.get("nearest_tests"):
         nearest = _describe_match(answer, "nearest_")
         page = name_page(answer.get("nearest_url"))
@@ -106,7 +109,6 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
     statuses, pages = shown["statuses"].items(), f"{shown['pages']:,}"
     if not_judged := sum(count for status, count in statuses if status.startswith("not_judged")):
         shown["pages"] = f"{pages} ({not_judged:,} not judged)"
-    shown = {{"distances": "distances in bits"}.get(name, name): shown[name] for name in shown}
     yield from print_fields(
         {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
     )
@@ -226,26 +228,16 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:
 
 
 def _print_report(answer: Answer) -> Iterable[str]:
-    yield (
-        f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes, "
-        f"{plural(answer['rows'], 'near-duplicate')}, "
-        f"{plural(answer['differences'], 'pair')} of texts"
-    )
-    would = answer["would_be_dropped"]
-    number, were = (would, "would be") if would else (answer["dropped"], "were")
-    share = number / max(1, answer["judged"])
-    yield f"{number:,} of {answer['judged']:,} pages judged {were} dropped ({share:.1%})"
-    for crawl in answer["nearly_all_dropped"]:
-        counts = f"{crawl['dropped']:,} of {plural(crawl['judged'], 'page')}"
-        yield f"NEARLY ALL DROPPED: {counts} in crawl {printable(crawl['crawl'])}"
+    yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
+    yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
 def _add_log(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
-    about = f"only pages with this one: {', '.join(STATUSES)}"
-    add("--status", choices=STATUSES, metavar="STATUS", help=about)
+    about = f"only pages with this one: {', '.join(STATUSES)}; or links: {NOT_FOLLOWED}"
+    add("--status", choices=[*STATUSES, NOT_FOLLOWED], metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add("--distance", type=int, metavar="BITS", help="only this distance")
     add_crawl(parser, "only this crawl")
@@ -283,8 +275,6 @@ def _add_report(parser: ArgumentParser) -> None:
     add_overwrite(parser)
     add_log(parser)
     add_crawl(parser, "only this crawl (default: all)")
-    about = "labelled pages, as for `evaluate`: adds precision and recall by distance"
-    add("--labels", type=Path, metavar="FOLDER", help=about)
 
 
 def _find_rules(

@@ -9,7 +9,6 @@ and SIMHASH_FOLLOW_NEW_LINKS is on. Links that no kept page had and nobody reque
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,6 @@ import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 
-from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     LOSING,
@@ -39,14 +37,14 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
+    from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Reader
-
-logger = logging.getLogger(__name__)
 
 _STATE_KEY = "simhash_followed"  # in `spider.state`
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
 _MOST_REMEMBERED = 50_000
+_MOST_NOTED = 1_000  # in the log, for people
 # Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
 _SLOTS = 2**21 - 1
 
@@ -103,9 +101,10 @@ class _DroppedPage(NamedTuple):
 class Links(Follower):
     """Decides whether the links of near-duplicates are followed, and counts those nobody sees."""
 
-    def __init__(self, crawler: Crawler, config: Config) -> None:
+    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
         self._crawler = crawler
         self._config = config
+        self._detector = detector
         self._flags = config.action == "flag" and not config.follow_new_links
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self._seen = SeenLinks()
@@ -212,7 +211,7 @@ class Links(Follower):
             count(self._crawler, "links/only_on_dropped_pages", number)
 
     def _count_unseen(self) -> int:
-        """Count the links that nobody requested, and log each."""
+        """Count the links that nobody requested, and note the first ones in the log."""
         made, found = list_asked(self._crawler) - self._flagged | {b""}, set[str]()
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
         for page in self._dropped:
@@ -225,7 +224,8 @@ class Links(Follower):
                     continue
                 if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
                     found.add(url)
-                    logger.debug("Unseen link on %s: %s", quote(page.url), quote(url))
+                    if len(found) <= _MOST_NOTED:
+                        self._detector.note_link(url, page.url)
         return len(found)
 
     def _identify(self, link: Request | str) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
-from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
+from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.scopes import SCOPES_WITHOUT_TEXT, find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
@@ -240,6 +240,13 @@ class Detector:
             body_bytes=body_bytes,
             crawl=self.crawl if self.is_open else "",
         )
+
+    def note_link(self, url: str, page_url: str) -> None:
+        """Write into the log that nobody followed a link, and which dropped page has it."""
+        if self.log is not None:
+            found = self.pass_over(url, 0)
+            found.status, found.match_url = NOT_FOLLOWED, page_url
+            self.log.write(found)
 
     async def _fingerprint(self, page: Page) -> PageFingerprint:
         self._on_their_way += 1

@@ -41,6 +41,9 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
+NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
+
+
 class Published(msgspec.Struct, kw_only=True):
     """The keys of the verdict in meta, signal and exception; docs/reference.md explains them."""
 
@@ -96,7 +99,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status != "not_judged"
+        return self.status not in {"not_judged", NOT_FOLLOWED}
 
     @property
     def is_near_duplicate(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, plural
+from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.difference import (
     compare_fingerprints,
@@ -302,6 +303,12 @@ def _read_if_there(
 
 def _explain_line(decision: Decision) -> dict[str, Any]:
     """Explain a page that is not in the store, by its line in the log."""
+    if decision.status == NOT_FOLLOWED:
+        page = decision.match_url
+        return {
+            "verdict": f"Not followed: only dropped pages link to it, {page} for one",
+            "advice": "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones",
+        }
     if decision.is_judged:
         return {"verdict": "Forgotten: the store has no such page any more"}
     why, advice = tell_reason(decision.reason)

@@ -1,23 +1,28 @@
-"""The figures of a report: decisions counted one by one, and the groups of near-duplicates."""
+"""The figures of a report: decisions counted one by one, and what somebody should look at."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from heapq import heappush, heappushpop
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scrapy_simhash._printable import mask_passwords, show
+from scrapy_simhash._printable import mask_passwords
+from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.pages.addresses import MOSTLY_NEW, split_url
+from scrapy_simhash.inspection.log import Counts
+from scrapy_simhash.inspection.sentences import tell_reason
+from scrapy_simhash.judging.gate import DECLARED
+from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator
 
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
@@ -25,96 +30,171 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 # Only the newest near-duplicates are kept in memory one by one; all are counted.
-MOST_LISTED = 200_000
-_HOSTS_SHOWN = 50
-# A crawl that dropped such a share of its pages may have met but one page.
-_LEAST_PAGES, _NEARLY_ALL = 10, 0.9
+MOST_LISTED = 20_000
+_HOSTS_SHOWN = 20
+_OF_HOST = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
+_EXAMPLES_SHOWN = 3
+_GROUPS_SHOWN = 10
+# The number of groups whose original is looked up.
+_GROUPS_ASKED = 500
+_LINKS_SHOWN = 10
+_MOST_COPIES = 10_000
+_RECORDS_AT_A_TIME = 1_000
+# Two standard errors of a similarity of .9 that 256 samples estimate.
+_EDGE_SIMILARITY = 0.038
+MOST_DROPS = 100
+_MOST_OF_A_GROUP = 3
+# As many of the least alike are looked through for these.
+_MOST_LEAST_ALIKE = 2_000
+_HOST = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
+
+
+class Examples:
+    """A count with its first examples."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.examples: list[str] = []
+
+    def add(self, url: str, most: int = _EXAMPLES_SHOWN) -> None:
+        """Count a page, and keep its address if it is among the first."""
+        self.pages += 1
+        if len(self.examples) < most:
+            self.examples.append(url)
+
+    def describe(self) -> dict[str, Any]:
+        """Return both, ready for JSON."""
+        return {"pages": self.pages, "examples": self.examples}
 
 
 class Figures(Counts):
-    """Counts the decisions of a report; memory grows with hosts and folders."""
+    """Counts the decisions of a report; memory grows with hosts, folders and kept pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule) -> None:
         super().__init__()
+        self._rule = rule
         self.damaged = 0
         self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)  # oldest first
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.without_bytes = 0  # dropped pages of unknown size
         # By the URL of a wall, how many pages showed it after it was recognised.
         self.walls: Counter[str] = Counter()
+        self.doubtful = 0
+        self._least_alike: list[tuple[float, int, int, Decision]] = []
         self._similarities: Counter[int] = Counter()
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._judged_of: Counter[str] = Counter()  # pages by crawl
-        self._dropped_of: Counter[str] = Counter()
-        self._fingerprints: set[int] = set()
-        self._times, self._dropped, self._bytes = array("d"), array("b"), array("q")
-        self._links = 0
+        self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
+        self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
+        self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
+        self._kept_at: dict[int, int] = {}  # documents by hashes of their canonical addresses
+        self._copies: list[tuple[int, int]] = []  # and those that came later, with them
+        self._times, self._dropped = array("d"), array("b")
+        self._bytes = self._links = 0
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
+        if decision.status == NOT_FOLLOWED:
+            self._not_followed[decision.match_url or ""].add(decision.url, _LINKS_SHOWN)
+            return
         super().add(decision)
-        if decision.is_judged:
-            self._add_judged(decision)
-        if decision.is_near_duplicate:
-            self._add_near_duplicate(decision)
-        elif decision.fingerprint:
-            try:
-                self._fingerprints.add(int(decision.fingerprint, 16) % 2**64)
-            except ValueError:
-                self.damaged += 1
-
-    def _add_judged(self, decision: Decision) -> None:
+        if not decision.is_judged:
+            self._reasons[decision.reason].add(decision.url)
+            return
+        dropped = decision.is_dropped
         host = self._hosts[find_host(decision.url)]
         host["judged"] += 1
-        host["near_duplicates"] += decision.is_near_duplicate
-        host["dropped"] += decision.is_dropped
-        host["dropped_bytes"] += decision.unparsed_bytes
-        self._judged_of[decision.crawl] += 1
-        self._dropped_of[decision.crawl] += decision.is_dropped
         if decision.sink:
             self.walls[decision.match_url or decision.url] += 1
         if decision.time > 0:
             self._times.append(decision.time)
-            self._dropped.append(decision.is_dropped)
-            self._bytes.append(decision.unparsed_bytes)
+            self._dropped.append(dropped)
+        if decision.is_near_duplicate:
+            host["near_duplicates"] += 1
+            host["dropped"] += dropped
+            host["dropped_bytes"] += decision.unparsed_bytes
+            self._add_near_duplicate(decision)
+        elif decision.status == "new":
+            self._add_kept(decision)
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         self.near_duplicates.append(decision)
         self.originals[decision.match_url or ""] = decision.match_document
         self.without_bytes += decision.is_unparsed and decision.body_bytes is None
         self._links += decision.links_not_followed
+        self.doubtful += self._is_edge(decision)
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
+        alike = 1.0 if decision.similarity is None else decision.similarity
+        # The heap's first one is the most alike, the newest one of several.
+        entry = -alike, decision.distance or 0, -self.pages, decision
+        if len(self._least_alike) < _MOST_LEAST_ALIKE:
+            heappush(self._least_alike, entry)
+        else:
+            heappushpop(self._least_alike, entry)
+
+    def _add_kept(self, decision: Decision) -> None:
+        """Note under which address a page is kept, and what its canonical address leaves out."""
+        url, canonical = decision.url, decision.canonical
+        first = self._kept_at.setdefault(hash(canonical or url), decision.document)
+        if first != decision.document and len(self._copies) < _MOST_COPIES:
+            self._copies.append((first, decision.document))
+        page, _, query = url.partition("#")[0].partition("?")
+        target, _, kept = canonical.partition("?")
+        if query and page == target:
+            for name in {*_list_names(query)} - {*_list_names(kept)}:
+                self._parameters[name].add(url)
+
+    def _is_edge(self, decision: Decision) -> bool:
+        """Whether texts are less alike than SIMHASH_CONFIRM, or what decided was hardly enough."""
+        confirm = self._rule.confirm
+        if confirm is None or decision.similarity is None:
+            return decision.distance is not None and decision.distance >= self._rule.distance
+        alike, evidence = decision.similarity, decision.evidence
+        if evidence is not None and (evidence.copy == DECLARED or not decision.own_words):
+            return False
+        if evidence is not None and "content agrees" in decision.tests:
+            alike = min(alike, evidence.agreed_within)
+        return alike < confirm + _EDGE_SIMILARITY
 
     @property
     def would_drop(self) -> int:
         """Number of flagged pages, where none was dropped: what dropping would have dropped."""
-        return 0 if self._dropped_of.total() else self.actions["flag"]
+        return 0 if any(self._dropped) else self.actions["flag"]
 
-    @property
-    def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """Distinct fingerprints of pages that are not near-duplicates, sorted; shape (n,)."""
-        return np.array(sorted(self._fingerprints), np.uint64)
+    def list_least_alike(self) -> Iterator[Decision]:
+        """List the near-duplicates that are least alike, at most three of an original."""
+        of_group: Counter[str | None] = Counter()
+        seen = set()
+        for *_, decision in sorted(self._least_alike, key=lambda each: (-each[0], -each[1])):
+            of_group[decision.match_url] += decision.url not in seen
+            if of_group[decision.match_url] <= _MOST_OF_A_GROUP and decision.url not in seen:
+                yield decision
+            seen.add(decision.url)
 
     def describe(self) -> dict[str, Any]:
-        """Return all figures except those of single groups, ready for JSON."""
+        """Return all figures that need no store, ready for JSON."""
         total = sum(self._hosts.values(), Counter[str]())
         crawls = Counter({name: crawl["pages"] for name, crawl in self.crawls.items()})
         hosts = sorted(self._hosts.items(), key=lambda item: (-item[1]["judged"], item[0]))
+        reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
         return {
             "first_time": min(self._times, default=None),
             "last_time": max(self._times, default=None),
             "crawls": dict(crawls.most_common()),
-            "nearly_all_dropped": [
-                {"crawl": crawl, "judged": judged, "dropped": self._dropped_of[crawl]}
-                for crawl, judged in self._judged_of.items()
-                if judged >= _LEAST_PAGES and self._dropped_of[crawl] >= _NEARLY_ALL * judged
-            ],
             "pages": self.pages,
             "not_judged": self.pages - total["judged"],
+            "reasons": [
+                {
+                    "reason": reason,
+                    "expected": reason in LEFT_OUT,
+                    **found.describe(),
+                    **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
+                }
+                for reason, found in reasons
+            ],
             "judged": total["judged"],
             "kept": total["judged"] - total["dropped"],
             "near_duplicates": total["near_duplicates"],
@@ -122,14 +202,20 @@ class Figures(Counts):
             "dropped": total["dropped"],
             "would_be_dropped": self.would_drop,
             "dropped_bytes": total["dropped_bytes"],
-            "links_not_followed": self._links,
+            "links_dropped": self._links,
+            "links_not_followed": sum(found.pages for found in self._not_followed.values()),
+            "not_followed": _rank(self._not_followed, "url"),
+            "doubtful": self.doubtful,
+            "parameters": _rank(self._parameters, "parameter"),
             "walls": len(self.walls),
             "wall_pages": self.walls.total(),
             "originals": len(self.groups),
             "statuses": dict(self.statuses.most_common()),
-            "hosts": [{"host": name, **host} for name, host in hosts[:_HOSTS_SHOWN]],
+            "hosts": [
+                {"host": name, **{key: host[key] for key in _OF_HOST}}
+                for name, host in hosts[:_HOSTS_SHOWN]
+            ],
             "hosts_in_all": len(self._hosts),
-            "distances": sort_counts(self.distances),
             "similarities": {
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)
@@ -146,180 +232,71 @@ class Figures(Counts):
         edges = np.linspace(first, max(last, first + 1), _TIME_STEPS + 1)
         pages = np.histogram(times, edges)[0]
         dropped = np.histogram(times, edges, weights=np.array(self._dropped))[0]
-        dropped_bytes = np.histogram(times, edges, weights=np.array(self._bytes))[0]
         return [
-            {
-                "time": round(start, 3),
-                "kept": count - int(drops),
-                "dropped": int(drops),
-                "dropped_bytes": int(octets),
-            }
-            for start, count, drops, octets in zip(
-                edges[:-1].tolist(), pages.tolist(), dropped, dropped_bytes, strict=True
+            {"time": round(start, 3), "kept": count - int(drops), "dropped": int(drops)}
+            for start, count, drops in zip(
+                edges[:-1].tolist(), pages.tolist(), dropped, strict=True
             )
         ]
+
+    def list_copies(self, store: Store) -> list[dict[str, Any]]:
+        """List kept pages with the title and the canonical address of another kept page."""
+        found = []
+        for some in cut(self._copies, _RECORDS_AT_A_TIME):
+            numbers = {number for two in some for number in two}
+            pages = {page.document: page for page in store.get_documents(list(numbers))}
+            for first, second in some:
+                page, other = pages.get(second), pages.get(first)
+                if page is None or other is None or not page.title or page.title != other.title:
+                    continue
+                if page.state != "duplicate" and page.url != other.url:
+                    found.append({"url": page.url, "original": other.url, "title": page.title})
+        return found
+
+
+def _list_names(query: str) -> Iterator[str]:
+    """List the names of the parameters in a query."""
+    return (pair.partition("=")[0] for pair in query.split("&"))
+
+
+def _rank(found: dict[str, Examples], name: str) -> list[dict[str, Any]]:
+    """List what has most pages first, ready for JSON."""
+    ranked = sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
+    return [{name: key, **each.describe()} for key, each in ranked[:_LINKS_SHOWN]]
 
 
 def find_host(url: str) -> str:
     """Return the host of a URL, with its port, or "" if it has none."""
-    parts = split_url(url)
-    return parts.netloc.rpartition("@")[2].lower() if parts else ""
+    found = _HOST.match(url)
+    return found[1].rpartition("@")[2].lower() if found else ""
 
 
-# Figure 2b of the paper.
-BUCKETS = 128
-_BUCKET_SHIFT = np.uint64(64 - 7)
-
-
-def describe_fingerprints(fingerprints: NDArray[np.uint64]) -> dict[str, Any]:
-    """Measure how evenly distinct, sorted fingerprints, shape (n,), are spread."""
-    count = len(fingerprints)
-    buckets = np.bincount((fingerprints >> _BUCKET_SHIFT).astype(np.int64), minlength=BUCKETS)
-    return {
-        "fingerprints": count,
-        # Leading 1 of the XORs of neighbours, by position (Figure 2a); expected if evenly spread.
-        "leading_ones": _count_leading_ones(fingerprints).tolist(),
-        "leading_ones_expected": [round(float(share), 3) for share in _expect(count)],
-        "buckets": buckets.tolist(),  # by the first 7 bits (Figure 2b)
-    }
-
-
-def _count_leading_ones(fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the positions of the leading 1 of the XORs of neighbours; shape (64,)."""
-    # A float's exponent is this position. With the second bit cleared, rounding cannot raise it.
-    gaps = fingerprints[1:] ^ fingerprints[:-1]
-    return np.bincount(np.frexp(gaps & ~(gaps >> np.uint64(1)))[1] - 1, minlength=64)
-
-
-def _expect(count: int) -> NDArray[np.float64]:
-    """Count the neighbours expected with their leading 1 at each position; shape (64,)."""
-    # Neighbours differ first at position h if a prefix of 63 - h bits occurs with both a 0 and a 1
-    # after it. There are 2**(63 - h) such prefixes. A fingerprint has a given one followed by a 0
-    # with probability p = 2**-(64 - h), so 1 - 2 (1 - p)**n + (1 - 2p)**n of them occur with both.
-    bits = 64 - np.arange(64.0)
-    p = 2.0**-bits  # 1 - p is 1.0 for the smallest, hence the logarithms
-    with np.errstate(divide="ignore"):  # log1p(-1) for h = 63: each begins with a 0 or a 1
-        neither = np.expm1(max(1, count) * np.log1p(-2 * p))
-    expected: NDArray[np.float64] = 2.0 ** (bits - 1) * (
-        neither - 2 * np.expm1(max(1, count) * np.log1p(-p))
-    )
-    return expected
-
-
-_GROUPS_SHOWN = 20
-_PAGES_SHOWN = 20
-_SUSPICIOUS_SHOWN = 20
-_EXAMPLES_SHOWN = 5
-# The number of groups whose original is looked up.
-_GROUPS_ASKED = 500
-# A very large group has at least this number of near-duplicates, and this share of all.
-_MANY = 20
-_LEAST_REPEATED = 3
-_RECORDS_AT_A_TIME = 1_000
-_LARGE_SHARE = 0.05
-# Two standard errors of a similarity of .9 that 256 samples estimate.
-_EDGE_SIMILARITY = 0.038
-
-STUB, LARGE, EDGE = "little text", "most repeated", "least alike"
-WALL, LINKS = "wall", "new links"
-
-
-class Group(NamedTuple):
-    """An original with its near-duplicates."""
-
-    url: str  # of the original; "" for bulk-loaded fingerprints
-    near_duplicates: int
-    pages: Sequence[Decision]  # the listed pages, each URL once
-    original: StoredDocument | None = None  # as the store has it
-    wall: bool = False  # addresses that have nothing in common lead to it
-
-    def describe(self, pages_shown: int) -> dict[str, Any]:
-        """Describe the group for a reader, ready for JSON."""
-        distances = Counter(page.distance for page in self.pages if page.distance is not None)
-        return {
-            "url": self.url,
-            "title": self.original.title if self.original else "",
-            "near_duplicates": self.near_duplicates,
-            "distances": sort_counts(distances),
-            "pages": [
-                {"url": page.url, "distance": page.distance, "similarity": page.similarity}
-                for page in self.pages[:pages_shown]
-            ],
-        }
-
-    def find_kinds(self, total: int, *, largest: bool) -> Iterator[str]:
-        """Find why the group is worth checking; `total` counts the near-duplicates of all."""
-        if self.wall:
-            yield WALL
-        if self.original is not None and self.original.stub and not self.original.file:
-            yield STUB
-        least = _LEAST_REPEATED if largest else max(_MANY, _LARGE_SHARE * total)
-        if self.near_duplicates >= least:
-            yield LARGE
-
-
-def _list_lost_links(figures: Figures) -> list[Decision]:
-    """List dropped pages with mostly links that their originals lack, most of them first."""
-    found = [
-        drop
-        for drop in figures.near_duplicates
-        if (drop.links_not_followed or (figures.would_drop and drop.action == "flag"))
-        and (drop.new_links or 0) >= MOSTLY_NEW
-        and not drop.sink
-    ]
-    return sorted(found, key=lambda drop: (-(drop.new_links or 0) * drop.links, drop.url))
-
-
-def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[str, Any]:
-    """Describe the largest groups, and what to look at first, `suspicious`; `kinds` says why."""
-    groups = _collect_groups(figures, store)
-    total = sum(group.near_duplicates for group in groups)
-    suspicious: list[dict[str, Any]] = []
-    if lost := _list_lost_links(figures):
-        entry = Group("", len(lost), lost).describe(_PAGES_SHOWN)
-        suspicious.append({"kinds": [LINKS], **entry})
-    for group in groups:
-        kinds = list(group.find_kinds(total, largest=group is groups[0]))
-        if kinds and len(suspicious) < _SUSPICIOUS_SHOWN:
-            suspicious.append({"kinds": kinds, **group.describe(_EXAMPLES_SHOWN)})
-    latest = {decision.url: decision for decision in figures.near_duplicates}
-    if edge := [decision for decision in latest.values() if _is_edge(decision, rule)]:
-        edge.sort(key=by_similarity)  # one entry at the end, for all
-        suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(_PAGES_SHOWN)})
-    return {
-        "without_items": _count_without_items(figures, store),
-        "suspicious": suspicious,
-        "groups": [group.describe(_PAGES_SHOWN) for group in groups[:_GROUPS_SHOWN]],
-    }
-
-
-def _count_without_items(figures: Figures, store: Store | None) -> int:
-    """Count the near-duplicates of documents of which no item came through."""
-    found = 0
-    for some in cut(figures.originals.items(), _RECORDS_AT_A_TIME):
-        pages = store.get_documents([number for _, number in some if number]) if store else []
-        bare = {mask_passwords(page.url) for page in pages if page.without_items}
-        found += sum(figures.groups[url] for url, _ in some if mask_passwords(url) in bare)
-    return found
-
-
-def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
-    """Collect the 500 largest groups, with their originals as the store has them."""
+def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
+    """Describe the pages that most others repeat; `walls` are those that need a look."""
     wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
-    pages: dict[str, dict[str, Decision]] = {url: {} for url in wanted}
+    pages: dict[str, dict[str, None]] = {url: {} for url in wanted}
     for decision in figures.near_duplicates:
         if (listed := pages.get(decision.match_url or "")) is not None:
-            listed[decision.url] = decision
-    return [
-        Group(
-            url,
-            near_duplicates,
-            sorted(pages[url].values(), key=lambda page: (page.distance or 0, page.url)),
-            find_stored(store, figures.originals[url], url),
-            url in figures.walls,
-        )
-        for url, near_duplicates in wanted.items()
-    ]
+            listed.setdefault(decision.url)
+    groups = []
+    without_items = 0
+    for url, count in wanted.items():
+        original = find_stored(store, figures.originals[url], url)
+        without_items += count * bool(original and original.without_items)
+        group = {
+            "url": url,
+            "title": original.title if original else "",
+            "near_duplicates": count,
+            "pages": [*islice(pages[url], _EXAMPLES_SHOWN)],
+            "stub": bool(original and original.stub and not original.file),
+            "wall": url in figures.walls,
+        }
+        groups.append(group)
+    return {
+        "without_items": without_items,
+        "suspicious": [each for each in groups if each["wall"] or each["stub"]][:_GROUPS_SHOWN],
+        "groups": groups[:_GROUPS_SHOWN],
+    }
 
 
 def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
@@ -330,66 +307,38 @@ def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | 
     return document if same else None
 
 
-def _is_edge(decision: Decision, rule: Rule) -> bool:
-    """Whether the texts are less alike than SIMHASH_CONFIRM, or what decided was hardly enough."""
-    if rule.confirm is None or decision.similarity is None:
-        return decision.distance is not None and decision.distance >= rule.distance
-    alike = decision.similarity
-    if decision.evidence is not None and "content agrees" in decision.tests:
-        alike = min(alike, decision.evidence.agreed_within)
-    return alike < rule.confirm + _EDGE_SIMILARITY
-
-
-def by_similarity(decision: Decision) -> tuple[float, int]:
-    """Sort key of near-duplicates: least similar first, then largest distance."""
-    similarity = 1.0 if decision.similarity is None else decision.similarity
-    return similarity, -(decision.distance or 0)
-
-
-MOST_PAIRS = 200
-_MOST_OF_A_GROUP = 3
-# The search ends after this number of consecutive pairs with equal texts, or changed pages.
-_PATIENCE = 10_000
-
-
-def compare_pairs(
-    near_duplicates: Sequence[Decision], store: Store, progress: Callable[[int, int], object]
+def describe_drops(
+    figures: Figures, store: Store | None, progress: Callable[[int, int], object]
 ) -> list[dict[str, Any]]:
-    """Compare the texts of up to 200 pairs, at most three of a group, the least similar first."""
-    latest = {one.url: one for one in near_duplicates}
-    pairs: list[dict[str, Any]] = []
-    of_group: Counter[str | None] = Counter()
-    in_vain = 0
-    for decision in sorted(latest.values(), key=by_similarity):
-        of_group[decision.match_url] += 1
-        if of_group[decision.match_url] > _MOST_OF_A_GROUP:
-            continue
-        pair = _compare(decision, store)
-        in_vain = 0 if pair else in_vain + 1
-        if pair:
-            pairs.append(pair)
-            progress(len(pairs), MOST_PAIRS)
-        if len(pairs) == MOST_PAIRS or in_vain > _PATIENCE:
-            break
-    return pairs
+    """Describe up to 100 near-duplicates, the least alike first, with their texts side by side."""
+    drops = []
+    for decision in islice(figures.list_least_alike(), MOST_DROPS):
+        drops.append(_describe_drop(decision, store))
+        progress(len(drops), MOST_DROPS)
+    return drops
 
 
-def _compare(decision: Decision, store: Store) -> dict[str, Any] | None:
-    """Compare a pair; return None if its texts are gone from the store, or equal."""
+def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
+    """Describe a near-duplicate; without `rows` where the store has not both pages any more."""
     page = find_stored(store, decision.document, decision.url)
     original = find_stored(store, decision.match_document, decision.match_url or "")
-    if page is None or original is None or page.original != original.document:
-        return None
-    first, second = original.wording, page.wording
-    if first is None or second is None or first == second:
-        return None
-    return {
-        "first": {"url": show(original.url), "title": show(original.title)},
-        "second": {"url": show(page.url), "title": show(page.title)},
-        "distance": page.distance,
-        "similarity": page.similarity,
-        "tests": list(page.tests),
+    evidence = decision.evidence
+    doubts = []
+    if evidence is not None and evidence.deciding is Deciding.TEXTS:
+        differ = Relation.DIFFER in {evidence.title, evidence.heading}
+        doubts = ["other names"] * differ + ["site not known"] * (not evidence.known)
+    drop: dict[str, Any] = {
+        "page": {"url": decision.url, "title": page.title if page else ""},
+        "original": {"url": decision.match_url or "", "title": original.title if original else ""},
+        "distance": decision.distance,
+        "similarity": decision.similarity,
+        "decided": decision.tests[1] if len(decision.tests) > 1 else "",
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
-        "rows": compare_side_by_side(str(first), str(second)),
+        "doubts": doubts + ["unlike addresses"] * decision.sink,
     }
+    if page and original and page.original == original.document:
+        first, second = original.wording, page.wording
+        if first is not None and second is not None:
+            drop["rows"] = compare_side_by_side(str(first), str(second))
+    return drop

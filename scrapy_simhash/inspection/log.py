@@ -16,11 +16,11 @@ import msgspec
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
 LAST_CRAWL = "last"
 IMPORTED = "(an imported fingerprint)"
@@ -135,7 +135,7 @@ def read_log(
     follow: bool = False,
     quiet: bool = False,
 ) -> Iterator[tuple[Decision, dict[str, Any]]]:
-    """Read the wanted decisions of a log, oldest first, each with its line as it was written."""
+    """Read the wanted decisions of a log, oldest first, each with its line as a dict."""
     # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
     # `quiet`, standard error reports their number at the end. Following never ends, like `tail -f`;
     # with crawl `last`, it switches to each new crawl.
@@ -143,11 +143,13 @@ def read_log(
         reader = LogReader(file, wanted)
         try:
             written = reader.read()
-            yield from written if last is None else deque(written, maxlen=last)
+            written = written if last is None else iter(deque(written, maxlen=last))
+            yield from ((decision, json.loads(line)) for decision, line in written)
             if reader.damaged and not reader.sound:
                 raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
             if follow:
-                yield from reader.read(follow=True)
+                followed = reader.read(follow=True)
+                yield from ((decision, json.loads(line)) for decision, line in followed)
         finally:
             if reader.damaged and reader.sound and not quiet:
                 lines = "line was" if reader.damaged == 1 else "lines were"
@@ -168,6 +170,7 @@ class LogReader:
         progress: Callable[[int, int], object] = lambda *_: None,
     ) -> None:
         self._wanted = wanted
+        self._takes_all = wanted == LogFilter()
         crawls = _list_crawls(Path(file.name)) if wanted.crawl == LAST_CRAWL else ()
         self._crawls = dict.fromkeys(crawls)  # in the order of their beginning
         self._progress = progress
@@ -176,8 +179,8 @@ class LogReader:
         self.damaged = 0
         self.first_damaged = ""
 
-    def read(self, *, follow: bool = False) -> Iterator[tuple[Decision, dict[str, Any]]]:
-        """Read the next wanted decisions, oldest first, each with its line as a dict."""
+    def read(self, *, follow: bool = False) -> Iterator[tuple[Decision, bytes]]:
+        """Read the next wanted decisions, oldest first, each with its line."""
         # An incomplete line at the end, which a crawl is writing, is left for the next call; with
         # `follow`, this waits for it.
         size = os.fstat(self._file.fileno()).st_size
@@ -186,15 +189,16 @@ class LogReader:
             done += len(octets)
             if number % _LINES_PER_STEP == 0:
                 self._progress(done, max(size, done))
-            text = octets.decode("utf-8", "replace")
-            parsed = _parse(text)
-            if parsed is None:
-                self.first_damaged = self.first_damaged or text[:_CHARACTERS_SHOWN]
+            decision = _parse(octets)
+            if decision is None:
+                if not self.damaged:
+                    text = octets.decode("utf-8", "replace")
+                    self.first_damaged = text[:_CHARACTERS_SHOWN]
                 self.damaged += 1
                 continue
             self.sound += 1
-            if self._accepts(parsed[0]):
-                yield parsed
+            if self._takes_all or self._accepts(decision):
+                yield decision, octets
         self._progress(done, done)
 
     def _accepts(self, decision: Decision) -> bool:
@@ -218,12 +222,18 @@ def _read_lines(file: BinaryIO, *, waiting: bool) -> Iterator[bytes]:
         time.sleep(_FOLLOW_SECONDS)
 
 
-def _parse(text: str) -> tuple[Decision, dict[str, Any]] | None:
-    """Return a decision and its line, or None if it is no decision or has impossible values."""
+_decode = msgspec.json.Decoder(Decision).decode
+
+
+def _parse(line: bytes) -> Decision | None:
+    """Read a decision, or return None if a line is none or has impossible values."""
     try:
-        line: dict[str, Any] = json.loads(text)
-        return msgspec.convert(line, Decision), line
+        return _decode(line)
     except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors, too
+        pass
+    try:  # an address may have half of a pair of surrogates, which msgspec refuses
+        return msgspec.convert(json.loads(line), Decision)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -235,22 +245,22 @@ class Counts:
         self.statuses: Counter[str] = Counter()  # with their reasons
         self.crawls: dict[str, dict[str, Any]] = {}  # by id, in the order of their beginning
         self.actions: Counter[str] = Counter()  # "" for an import
-        self.distances: Counter[int] = Counter()
         # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()
 
     def add(self, decision: Decision) -> None:
-        """Count a decision."""
+        """Count a decision; a link that nobody followed is no page."""
+        if decision.status == NOT_FOLLOWED:
+            self.statuses[NOT_FOLLOWED] += 1
+            return
         self.pages += 1
         reason = f" ({decision.reason})" if decision.reason else ""
         self.statuses[f"{decision.status}{reason}"] += 1
         self._count_crawl(decision)
         if decision.is_near_duplicate:
             self.actions[decision.action] += 1
-            if decision.distance is not None:
-                self.distances[decision.distance] += 1
             original = decision.match_url or ""
             if (grouped := hash((decision.url, original))) not in self._grouped:
                 self._grouped.add(grouped)
@@ -267,11 +277,6 @@ class Counts:
             crawl[decision.status] += 1
 
 
-def sort_counts(counts: Mapping[int, int]) -> dict[str, int]:
-    """Sort counts by the numbers that were counted, smallest first, ready for JSON."""
-    return {str(number): counts[number] for number in sorted(counts)}
-
-
 def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str, Any]]:
     """Yield counts and the `top` pages with most near-duplicates; nothing if there are none."""
     counts = Counts()
@@ -283,7 +288,6 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             "crawls": list(counts.crawls.values()),
             "statuses": dict(counts.statuses.most_common()),
             "actions": dict(counts.actions.most_common()),
-            "distances": sort_counts(counts.distances),
             "largest_groups": {
                 original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },

@@ -48,6 +48,7 @@ MOST_IN_ALL = 0.5
 LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
+DECLARED = "one declares the other as its original"
 # What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
@@ -131,7 +132,7 @@ def judge_words(
         equal = "neither has a word of its own" * (own.common >= LEAST_IN_COMMON)
         return two or equal, not two
     if is_declared_copy(first, second, own):
-        return "one declares the other as its original", True
+        return DECLARED, True
     if _find_name(first.url, own) == _find_name(second.url, own):
         return _compare_folders(first.url, second.url, own), False
     record = _find_record(first, second, own, evidence)

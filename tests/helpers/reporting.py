@@ -72,7 +72,6 @@ def report(
         "output": folder / "report.html",
         "log_path": None,
         "crawl": None,
-        "labels": None,
         "overwrite": False,
     }
     config = Config(store=str(store or folder / "nowhere"))

@@ -177,6 +177,5 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
             "near_duplicate": 2, "new": 1, "not_judged (empty)": 1, "revisit (unchanged)": 1,
         },
         "actions": {"": 2},
-        "distances": {"0": 1, "3": 1},
         "largest_groups": {ORIGINAL: 2},
     }  # fmt: skip

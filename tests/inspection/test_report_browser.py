@@ -21,7 +21,6 @@ from tests.helpers.reporting import (
 )
 
 DROPS = 260
-NO_VALUE = "–"  # noqa: RUF001 - as typeset
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +69,33 @@ def test_it_fits_in_light_and_dark(
             )
             assert page.evaluate("document.documentElement.scrollWidth") == width
             paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            ink = page.evaluate("getComputedStyle(document.querySelector('.plot text')).fill")
+            ink = page.evaluate("getComputedStyle(document.body).color")
             shades = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (paper, ink)]
             assert (shades[0] > shades[1]) == (scheme == "light")
-            # A plot has its colours from the page.
-            assert page.evaluate(
-                "getComputedStyle(document.querySelector('.plot .fill-dropped')).fill"
-                " === getComputedStyle(document.querySelector('.text-dropped')).color"
-            )
 
 
 def test_least_alike_stand_first_and_what_has_no_value_last(browser: Browser, large: Path) -> None:
     with watching(browser, large) as watched:
         page = watched.page
-        alike = page.locator("#drops tbody td:nth-child(4)").all_inner_texts()
-        assert len(alike) == DROPS
-        assert alike[:-1] == sorted(alike[:-1])
-        assert (alike[0], alike[-1]) == ("0.80", NO_VALUE)
-        shown = page.locator(".bits, .group .muted, #drops td").all_text_contents()
+        drops = page.locator(".drop .bits").all_inner_texts()
+        alike = [each for each in drops if "alike" in each]
+        assert (len(drops), len(alike)) == (5, 4)  # three of a page
+        assert alike == sorted(alike)
+        assert alike[0].startswith("0.80 alike")
+        assert drops[-1] == "– bits apart"  # noqa: RUF001 - as typeset
+        shown = page.locator(".card, .drop").all_inner_texts()
         assert not any("None" in each or "null" in each for each in shown)
+
+
+def test_first_screen_answers_three_questions(browser: Browser, large: Path) -> None:
+    with watching(browser, large, width=400) as watched:
+        page = watched.page
+        for question in page.locator(".answers div").all():
+            box = question.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] < 900
+        page.locator(".answers a[href='#drops']").click()
+        assert page.evaluate("location.hash") == "#drops"
 
 
 def test_keyboard_alone_will_do(browser: Browser, hostile: Path) -> None:
@@ -96,12 +103,11 @@ def test_keyboard_alone_will_do(browser: Browser, hostile: Path) -> None:
         page = watched.page
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "To the content"
-        page.locator("#drops a[href^='#pair-']").first.focus()
+        page.locator("details.pair summary").first.focus()
         page.keyboard.press("Enter")
         difference = page.locator("details.pair[open]")
         expect(difference).to_be_visible()
         expect(difference.locator("mark").first).to_be_visible()
-        difference.locator("summary").focus()
         page.keyboard.press("Space")
         expect(difference).to_have_count(0)
 
@@ -109,7 +115,7 @@ def test_keyboard_alone_will_do(browser: Browser, hostile: Path) -> None:
 def test_difference_shows_both_sides(browser: Browser, hostile: Path) -> None:
     with watching(browser, hostile) as watched:
         page = watched.page
-        pair = page.locator("details.pair", has_text="http://site.example/press/one/")
+        pair = page.locator(".drop", has_text="http://site.example/press/one/").locator("details")
         pair.locator("summary").click()
         heads = pair.locator(".head .side")
         expect(heads.first).to_contain_text("http://site.example/one")
@@ -192,11 +198,10 @@ def test_paper_shows_what_is_closed_in_black(browser: Browser, hostile: Path) ->
     with watching(browser, hostile, scheme="dark") as watched:
         page = watched.page
         page.emulate_media(media="print", color_scheme="dark")
-        for name, visible in (("nav", False), ("#drops", True)):
+        for name, visible in ((".skip", False), ("#drops", True)):
             assert page.locator(name).is_visible() == visible
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
         assert page.locator("details[open]").count() == 0
-        for part in (".group .pages", ".pair .difference"):
-            box = page.locator(part).first.bounding_box()
-            assert box is not None
-            assert box["height"] > 0
+        box = page.locator(".pair .difference").first.bounding_box()
+        assert box is not None
+        assert box["height"] > 0
