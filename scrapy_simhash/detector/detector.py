@@ -29,7 +29,7 @@ from scrapy_simhash.pages.fingerprint import (
 )
 from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.text import WHOLE_TEXT
-from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
+from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -131,8 +131,7 @@ class Detector:
             config.confirm,
         )
         opened.callback(self._leave, store)
-        durable = store.engine.durable
-        if not durable:
+        if config.store == MEMORY:
             logger.warning(
                 "SIMHASH_STORE = %r: nothing is kept when this crawl ends, and its drops cannot be "
                 "explained later; name a folder to keep what it saw",
@@ -141,7 +140,8 @@ class Detector:
         path: str | Path | None = config.log
         if path == DEFAULT_LOG:
             # A read-only crawl leaves nothing in the store's folder.
-            folder = None if config.readonly or not durable else folder_of(config.store)
+            nowhere = config.readonly or config.store == MEMORY
+            folder = None if nowhere else folder_of(config.store)
             path = folder and folder / LOG_IN_STORE
         if path:
             try:

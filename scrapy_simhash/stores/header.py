@@ -90,17 +90,9 @@ def _find_version(library: str) -> str:
         return ""
 
 
-def design_of(header: Header) -> Design:
-    """Return the table design of a store, or raise a StoreUnusableError that names the cure."""
-    try:
-        return parse_design(header.design)
-    except ValueError as error:
-        raise StoreUnusableError(f"{error}. Restore the store from a backup") from error
-
-
 def require_reach(header: Header, distance: int) -> None:
     """Raise a StoreError if the tables were rebuilt and would miss pairs within the distance."""
-    reach_bits = design_of(header).reach_bits
+    reach_bits = parse_design(header.design).reach_bits
     if distance > reach_bits:
         raise StoreUnavailableError(
             f"the tables were rebuilt as {header.design} meanwhile, which is complete for "
@@ -157,12 +149,6 @@ def check_design(header: Header, wanted: str | None) -> None:
             f"'auto' or {header.design!r}, or change the store with `scrapy simhash check "
             f"--rebuild --tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
         )
-
-
-def check_confirm(confirm: float | None) -> None:
-    """Raise a ValueError unless this is a similarity or None."""
-    if confirm is not None and not 0 <= confirm <= 1:
-        raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
 
 
 def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:

@@ -272,8 +272,6 @@ class Engine(ABC):
     effect one after the other, and a lease that one process took is alive for all of them.
     """
 
-    durable: ClassVar[bool] = True
-    """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False
     """Whether it is on a server: each read is a round trip, so that it is worthwhile to read ahead
     (`fetch`); and others may commit while a transaction only reads, so that a check repeats

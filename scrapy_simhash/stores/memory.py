@@ -95,8 +95,6 @@ class MemoryValues(KeyValues):
 class MemoryEngine(Engine):
     """A store in the memory of this process; `Engine` documents the methods."""
 
-    durable = False
-
     def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
         self.url = str(place)
         self.readonly = readonly

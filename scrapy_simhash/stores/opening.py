@@ -83,6 +83,8 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
+    if confirm is not None and not 0 <= confirm <= 1:
+        raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
     if is_server(url) and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"

@@ -31,13 +31,11 @@ from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
-    check_confirm,
     check_design,
     check_mode,
     check_recipe,
     check_seed,
     choose_distance,
-    design_of,
     new_header,
     require_reach,
     unpack_header,
@@ -97,7 +95,6 @@ class Store(AbstractContextManager["Store"]):
         self._texts = Texts()
         self._dissolved: set[int] = set()
         try:
-            check_confirm(confirm)
             automatic = tables == "auto"
             design = parse_design(DEFAULT_DESIGN if automatic else tables)
             if not engine.exists():
@@ -151,13 +148,12 @@ class Store(AbstractContextManager["Store"]):
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
-        design = design_of(header)
         if self._opened:
             # The store may have been deleted, and another one made in its place.
             check_seed(header, self.seed)
             check_recipe(header, self.recipe)
             require_reach(header, self.distance)
-        self._header, self._prober = header, Prober(design)
+        self._header, self._prober = header, Prober(parse_design(header.design))
 
     def require_mode(self, confirm: float | None) -> None:
         """Raise a StoreMismatchError if the store was made with plain simhash, or without."""

@@ -29,12 +29,13 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
+from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, cut
 from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import sort_distinct
 from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
@@ -82,7 +83,8 @@ def copy_rows(
                     writing.cursor(made).putmulti(some, append=True)
         if pack:
             stored = LmdbValues(transaction, databases)
-            design = design_of(unpack_header(stored.get(HEADER, HEADER_KEY) or b""))
+            header = unpack_header(stored.get(HEADER, HEADER_KEY) or b"")
+            design = parse_design(header.design)
             for number in range(len(design.tables)):
                 with copy.begin(write=True) as writing:
                     LmdbValues(writing, copies).fill(_read_packed(stored, number, design))
