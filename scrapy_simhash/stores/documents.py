@@ -217,19 +217,13 @@ class Documents:
         found = self.values.members(ALIASES, octets(number))
         return tuple(identity for identity in found if self.find_number(identity) == number)
 
-    def list_at(self, url: str) -> list[tuple[int, Record]]:
-        """Read the records with a URL."""
+    def list_at(self, url: str) -> list[int]:
+        """List the documents with a URL."""
         url = bound_url(url, self.seed)
         key, member = address_row(url, 0)
-        digest = member[:1]
-        numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, digest)))
+        numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, member[:1])))
         self.prefetch_records(numbers)
-        records = zip(numbers, map(self.get, numbers), strict=True)
-        return [
-            (number, record)
-            for number, record in records
-            if record is not None and record.url == url
-        ]
+        return [number for number in numbers if (page := self.get(number)) and page.url == url]
 
     def _index(self, number: int, record: Record) -> None:
         """Make a document findable."""

@@ -64,7 +64,6 @@ class Store(AbstractContextManager["Store"]):
     """The documents of crawls, in a store of any kind; `with open_store(...) as store` closes it.
 
     Takes the arguments of `open_store`, with an engine that is not open yet in place of the URL.
-
     """
 
     recipe: Recipe
@@ -344,8 +343,7 @@ class Store(AbstractContextManager["Store"]):
 
     def find_document(self, url: str) -> list[StoredDocument]:
         """Find documents by their URL."""
-        found = self.read(lambda stored: stored.list_at(url))
-        return self.get_documents([number for number, _ in found])
+        return self.get_documents(self.read(lambda stored: stored.list_at(url)))
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
