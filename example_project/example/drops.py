@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS drops (
     match_url TEXT,  -- the page it is a near-duplicate of
     distance INTEGER,  -- bits
     similarity REAL,  -- 0 to 1
+    better_url INTEGER,  -- 1: url is the canonical address of both
     body BLOB  -- compressed by zlib
 )
 """
@@ -45,9 +46,9 @@ class Drops:
         """Keep a page whose items are about to be dropped; with other actions they pass."""
         if verdict["action"] not in {"drop", "follow"}:
             return
-        known = [verdict[key] for key in ("url", "match_url", "distance", "similarity")]
-        row = (*known, zlib.compress(response.body))
-        self._database.execute("INSERT OR REPLACE INTO drops VALUES (?, ?, ?, ?, ?)", row)
+        names = ("url", "match_url", "distance", "similarity", "better_url")
+        row = (*(verdict[name] for name in names), zlib.compress(response.body))
+        self._database.execute("INSERT OR REPLACE INTO drops VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def spider_closed(self) -> None:
         """Close the database."""

@@ -22,6 +22,7 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.judging.gate import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def _print_import(answer: Answer) -> Iterable[Part]:
 
 
 _SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
-_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone")
-_get_shown = attrgetter(*_SHOWN[:-1], "spared")
+_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone", "canonical")
+_get_shown = attrgetter(*_SHOWN[:-2], "spared", "canonical")
 
 
 def list_kept(
@@ -104,7 +105,12 @@ def list_kept(
     for number in sorted(groups, key=lambda number: number or inf):
         kept = store.get_document(number) if number else None
         page = {name: getattr(kept, name, None) for name in _SHOWN_OF_KEPT}
-        yield {**page, "document": number, "duplicates": groups[number]}
+        better = ""
+        for duplicate in groups[number]:
+            url, canonical = duplicate["url"], duplicate.pop("canonical")
+            if kept and not better and is_better_url(url, canonical, kept.url, kept.canonical):
+                better = url
+        yield {**page, "document": number, "better_url": better, "duplicates": groups[number]}
 
 
 def _find_kept(number: int, originals: Mapping[int, int]) -> int:
@@ -125,7 +131,8 @@ def _list_duplicates(config: Config, crawl: str | None, *, every: bool) -> Itera
 def _print_kept(page: Answer) -> Iterable[str]:
     """Write a kept page in a line, and each of its duplicates in one that is indented."""
     gone = page["url"] is None and page["document"]
-    yield f"document {gone}, deleted or damaged" if gone else name_page(page["url"])
+    better = f"  (better: {printable(page['better_url'])})" * bool(page["better_url"])
+    yield f"document {gone}, deleted or damaged" if gone else f"{name_page(page['url'])}{better}"
     for duplicate in page["duplicates"]:
         alike = duplicate["similarity"]
         shown = "" if alike is None else f", {alike:.2f} alike"

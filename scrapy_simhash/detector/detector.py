@@ -373,6 +373,7 @@ def _add_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.evidence = match.evidence
         decision.own_words = list(match.own_words)
         decision.match_own_words = list(match.match_own_words)
+        decision.better_url = match.better_url
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

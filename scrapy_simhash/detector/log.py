@@ -66,6 +66,7 @@ class Published(msgspec.Struct, kw_only=True):
     document: _Count = 0
     match_document: _Count = 0
     match_pending: bool = False
+    better_url: bool = False
     canonical: str = ""
     sink: bool = False
     text_digest: str = ""

@@ -199,6 +199,7 @@ class Match:
             `other_spider`, who got this one.
         own_words: the first words that only the new document has, beside the other one.
         match_own_words: those that only the other one has.
+        better_url: the new document has the canonical address of both, the other one has not.
         evidence: all that decided, see `judging.rule`.
     """
 
@@ -215,6 +216,7 @@ class Match:
     # Neither is kept in the store.
     own_words: tuple[str, ...] = ()
     match_own_words: tuple[str, ...] = ()
+    better_url: bool = False
     evidence: Evidence | None = field(default=None, compare=False)
 
 

@@ -194,6 +194,13 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
 
 
+def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
+    """Whether a page has the address that it and a page like it declare, and that one has not."""
+    own = _normal(url)
+    declared = {_normal(each) for each in (canonical, other_canonical) if each}
+    return bool(own) and declared == {own} and _normal(other_url) != own
+
+
 def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
     """Find the address that one of two pages declares, and that the other has, or declares, too."""
     if not (first.canonical or second.canonical):

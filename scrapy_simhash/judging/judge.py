@@ -52,7 +52,7 @@ from scrapy_simhash.judging.documents import (
     read_rows,
     was_delivered,
 )
-from scrapy_simhash.judging.gate import can_be_one, look_at_words, may_be_one
+from scrapy_simhash.judging.gate import can_be_one, is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.rule import LEAST_ALIKE
@@ -365,6 +365,8 @@ def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
         evidence=answer.evidence,
         own_words=answer.own.first.list_words() if answer.own else (),
         match_own_words=answer.own.second.list_words() if answer.own else (),
+        better_url=record is not None
+        and is_better_url(page.url, page.canonical, record.url, record.canonical),
     )
 
 

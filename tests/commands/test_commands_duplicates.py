@@ -29,6 +29,22 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
+def test_the_better_address_stands_beside_the_kept_page(run: Run, tmp_path: Path) -> None:
+    """It is the canonical one of both; another copy's is not."""
+    with open_in_crawl(tmp_path / "s") as store:
+        pages = [
+            document("a?sid=1", A, canonical=SITE + "a"),
+            document("a?sid=2", A ^ 1, canonical=SITE + "a"),
+            document("a", A ^ 2, canonical=SITE + "a"),
+        ]
+        verdicts = store.find_and_add(pages)
+    assert [bool(each.match and each.match.better_url) for each in verdicts] == [False, False, True]
+    answer = run.answer("export", "duplicates", "--store", tmp_path / "s")
+    assert (answer["url"], answer["better_url"]) == (SITE + "a?sid=1", SITE + "a")
+    out = run.text("export", "duplicates", "--store", tmp_path / "s")
+    assert out.startswith(f"{SITE}a?sid=1  (better: {SITE}a)\n")
+
+
 def name(url: str | None) -> str | None:
     return url and url.removeprefix(SITE)
 
