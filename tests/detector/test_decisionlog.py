@@ -1,6 +1,7 @@
 """The decision log: whole lines whoever reads or writes at the same time, whatever a page says."""
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,19 @@ def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixtur
     assert record.levelname == "WARNING"
     assert "/dev/full" in record.getMessage()
     assert "No space left" in record.getMessage()
+
+
+def test_line_cut_by_a_full_disk_spoils_no_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room for six bytes of the second line."""
+    log, write, room = DecisionLog(tmp_path / "log.jsonl"), os.write, iter([99, 6])
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: next(room, 99)]))
+    for number in range(3):
+        log.write({"number": number})
+    log.close()
+    assert log.lost == 1
+    assert log.path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
 
 
 def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:

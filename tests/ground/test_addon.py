@@ -90,19 +90,6 @@ def of(site: Site) -> list[str]:
 
 
 @pytest.mark.usefixtures("warm_worker")
-async def test_listing_both_by_hand_works(site: Site, tmp_path: Path) -> None:
-    done = await crawl(
-        tmp_path,
-        of(site),
-        ADDONS={},
-        DOWNLOADER_MIDDLEWARES={DOWNLOADER: 545},
-        SPIDER_MIDDLEWARES={SPIDER: 60},
-    )
-    assert done.paths == ["/one"]
-    assert done.counted["dropped"] == 1
-
-
-@pytest.mark.usefixtures("warm_worker")
 async def test_without_the_spider_middleware_pages_are_flagged_and_done(
     site: Site, tmp_path: Path
 ) -> None:
@@ -110,17 +97,6 @@ async def test_without_the_spider_middleware_pages_are_flagged_and_done(
     assert [item["flags"] for item in done.items] == [[], ["near_duplicate"]]
     with open_store(str(tmp_path), readonly=True) as store:
         assert store.stats()["done"] == 1
-
-
-@pytest.mark.usefixtures("warm_worker")
-async def test_without_the_downloader_middleware_nothing_happens(
-    site: Site, tmp_path: Path
-) -> None:
-    done = await crawl(tmp_path / "store", of(site), DOWNLOADER_MIDDLEWARES={DOWNLOADER: None})
-    assert done.paths == list(PATHS)
-    assert done.counted == {}
-    assert "log_count/ERROR" not in done.stats
-    assert not (tmp_path / "store").exists()
 
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ def test_a_network_file_system_is_refused(
         StoreUnusableError, match=f"network file system .{kind.lower()}.*local disk"
     ):
         open_lmdb(share / "store", readonly=readonly)
+    (tmp_path / "link").symlink_to(share)
+    with pytest.raises(StoreUnusableError, match="network file system"):
+        open_lmdb(tmp_path / "link" / "store", readonly=readonly)
     assert list(share.iterdir()) == []
 
 

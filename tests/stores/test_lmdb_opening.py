@@ -251,6 +251,17 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, existing: bool) -> None
             assert run_script(AS_NOBODY, tmp_path / "mine", folder, "readonly") == "50\n"
 
 
+@pytest.mark.slow
+def test_a_folder_that_cannot_even_be_looked_into(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "hidden").mkdir()
+        script = AS_NOBODY.replace("os.chmod(sys.argv[2], 0o555)", "os.chmod(sys.argv[4], 0)")
+        for mode in ("writable", "readonly"):
+            told = run_script(script, tmp_path / "mine", f"{folder}/hidden", mode, folder)
+            assert f"store {folder}/hidden cannot be written; check who owns it" in told
+            Path(folder).chmod(0o700)
+
+
 def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: Path) -> None:
     """LMDB does not write pages that one transaction takes at the end and gives back."""
     make_store(tmp_path)

@@ -1,6 +1,6 @@
 """The permuted tables, in LMDB and in memory: complete within k for every design, nothing beyond.
 
-Redis has the same `many`, see `test_kinds`, `test_redis_tables` and the golden verdicts.
+Redis has the same `many`, see `test_kinds`, `test_store_machines` and the golden verdicts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
