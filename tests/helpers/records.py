@@ -59,7 +59,7 @@ def make_article(number: int, *, beside: str = "", title: str = "", head: str = 
     )
 
 
-def judge_pages(pages: Sequence[tuple[str, str]], seed: int = 0) -> dict[str, Verdict]:
+def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict[str, Verdict]:
     """Judge pages of HTML in their order, by the paths of their addresses."""
     config = Config()
     documents = [

@@ -1,0 +1,196 @@
+"""What users of other tools reported of duplicates, as pages: which are dropped, and no other.
+
+The numbers are those of a trial. Cases 1 (counters), 6b (invisible characters) and 15 (galleries)
+are in `test_gate.py`; 8 (countries of a language) and 13 (empty days) are limits that docs name.
+"""
+
+import json
+import random
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import pytest
+
+from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from tests.helpers.pages import make_words
+from tests.helpers.records import HOST, judge_pages, make_article
+
+Pages: TypeAlias = Iterator[tuple[str, str | bytes]]
+MENU = "<nav><a>Home</a> <a>About us</a> <a>Contact</a></nav>"
+FOOT = "<footer>Copyright Example Media. Privacy. Terms of use apply to all visitors.</footer>"
+
+
+def lay_out(title: str, main: str, head: str = '<meta charset="utf-8">', frame: int = 1) -> str:
+    """Lay a page out, with the site's menu and footer or, at 0, without."""
+    return (
+        f"<!doctype html><html><head>{head}<title>{title}</title></head><body>"
+        f"{MENU * frame}<main>{main}</main>{FOOT * frame}</body></html>"
+    )
+
+
+def write(seed: int, count: int) -> str:
+    return " ".join(make_words(seed, count))
+
+
+def canonical_of_all() -> Pages:
+    """Case 2: every page names the home page as the canonical one."""
+    head = f'<link rel="canonical" href="{HOST}/">'
+    for n in range(40):
+        yield f"/doc/{n}.html", lay_out("Products", f"<h1>Products</h1>{write(n, 50)}", head)
+
+
+def consent() -> Pages:
+    """Case 3: the consent text is ten times as long as the article."""
+    for n in range(40):
+        box = f'<div id="consent"><h2>We value your privacy</h2><p>{write(900, 450)}</div>'
+        title = write(50 + n, 5)
+        yield f"/a/{n}.html", lay_out(title, f"{box}<article><h1>{title}</h1>{write(n, 40)}")
+
+
+def chinese() -> Pages:
+    """Case 4: short pages in one template, ten with a print view."""
+    signs = [chr(0x4E00 + n) for n in range(300)]
+    foot = "".join(random.Random(99).choices(signs, k=200))  # noqa: S311
+    pages = []
+    for n in range(40):
+        text = "".join(random.Random(n).choices(signs, k=50))  # noqa: S311
+        main = f"<h1>{text[:8]}</h1><p>{text[8:22]}。{text[22:36]}。{text[36:]}。</p>"
+        yield f"/n/{n}.html", lay_out("新闻中心", f"{main}<footer>{foot}</footer>")
+        pages.append((f"/print/{n}.html", lay_out("新闻中心", main, frame=0)))
+    yield from pages[:10]
+
+
+def charset_in_a_script() -> Pages:
+    """Case 5a: `<script charset>` stands before the charset of the page."""
+    declared = (
+        '<script charset="utf-8" src="x.js"></script>'
+        '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">'
+    )
+    for folder, head, encoding in (("u", "", "utf-8"), ("w", declared, "cp1251")):
+        for n in range(12):
+            title, text = transcribe(write(n + 50, 5)), transcribe(write(n, 160))
+            html = lay_out(title, f"<h1>{title}</h1><p>{text}", head or '<meta charset="utf-8">')
+            yield f"/{folder}/{n}.html", html.encode(encoding)
+
+
+def transcribe(text: str) -> str:
+    """Write in Cyrillic letters."""
+    return text.translate(
+        {ord(a): chr(0x430 + n) for n, a in enumerate("abcdefghijklmnopqrstuvwxyz")}
+    )
+
+
+def decomposed() -> Pages:
+    """Case 6a: one text in NFC and in NFD."""
+    for form in ("NFC", "NFD"):
+        for n in range(12):
+            title, text = (
+                write(seed, size).translate(str.maketrans("aou", "äöü"))
+                for seed, size in ((n + 50, 5), (n, 150))
+            )
+            html = lay_out(title, f"<h1>{title}</h1><p>{text}")
+            yield f"/{form}/{n}.html", unicodedata.normalize(form, html)
+
+
+def forum() -> Pages:
+    """Case 7: threads of 40 posts in two pages, in windows of 20 posts, and single posts."""
+    for thread in range(8):
+        title = write(700 + thread, 6)
+        posts = [f"<div><b>user{n % 7}</b><p>{write(thread * 50 + n, 36)}</div>" for n in range(40)]
+
+        def show(first: int, end: int, title: str = title, posts: Sequence[str] = posts) -> str:
+            return lay_out(title, f"<h1>{title}</h1>{''.join(posts[max(0, first) : end])}")
+
+        yield f"/t/{thread}?page=1", show(0, 20)
+        yield f"/t/{thread}?page=2", show(20, 40)
+        for n in range(3, 38, 7):
+            yield f"/t/{thread}/{n}", show(n - 10, n + 10)
+        for n in range(0, 40, 8):
+            yield f"/post/{thread}-{n}", show(n, n + 1)
+
+
+def members_only() -> Pages:
+    """Case 9: 30 profiles answer that they are for members; four are shown."""
+    closed = (
+        "The profile you asked for can be seen by members only. Please log in or register to see"
+    )
+    for n in range(30):
+        wall = f"<h1>Information</h1><p>{closed} {write(800, 24)}.</p><form><input name=u></form>"
+        yield f"/viewprofile?id={n}", lay_out("Forum - Information", wall)
+    for n in range(30, 34):
+        shown = f"<h1>member{n}</h1><dl><dt>Joined<dd>{n} May</dl><p>Public. {write(n, 15)}</p>"
+        yield f"/viewprofile?id={n}", lay_out(f"Profile of member{n}", shown)
+
+
+def shells() -> Pages:
+    """Case 10: pages whose text is in their scripts."""
+    for n in range(25):
+        data = json.dumps({"id": n, "text": write(n, 80)})
+        shell = (
+            f'<title>Loading</title><meta name="description" content="{write(n, 20)}">'
+            f'<div id="root">Please turn on JavaScript in your browser. {write(801, 30)}</div>'
+            f'<script id="__NEXT_DATA__" type="application/json">{data}</script>'
+        )
+        yield f"/item/{n}", shell
+
+
+def statistics() -> Pages:
+    """Case 11: only numbers differ."""
+    labels = make_words(802, 20)
+    for n in range(60):
+        draw = random.Random(n)  # noqa: S311
+        rows = "".join(f"<tr><td>{each}<td>{draw.randint(1, 99_999)}" for each in labels)
+        main = f"<h1>Statistics</h1><p>Code {1000 + n}</p><table>{rows}</table>{write(803, 200)}"
+        yield f"/town/{n}", lay_out("Statistics of the towns", main)
+
+
+def cities() -> Pages:
+    """Case 12: one text for many cities."""
+    for n in range(23):
+        city = "".join(make_words(600 + n, 3)).title()
+        text = f"<p>{write(804, 120)} In {city} we come at once. {write(805, 120)}</p>"
+        main = f"<h1>Plumber in {city}</h1>{text}<p>Call 0{100 + n * 37} {10_000 + n * 3_701}</p>"
+        yield f"/plumber/{city.lower()}", lay_out(f"Plumber in {city} - fast help", main)
+
+
+def spellings() -> Pages:
+    """Case 14: one page under six spellings of its address, each with a token of its own."""
+    for n in range(15):
+        one = "path/doc"
+        for at, path in enumerate(("Path/Doc{}", one + "{}", one + "{}?q=1", one + "{}?q=1&a=2",
+                                   one + "{}/", "path//doc{}")):  # fmt: skip
+            token = f"<form><input type=hidden name=csrf value=f8Kx3vPzq0wQ2bH{n}{at}></form>"
+            yield f"/{path.format(n)}", make_article(n, beside=token)
+
+
+@pytest.mark.parametrize(
+    ("case", "copies"),
+    [
+        (canonical_of_all, []),
+        (consent, []),
+        (chinese, [f"/print/{n}.html" for n in range(10)]),
+        (charset_in_a_script, [f"/w/{n}.html" for n in range(12)]),
+        (decomposed, [f"/NFD/{n}.html" for n in range(12)]),
+        (forum, [f"/t/{thread}/10" for thread in range(8)]),
+        (members_only, [f"/viewprofile?id={n}" for n in range(1, 30)]),
+        (shells, []),
+        (statistics, []),
+        (cities, []),
+        (spellings, [path for n, (path, _) in enumerate(spellings()) if n % 6]),
+    ],
+)
+def test_a_public_report(case: Callable[[], Pages], copies: list[str]) -> None:
+    verdicts = judge_pages([*case()])
+    dropped = [path for path, verdict in verdicts.items() if verdict.status == "near_duplicate"]
+    assert dropped == copies
+
+
+def test_a_wrong_charset_is_not_judged() -> None:
+    """Case 5b: the pages come through, and are no copies of each other."""
+    for n in range(12):
+        body = lay_out("", f"<p>{transcribe(write(n, 160))}", head="").encode("cp1251")
+        with pytest.raises(NotJudgedError) as caught:
+            fingerprint_page(body, encoding="utf-8")
+        assert caught.value.reason == "bad_encoding"
