@@ -19,14 +19,16 @@ from tests.helpers.records import HOST, judge_pages, make_article
 
 Pages: TypeAlias = Iterator[tuple[str, str | bytes]]
 MENU = "<nav><a>Home</a> <a>About us</a> <a>Contact</a></nav>"
-FOOT = "<footer>Copyright Example Media. Privacy. Terms of use apply to all visitors.</footer>"
+FOOT = "Copyright Example Media. Privacy. Terms of use apply to all visitors."
 
 
-def lay_out(title: str, main: str, head: str = '<meta charset="utf-8">', frame: int = 1) -> str:
-    """Lay a page out, with the site's menu and footer or, at 0, without."""
+def lay_out(
+    title: str, main: str, head: str = '<meta charset="utf-8">', menu: str = MENU, foot: str = FOOT
+) -> str:
+    """Lay a page out, with the site's menu and footer."""
     return (
         f"<!doctype html><html><head>{head}<title>{title}</title></head><body>"
-        f"{MENU * frame}<main>{main}</main>{FOOT * frame}</body></html>"
+        f"{menu}<main>{main}</main><footer>{foot}</footer></body></html>"
     )
 
 
@@ -51,14 +53,17 @@ def consent() -> Pages:
 
 def chinese() -> Pages:
     """Case 4: short pages in one template, ten with a print view."""
-    signs = [chr(0x4E00 + n) for n in range(300)]
-    foot = "".join(random.Random(99).choices(signs, k=200))  # noqa: S311
+    signs = [chr(0x4E00 + n) for n in range(100)]
+
+    def speak(seed: int, sentences: int) -> str:
+        draw = random.Random(seed)  # noqa: S311
+        return "".join("".join(draw.choices(signs, k=14)) + "。" for _ in range(sentences))
+
     pages = []
     for n in range(40):
-        text = "".join(random.Random(n).choices(signs, k=50))  # noqa: S311
-        main = f"<h1>{text[:8]}</h1><p>{text[8:22]}。{text[22:36]}。{text[36:]}。</p>"
-        yield f"/n/{n}.html", lay_out("新闻中心", f"{main}<footer>{foot}</footer>")
-        pages.append((f"/print/{n}.html", lay_out("新闻中心", main, frame=0)))
+        main = f"<h1>{speak(100 + n, 1)[:8]}</h1><p>{speak(n, 3)}</p>"
+        yield f"/n/{n}.html", lay_out("新闻中心", main, foot=speak(99, 14))
+        pages.append((f"/print/{n}.html", lay_out("新闻中心", main, menu="", foot="")))
     yield from pages[:10]
 
 
