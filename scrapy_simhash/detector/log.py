@@ -100,7 +100,7 @@ class Decision(Published, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
-        return self.status not in {"not_judged", NOT_FOLLOWED}
+        return self.status in {"new", "near_duplicate", "revisit"}
 
     @property
     def is_near_duplicate(self) -> bool:

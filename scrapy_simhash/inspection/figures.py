@@ -101,7 +101,7 @@ class Figures(Counts):
             return
         super().add(decision)
         if not decision.is_judged:
-            self._reasons[decision.reason].add(decision.url)
+            self._reasons[decision.reason or decision.status].add(decision.url)
             return
         dropped = decision.is_dropped
         host = self._hosts[find_host(decision.url)]

@@ -126,6 +126,22 @@ def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], j
     assert "Nothing was dropped." in written
 
 
+def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> None:
+    hosts = [make_decision(n, url=f"http://h{n}.example/") for n in range(10_000)]
+    long = [
+        make_drop(n, url=f"http://h{n}.example/\u202e{'x' * 100_000}", own_words=["\x1b" * 100_000])
+        for n in range(20)
+    ]
+    other = make_decision(1, status="unjudged", crawl="forged\n2026")
+    figures = report(tmp_path, lines=[*hosts, *long, other, "{}", "[]", '{"url": 1}'])
+    assert (figures["judged"], figures["not_judged"], figures["damaged_lines"]) == (10_020, 1, 3)
+    assert (len(figures["hosts"]), figures["hosts_in_all"]) == (20, 10_000)
+    assert figures["file_bytes"] < 100_000
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "\u202e" not in html
+    assert "\x1b" not in html
+
+
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
     figures = report(tmp_path, store)
     assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
