@@ -134,8 +134,9 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     judged_pages = f"{plural(judged, 'page')} judged"
     if not figures["near_duplicates"]:
         return f"None of {judged_pages} was a near-duplicate of another."
-    share = f"{(would or dropped) / judged:.0%}"
-    told = f"{would or dropped:,} of {judged_pages} ({share}) {'would be' if would else 'were'}"
+    share = f"{(would or dropped) / judged:.1%}"
+    were = "would be" if would else "was" if dropped == 1 else "were"
+    told = f"{would or dropped:,} of {judged_pages} ({share}) {were}"
     saved = f", with {plural(figures['links_dropped'], 'link')}" * (not would)
     if not would and figures["dropped_bytes"]:
         saved += f" and {show_bytes(figures['dropped_bytes'])} of HTML"
