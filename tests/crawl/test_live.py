@@ -107,7 +107,8 @@ async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT * FROM drops").fetchall()
     database.close()
-    ((url, match_url, distance, similarity, body),) = rows
+    ((url, match_url, distance, similarity, better_url, body),) = rows
+    assert not better_url
     assert (url, match_url) == (site.url("/copy"), site.url("/one"))
     assert (distance, similarity) == (
         done.decisions[1]["distance"],
