@@ -63,7 +63,7 @@ FORMS = {
 def suspicions(store: Path, paths: list[str], site: Site) -> list[int]:
     with open_lmdb(store) as opened:
         found = [opened.read(methodcaller("list_at", site.url(path))) for path in paths]
-    return [record.suspicion for ((_, record),) in found]
+    return [record.suspicion for each in found for record in each.values()]
 
 
 async def crawl_from_elsewhere(site: Site, store: Path, links: list[str]) -> Crawl:
