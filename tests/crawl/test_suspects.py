@@ -1,7 +1,6 @@
 """Pages that somebody may have made up to be in the sample of a host that is not theirs."""
 
 from collections.abc import Mapping
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
@@ -62,7 +61,9 @@ FORMS = {
 
 def suspicions(store: Path, paths: list[str], site: Site) -> list[int]:
     with open_lmdb(store) as opened:
-        found = [opened.read(methodcaller("list_at", site.url(path))) for path in paths]
+        found = opened.read(
+            lambda stored: [stored.glance(stored.list_at(site.url(path))) for path in paths]
+        )
     return [record.suspicion for each in found for record in each.values()]
 
 
