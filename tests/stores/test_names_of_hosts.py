@@ -125,5 +125,9 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
             for number, (page, text) in enumerate(zip(pages, texts, strict=False))
         ]
         memory.find_and_add(apart[:MOST_CALLED])
-        assert judge_one(memory, apart[MOST_CALLED]).nearest is not None
-        assert judge_one(memory, make_page(99, f"{FIRE} - 99")).nearest is None
+        found_by = []
+        for page in (apart[MOST_CALLED], make_page(99, f"{FIRE} - 99")):
+            nearest = judge_one(memory, page).nearest
+            assert nearest
+            found_by.append(nearest.tests[0].partition(" ")[0])
+        assert found_by == ["called", "rare"]
