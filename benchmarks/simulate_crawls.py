@@ -194,7 +194,7 @@ def check(store: str) -> list[str]:
 
 def summarise(decisions: list[dict[str, Any]], groups: int) -> dict[str, Any]:
     """Measure the decisions, and count what is wrong with them."""
-    judged = [each for each in decisions if each["status"] != "not_judged"]
+    judged = [each for each in decisions if each["status"] in ("new", "near_duplicate")]
     kept = Counter(group_of(each["url"]) for each in judged if each["status"] == "new")
     dropped = [each for each in judged if each["status"] == "near_duplicate"]
     times = sorted(each["time"] for each in judged)
