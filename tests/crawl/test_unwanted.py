@@ -85,8 +85,8 @@ async def test_the_copy_that_pipelines_want_comes_through(
     """Whether it is fetched with its original or after it, and whether others came through."""
     site.answers["/good"] = Answer(b"a picture", content_type="image/png")
     urls = [site.url(path) for path in PRODUCTS if first or path != "/first"]
-    if pipeline is DuplicatesPipeline and not first:
-        pipeline = PricePipeline  # it drops only what is like another
+    if pipeline is DuplicatesPipeline:  # it drops what comes second
+        pipeline, at_once = (pipeline, 1) if first else (PricePipeline, at_once)
     done = await crawl(
         tmp_path / "s",
         urls,

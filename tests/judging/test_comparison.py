@@ -75,8 +75,8 @@ def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
 
 def is_long_and_alike(one: Document, other: Document, confirm: float) -> bool:
     """Whether so much agrees that other names do not matter, as long as the site is unknown."""
-    both_long = one.whole_words == other.whole_words == 5_000
-    return both_long and compare_sketches(one.sketch, other.sketch)[1] >= confirm
+    long = 5_000 in (one.whole_words, other.whole_words)
+    return long and compare_sketches(one.sketch, other.sketch)[1] >= confirm
 
 
 def have_one_name(one: Document, other: Document) -> bool:
