@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 MOST_OF_DECLARED = 0.15
 MOST_OF_ITS_OWN = 0.25
 MOST_IN_ALL = 0.5
+# A declared copy agrees in so much; the second page of a list that declares the first one does not.
+LEAST_OF_DECLARED = 0.85
 # Words that both have and that are no template, of which records have few: where one page has
 # nothing of its own, where both have, and as long as nobody knows what is template.
 LEAST_IF_CONTAINED = 25
@@ -131,7 +133,8 @@ def judge_words(
         two = _compare_equal(own)
         equal = "neither has a word of its own" * (own.common >= LEAST_IN_COMMON)
         return two or equal, not two
-    if is_declared_copy(first, second, own):
+    agreed = max(evidence.agreed_within, evidence.main_alike)
+    if agreed >= LEAST_OF_DECLARED and is_declared_copy(first, second, own):
         return DECLARED, True
     if _find_name(first.url, own) == _find_name(second.url, own):
         return _compare_folders(first.url, second.url, own), False

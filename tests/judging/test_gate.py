@@ -275,6 +275,23 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     assert list_dropped(judge_pages([*ARTICLES, *copies.items()])) == [*copies]
 
 
+def test_pages_of_a_list_that_declare_its_first() -> None:
+    """A common mistake of shops, of which two thirds of the items were lost."""
+    top = (
+        f"<title>Garden</title>{canonical('/list?page=1')}<body><nav>Home News Shop</nav><h1>Garden"
+    )
+    things = ["oak", "pine", "steel", "copper", "slate", "linen", "wool", "glass", "clay", "bamboo"]
+    pages = []
+    for number in range(1, 4):
+        items = "".join(
+            f"<li><a href='/p/{number}{place}'>Garden lamp {things[(3 * number + place) % 10]} "
+            f"{number}{place}</a> only {20 + 7 * number + place} euros, in stock, add to cart"
+            for place in range(10)
+        )
+        pages.append((f"/list?page={number}", f"{top}</h1>{items}"))
+    assert list_dropped(judge_pages(pages)) == []
+
+
 def test_what_all_pages_declare_proves_nothing() -> None:
     head = canonical("/job/0") + "<body>"
     pages = [
