@@ -38,11 +38,13 @@ _CONSTANTS: dict[ModuleType, Sequence[str]] = {
         "LEAST_AGREED_OF_OTHER_NAMES",
         "LEAST_SHARE_OF_MAIN",
         "MOST_OF_MAIN_ALONE",
+        "LEAST_ALIKE",
         "TRIPLES_OF_A_LONG_TEXT",
         "EDITED",
     ),
     gate: (
         "MOST_OF_DECLARED",
+        "LEAST_OF_DECLARED",
         "MOST_OF_ITS_OWN",
         "MOST_IN_ALL",
         "LEAST_IN_COMMON",

@@ -227,18 +227,16 @@ class Template:
             Triples and masked triples, ascending: a release, the day on which it was made.
         """
         part, _ = part_folders(url, other)
-        if part and part not in self._of_parts:
-            texts = [text for path, text in self._pages if path[: len(part)] == part]
-            self._of_parts[part] = self._share(texts)
-        return self._of_parts.get(part, (_NOTHING, _NOTHING))
-
-    @staticmethod
-    def _share(texts: Sequence[Text]) -> tuple[Hashes, Hashes]:
-        least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(texts))
-        return (
-            _count([text.triples_set for text in texts], least)[1],
-            _count([text.masked_set for text in texts], least)[1],
-        )
+        texts = [text for path, text in self._pages if part and path[: len(part)] == part]
+        if len(texts) < LEAST_OF_TEMPLATE:  # of folders without end, few are remembered
+            return _NOTHING, _NOTHING
+        if part not in self._of_parts:
+            least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(texts))
+            self._of_parts[part] = (
+                _count([text.triples_set for text in texts], least)[1],
+                _count([text.masked_set for text in texts], least)[1],
+            )
+        return self._of_parts[part]
 
     def find_name(self, url: str) -> str:
         """Return the last name in an address that is not the site's: "7" of "/7/view".
