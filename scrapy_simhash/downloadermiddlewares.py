@@ -16,7 +16,6 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.doubts import Doubts
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.links import Links
 from scrapy_simhash.crawl.logstats import End, describe_look
@@ -100,9 +99,8 @@ class SimhashDownloaderMiddleware:
         self._lost = None if config.readonly else LostPages(crawler, detector)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
         self.links, self._walls = Links(crawler, config, detector), Walls(crawler)
-        self._doubts = Doubts()
         lost = [] if self._lost is None else [self._lost]
-        return [self.delivery, self.links, *lost, self._walls, self._doubts]
+        return [self.delivery, self.links, *lost, self._walls]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -155,7 +153,7 @@ class SimhashDownloaderMiddleware:
             return
         end = End(self._crawler.stats, self.config, self._actions.chosen)
         has_log = self._detector.log is not None
-        for said in end.list_lines(self._doubts.describe(), has_log=has_log):
+        for said in end.list_lines(self._actions.doubts.describe(), has_log=has_log):
             logger.log(said.level, "%s", said.text, extra={"spider": self._crawler.spider})
 
     async def _close(self) -> None:

@@ -19,6 +19,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
+from scrapy_simhash.detector.doubts import Doubts
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.addresses import NO_LINKS, host_of
@@ -111,6 +112,7 @@ class Actions:
         self._follows = follows
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
+        self.doubts = Doubts()
 
     def set_action(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS
@@ -119,6 +121,7 @@ class Actions:
         if decision.status == "near_duplicate":
             decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
+            self.doubts.add(decision)
             count(self._crawler, f"distance/{decision.distance}")
             count(self._crawler, f"proposed/{decision.proposed_by}")
         elif decision.status == "not_judged":

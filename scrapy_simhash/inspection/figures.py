@@ -13,12 +13,11 @@ import numpy as np
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.detector.doubts import Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts
 from scrapy_simhash.inspection.sentences import tell_reason
-from scrapy_simhash.judging.gate import DECLARED
-from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
-    from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.stores.store import Store
 
 # Only the newest near-duplicates are kept in memory one by one; all are counted.
@@ -43,8 +41,6 @@ _GROUPS_ASKED = 500
 _LINKS_SHOWN = 10
 _MOST_COPIES = 10_000
 _RECORDS_AT_A_TIME = 1_000
-# Two standard errors of a similarity of .9 that 256 samples estimate.
-_EDGE_SIMILARITY = 0.038
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 # As many of the least alike are looked through for these.
@@ -52,37 +48,16 @@ _MOST_LEAST_ALIKE = 2_000
 _HOST = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 
 
-class Examples:
-    """A count with its first examples."""
-
-    def __init__(self) -> None:
-        self.pages = 0
-        self.examples: list[str] = []
-
-    def add(self, url: str, most: int = _EXAMPLES_SHOWN) -> None:
-        """Count a page, and keep its address if it is among the first."""
-        self.pages += 1
-        if len(self.examples) < most:
-            self.examples.append(url)
-
-    def describe(self) -> dict[str, Any]:
-        """Return both, ready for JSON."""
-        return {"pages": self.pages, "examples": self.examples}
-
-
 class Figures(Counts):
     """Counts the decisions of a report; memory grows with hosts, folders and kept pages."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._rule = rule
         self.damaged = 0
         self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)  # oldest first
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.without_bytes = 0  # dropped pages of unknown size
-        # By the URL of a wall, how many pages showed it after it was recognised.
-        self.walls: Counter[str] = Counter()
-        self.doubtful = 0
+        self.doubts = Doubts()
         self._least_alike: list[tuple[float, int, int, Decision]] = []
         self._similarities: Counter[int] = Counter()
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -106,8 +81,6 @@ class Figures(Counts):
         dropped = decision.is_dropped
         host = self._hosts[find_host(decision.url)]
         host["judged"] += 1
-        if decision.sink:
-            self.walls[decision.match_url or decision.url] += 1
         if decision.time > 0:
             self._times.append(decision.time)
             self._dropped.append(dropped)
@@ -124,7 +97,7 @@ class Figures(Counts):
         self.originals[decision.match_url or ""] = decision.match_document
         self.without_bytes += decision.is_unparsed and decision.body_bytes is None
         self._links += decision.links_not_followed
-        self.doubtful += self._is_edge(decision)
+        self.doubts.add(decision)
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
         alike = 1.0 if decision.similarity is None else decision.similarity
@@ -146,18 +119,6 @@ class Figures(Counts):
         if query and page == target:
             for name in {*_list_names(query)} - {*_list_names(kept)}:
                 self._parameters[name].add(url)
-
-    def _is_edge(self, decision: Decision) -> bool:
-        """Whether texts are less alike than SIMHASH_CONFIRM, or what decided was hardly enough."""
-        confirm = self._rule.confirm
-        if confirm is None or decision.similarity is None:
-            return decision.distance is not None and decision.distance >= self._rule.distance
-        alike, evidence = decision.similarity, decision.evidence
-        if evidence is not None and (evidence.copy == DECLARED or not decision.own_words):
-            return False
-        if evidence is not None and "content agrees" in decision.tests:
-            alike = min(alike, evidence.agreed_within)
-        return alike < confirm + _EDGE_SIMILARITY
 
     @property
     def would_drop(self) -> int:
@@ -205,10 +166,8 @@ class Figures(Counts):
             "links_dropped": self._links,
             "links_not_followed": sum(found.pages for found in self._not_followed.values()),
             "not_followed": _rank(self._not_followed, "url"),
-            "doubtful": self.doubtful,
+            "doubts": self.doubts.describe(),
             "parameters": _rank(self._parameters, "parameter"),
-            "walls": len(self.walls),
-            "wall_pages": self.walls.total(),
             "originals": len(self.groups),
             "statuses": dict(self.statuses.most_common()),
             "hosts": [
@@ -272,7 +231,7 @@ def find_host(url: str) -> str:
 
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
-    """Describe the pages that most others repeat; `walls` are those that need a look."""
+    """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
     wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
     pages: dict[str, dict[str, None]] = {url: {} for url in wanted}
     for decision in figures.near_duplicates:
@@ -288,13 +247,16 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
             "title": original.title if original else "",
             "near_duplicates": count,
             "pages": [*islice(pages[url], _EXAMPLES_SHOWN)],
-            "stub": bool(original and original.stub and not original.file),
-            "wall": url in figures.walls,
         }
         groups.append(group)
+    doubtful = []
+    for doubt, about, found in figures.doubts.list_told():
+        page = find_stored(store, figures.originals.get(about, 0), about)
+        title = page.title if page else ""
+        doubtful.append({"doubt": doubt, "about": about, "title": title, **found.describe()})
     return {
         "without_items": without_items,
-        "suspicious": [each for each in groups if each["wall"] or each["stub"]][:_GROUPS_SHOWN],
+        "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],
     }
 
@@ -322,11 +284,6 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
     """Describe a near-duplicate; without `rows` where the store has not both pages any more."""
     page = find_stored(store, decision.document, decision.url)
     original = find_stored(store, decision.match_document, decision.match_url or "")
-    evidence = decision.evidence
-    doubts = []
-    if evidence is not None and evidence.deciding is Deciding.TEXTS:
-        differ = Relation.DIFFER in {evidence.title, evidence.heading}
-        doubts = ["other names"] * differ + ["site not known"] * (not evidence.known)
     drop: dict[str, Any] = {
         "page": {"url": decision.url, "title": page.title if page else ""},
         "original": {"url": decision.match_url or "", "title": original.title if original else ""},
@@ -335,7 +292,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         "decided": decision.tests[1] if len(decision.tests) > 1 else "",
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
-        "doubts": doubts + ["unlike addresses"] * decision.sink,
+        "doubts": [doubt for doubt, _ in list_doubts(decision)],
     }
     if page and original and page.original == original.document:
         first, second = original.wording, page.wording

@@ -52,7 +52,7 @@ def write_report(
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
         store = _open_store(config, opened, missing)
-        counted = _count(config, find_log(config, log_path), crawl, missing)
+        counted = _count(find_log(config, log_path), crawl, missing)
         with show_progress("differences") as progress:
             drops = describe_drops(counted, store, progress)
         figures = {
@@ -93,9 +93,9 @@ def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store 
         return None
 
 
-def _count(config: Config, log: Path, crawl: str | None, missing: list[str]) -> Figures:
+def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
     """Count the decisions of a log."""
-    figures = Figures(config.rule)
+    figures = Figures()
     require_log(log)
     with show_progress("bytes of the log") as progress, log.open("rb") as file:
         reader = LogReader(file, LogFilter(crawl=crawl), progress)
@@ -150,10 +150,8 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
     if not figures["near_duplicates"]:
         return "Nothing was dropped."
     parts = []
-    if doubtful := figures["doubtful"]:
-        parts.append(f"{doubtful:,} of them were close: look at the least alike.")
-    if pages := sum(each["near_duplicates"] for each in figures["suspicious"]):
-        parts.append(f"{plural(pages, 'page')} repeat a wall or a page of little text.")
+    if doubts := figures["doubts"]:
+        parts.append(f"Look at: {doubts}.")
     if bare := figures["without_items"]:
         parts.append(f"{plural(bare, 'page')} repeat one without items.")
     return " ".join(parts) or "Nothing speaks against one."

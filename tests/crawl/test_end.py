@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Request, Response
+from scrapy.http import Response
 
-from scrapy_simhash.crawl.doubts import Doubts
-from scrapy_simhash.crawl.followers import JudgedPage
+from scrapy_simhash.detector.doubts import Doubts
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
 from tests.helpers.detecting import new_decision
 from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -48,6 +48,11 @@ class End:
         assert len(lines) <= 6
         assert all(len(re.sub(r"http\S+", "", line)) <= 160 for line in lines)
         return lines
+
+
+def assert_report_agrees(store: Path, said: str) -> None:
+    """Check that a report speaks against the same pages as a warning of its crawl."""
+    assert report(store, store)["answers"]["Is any drop wrong?"] == said
 
 
 class TwoCallbacksSpider(PagesSpider):
@@ -159,7 +164,9 @@ async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end:
     """A mirror, or somebody who copies."""
     elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
     await crawl(tmp_path, [site.url("/one"), elsewhere, site.url("/four")])
-    assert end.read(logging.WARNING) == ["Look at: 1 page repeating those of 127.0.0.1."]
+    (said,) = end.read(logging.WARNING)
+    assert said == "Look at: 1 page of another site repeating '127.0.0.1'."
+    assert_report_agrees(tmp_path, said)
 
 
 async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> None:
@@ -172,8 +179,9 @@ async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> No
     (said,) = end.read(logging.WARNING)
     assert said == (
         f"Look at: 4 pages with other titles repeating {first!r}; "
-        "4 pages repeating those of 127.0.0.1."
+        "4 pages of another site repeating '127.0.0.1'."
     )
+    assert_report_agrees(tmp_path, said)
 
 
 async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) -> None:
@@ -185,19 +193,20 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     assert len(done.paths) == 12
     (said,) = end.read(logging.WARNING)
     assert said == (
-        f"Look at: 8 pages at unlike addresses repeating {site.url('/0')!r} (a login, an error?); "
-        "11 pages from before their site was known."
+        f"Look at: 8 pages at unlike addresses repeating {site.url('/0')!r}; "
+        "11 pages from before the site was known."
     )
+    assert_report_agrees(tmp_path, said)
 
 
-async def test_the_least_alike_are_counted() -> None:
+def test_the_least_alike_are_counted() -> None:
     """Of the example's 261 near-duplicates one is, by its names; pages made here are none then."""
-    doubts, response = Doubts(), Response("http://site.example/")
-    for alike, action in ((0.5, "drop"), (0.6, "follow"), (0.7, "drop"), (0.5, "pass")):
+    doubts = Doubts()
+    for alike, reason in ((0.5, ""), (0.6, ""), (0.7, ""), (0.5, "other_callback")):
         decision = new_decision(
-            "http://site.example/a", status="near_duplicate", action=action, similarity=alike
+            "http://site.example/a", status="near_duplicate", reason=reason, similarity=alike
         )
-        await doubts.judged(Request(response.url), response, JudgedPage(decision))
+        doubts.add(decision)
     assert doubts.describe() == "2 pages less than 70 % alike"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.gate import DECLARED
+from scrapy_simhash.judging.rule import Deciding
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
@@ -23,6 +23,8 @@ from tests.helpers.reporting import (
     write_log,
 )
 from tests.helpers.server import Answer, serve
+
+WALL = "http://site.example/page/0"
 
 
 @pytest.fixture(scope="module")
@@ -81,37 +83,25 @@ def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
     assert first["url"] == "http://site.example/page/0"
     assert (first["near_duplicates"], second["near_duplicates"]) == (20, 10)
     assert first["pages"] == [f"http://m.example/page/{number}" for number in range(10, 13)]
-    # Within two standard errors of 0.9: up to .93.
-    assert figures["doubtful"] == sum(n % 20 < 14 for n in range(10, 40))
 
 
 @pytest.mark.parametrize(
-    ("decided", "similarity", "within", "own", "doubtful"),
+    ("fields", "said"),
     [
-        ("content agrees", 0.99, 0.99, True, 0),
-        ("content agrees", 0.99, 0.91, True, 1),
-        ("content agrees", 0.51, 1.0, True, 1),
-        ("content agrees", 0.51, 1.0, False, 0),
-        ("so long a content agrees whatever its names", 0.5, 0.99, True, 1),
-        ("main texts are alike", 0.99, 0.7, True, 0),
-        ("main texts are alike", 0.91, 1.0, True, 1),
-        ("main texts are alike", 0.92, 0.7, True, 1),
-        (DECLARED, 0.7, 0.7, True, 0),
+        ({}, "Nothing speaks against one."),
+        ({"similarity": 0.69}, "Look at: 3 pages less than 70 % alike."),
+        ({"sink": True}, f"Look at: 3 pages at unlike addresses repeating '{WALL}'."),
+        ({"evidence": {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}}, "Nothing"),
     ],
 )
-def test_drops_with_words_of_their_own_and_hardly_enough_are_doubtful(
-    tmp_path: Path, decided: str, similarity: float, within: float, own: bool, doubtful: int
+def test_what_speaks_against_drops_is_named(
+    tmp_path: Path, fields: dict[str, Any], said: str
 ) -> None:
-    """Whatever decided: what stands before and behind the common part may be all that matters."""
-    tests = ["distance 7 bits", decided, "titles: same; headings: same"]
-    evidence = {"deciding": "texts and names", "distance": 7, "within": 7, "agreed_within": within}
-    evidence["copy"] = decided * (decided == DECLARED)
-    fields: dict[str, Any] = {"tests": tests, "evidence": evidence, "own_words": ["sale"] * own}
-    drop = make_drop(2, distance=7, similarity=similarity, **fields)
-    figures = report(tmp_path, lines=[make_decision(1), drop])
-    assert figures["doubtful"] == doubtful
-    told = "1 of them were close" if doubtful else "Nothing speaks against one."
-    assert told in figures["answers"]["Is any drop wrong?"]
+    drops = [make_drop(n, **fields) for n in range(1, 4)]
+    figures = report(tmp_path, lines=[make_decision(0), *drops])
+    assert figures["answers"]["Is any drop wrong?"].startswith(said)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert html.count('<span class="tag">') == 3 * bool(fields)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +137,7 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
     assert figures["missing"] == []
     # Only addresses tell what a page is, never its title.
-    assert figures["suspicious"] == []
+    assert [each["doubt"] for each in figures["doubtful"]] == ["of another site"]
     html = (tmp_path / "report.html").read_text("utf-8")
     assert html.count("<summary>Side by side") == figures["drops"] == 6  # of a page three
     assert re.search("<mark>changed7x", html)
@@ -174,7 +164,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     answer = run.answer("report", "--store", store)
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
-    assert {"hosts", "groups", "suspicious", "over_time", "reasons", "copies"} <= set(answer)
+    assert {"hosts", "groups", "doubtful", "over_time", "reasons", "copies"} <= set(answer)
 
 
 def test_drops_that_have_no_room_are_left_out_least_alike_last(
@@ -190,9 +180,6 @@ def test_drops_that_have_no_room_are_left_out_least_alike_last(
     assert 0 < figures["drops"] == len(alike) < all_of_them["drops"]
     assert alike == sorted(alike)
     assert f"{len(alike)} of 400" in html
-
-
-WALL = "http://site.example/page/0"
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -234,20 +221,24 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert figures["drops"] == 4
 
 
-def test_a_wall_stands_among_what_to_look_at_first(tmp_path: Path) -> None:
-    drops = [make_drop(n, distance=0, similarity=1.0, sink=n > 4) for n in range(1, 9)]
-    more = [make_drop(20 + n, original=9, distance=0, similarity=1.0) for n in range(3)]
+def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
+    """Those of a wall, once it was recognised, and of a page with too little text."""
+    drops = [make_drop(n, sink=n > 4) for n in range(1, 9)]
+    digest = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
+    short = [make_drop(20 + n, original=9, evidence=digest) for n in range(4)]
     # The first page of the wall comes again.
     again = make_decision(0, status="revisit", reason="unchanged", sink=True)
-    lines = [make_decision(0), *drops, make_decision(9), *more, again]
-    figures = report(tmp_path, lines=lines)
-    assert (figures["walls"], figures["wall_pages"]) == (1, 5)
-    (group,) = figures["suspicious"]
-    assert (group["wall"], group["url"], group["near_duplicates"]) == (True, WALL, 8)
+    figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
+    wall, stub = figures["doubtful"]
+    assert (wall["doubt"], wall["about"], wall["pages"]) == ("at unlike addresses", WALL, 4)
+    assert wall["examples"] == [drop["url"] for drop in drops[4:7]]
+    assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
     html = (tmp_path / "report.html").read_text("utf-8")
-    assert '<span class="tag">wall</span>' in html
-    assert "undo --original URL" in html
-    assert "8 pages repeat a wall or" in figures["answers"]["Is any drop wrong?"]
+    assert "pages at unlike addresses, repeating</h3>" in html
+    assert figures["answers"]["Is any drop wrong?"] == (
+        f"Look at: 4 pages at unlike addresses repeating '{WALL}'; "
+        "4 pages with too little text to compare repeating 'http://site.example/page/9'."
+    )
 
 
 def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""What speaks against near-duplicates: the end of a crawl and its report name the same."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._printable import plural, quote
+from scrapy_simhash.detector.scopes import find_site
+from scrapy_simhash.judging.rule import Deciding, Relation
+from scrapy_simhash.pages.addresses import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_simhash.detector.log import Decision
+
+# In the example crawl 1 of 261 near-duplicates is less alike, and none is wrong.
+_LEAST_ALIKE = 0.7
+# Of one page with another title, translations are two or three.
+_MANY = 4
+# Of a crawl that repeats less, or less often, before sites are known, nothing need be said.
+_MANY_UNKNOWN, _SHARE_UNKNOWN = 10, 0.1
+_EXAMPLES = 3
+_MOST_REMEMBERED = 10_000  # originals, or sites
+_MOST_LISTED = 5
+_MOST_TOLD = 3
+
+
+class Doubt(StrEnum):
+    """What speaks against a near-duplicate, in words for people."""
+
+    UNLIKE = "at unlike addresses"
+    TITLES = "with other titles"
+    STUB = "with too little text to compare"
+    SITE = "of another site"
+    UNKNOWN = "from before the site was known"
+    UNALIKE = f"less than {100 * _LEAST_ALIKE:.0f} % alike"
+
+
+# Only so many pages that repeat one are told.
+_LEAST = {Doubt.TITLES: _MANY, Doubt.STUB: _MANY}
+
+
+def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
+    """List what speaks against a near-duplicate, each with the page or site that it is about."""
+    original, evidence = decision.match_url or "", decision.evidence
+    if decision.sink:
+        yield Doubt.UNLIKE, original
+    if evidence is not None and evidence.deciding is Deciding.TEXTS:
+        if Relation.DIFFER in (evidence.title, evidence.heading):
+            yield Doubt.TITLES, original
+        if not evidence.known:
+            yield Doubt.UNKNOWN, ""
+    if evidence is not None and evidence.deciding is Deciding.DIGEST:
+        yield Doubt.STUB, original
+    if original and (site := _find_other_site(decision.url, original)):
+        yield Doubt.SITE, site
+    if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
+        yield Doubt.UNALIKE, ""
+
+
+def _find_other_site(url: str, original: str) -> str:
+    """Return the site of a page's original, or "" if both are of one."""
+    if url.split("/", 3)[:3] == original.split("/", 3)[:3]:  # nearly always, and a quick answer
+        return ""
+    own, other = find_site(host_of(url)), find_site(host_of(original))
+    return other if other != own else ""
+
+
+class Examples:
+    """A count with its first examples."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.examples: list[str] = []
+
+    def add(self, url: str, most: int = _EXAMPLES) -> None:
+        """Count a page, and keep its address if it is among the first."""
+        self.pages += 1
+        if len(self.examples) < most:
+            self.examples.append(url)
+
+    def describe(self) -> dict[str, Any]:
+        """Return both, ready for JSON."""
+        return {"pages": self.pages, "examples": self.examples}
+
+
+class Doubts:
+    """Counts near-duplicates that may be wrong, by what speaks against them."""
+
+    def __init__(self) -> None:
+        self._pages = 0
+        self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
+
+    def add(self, decision: Decision) -> None:
+        """Count a near-duplicate, unless it is kept for somebody else."""
+        if decision.reason:
+            return
+        self._pages += 1
+        for doubt, about in list_doubts(decision):
+            found = self._found[doubt]
+            if about in found or len(found) < _MOST_REMEMBERED:
+                found.setdefault(about, Examples()).add(decision.url)
+
+    def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
+        """List what has to be told, of each doubt the pages and sites with most first."""
+        for doubt in Doubt:
+            for about, found in self._rank(doubt)[:_MOST_LISTED]:
+                yield doubt, about, found
+
+    def describe(self) -> str:
+        """Describe what speaks against most; "" if nothing does."""
+        told = []
+        for doubt in Doubt:
+            if ranked := self._rank(doubt):
+                about, others = ranked[0][0], " and others" * (len(ranked) > 1)
+                pages = plural(sum(found.pages for _, found in ranked), "page")
+                told.append(f"{pages} {doubt}" + f" repeating {quote(about)}{others}" * bool(about))
+        return "; ".join(told[:_MOST_TOLD])
+
+    def _rank(self, doubt: Doubt) -> list[tuple[str, Examples]]:
+        least = _LEAST.get(doubt, 1.0)
+        if doubt is Doubt.UNKNOWN:
+            least = max(_MANY_UNKNOWN, _SHARE_UNKNOWN * self._pages)
+        many = (each for each in self._found[doubt].items() if each[1].pages >= least)
+        return sorted(many, key=lambda each: -each[1].pages)
