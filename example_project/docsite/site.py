@@ -10,6 +10,8 @@ from docsite import templates
 from docsite.manuals import ManualPage, load, preference, rewrite_links, up_links
 
 PER_LIST = 8
+# Readers copied the addresses of these from their browsers, with their sessions.
+RECOMMENDED = ("/postgresql/17/sql-alterindex.html", "/httpd/2.4.68/en/mod/mod_authz_core.html")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Site:
     def _other(self, path: str) -> Answer:
         advertisement = next(self._advertisements)
         if path == "/":
-            return Answer(200, templates.home(advertisement), "site/home", "home")
+            pages = [self._manuals[each] for each in RECOMMENDED]
+            sessions = {f"{page.path}?sid={self._session(page)}": page.title for page in pages}
+            return Answer(200, templates.home(sessions, advertisement), "site/home", "home")
         if path == "/robots.txt":
             return Answer(
                 200, "User-agent: *\nAllow: /\n", content_type="text/plain; charset=utf-8"

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from docsite.manuals import ManualPage
@@ -21,10 +21,17 @@ _HEADER = """<header class="site-header"><p class="brand"><a href="/">Manual She
 
 
 def manual(page: ManualPage, text: str, advertisement: str, session: str, *, mirrored: bool) -> str:
-    """The manual's own page with the site's header, advertisement and footer around it."""
+    """The manual's own page with the site's header, advertisement and footer around it.
+
+    With `session`, it links to its session address; without, it is at that address, and names the
+    canonical one.
+    """
     links = [f'<a href="{page.path}?print=1">Print view</a>']
     if session:
         links.append(f'<a href="{page.path}?sid={session}">Continue reading where you left</a>')
+    else:
+        canonical = f'<link rel="canonical" href="{page.path}">'
+        text = text.replace("</head>", f"{canonical}</head>", 1)
     if mirrored:
         links.append(f'<a href="/mirror{page.path}">This page on our mirror</a>')
     text = re.sub(
@@ -55,17 +62,19 @@ Bandwidth given by friendly universities. Copyright and licence: see the manual.
 </body></html>"""
 
 
-def home(advertisement: str) -> str:
-    """The start page."""
+def home(sessions: Mapping[str, str], advertisement: str) -> str:
+    """The start page; `sessions` has titles of pages by session addresses, which readers sent."""
+    items = "".join(f'<li><a href="{url}">{title}</a></li>' for url, title in sessions.items())
     return _page(
         "Manual Shelf",
-        """<h1>Manual Shelf</h1>
+        f"""<h1>Manual Shelf</h1>
 <p>The manuals we open most often, on one shelf: the reference pages of the PostgreSQL database
 system in three releases, and the documentation of the Apache HTTP Server in two releases and
 three languages.</p>
 <p>Every page can be printed, bookmarked and read on a mirror closer to you. Old releases stay
 here as long as somebody runs them, so you always find the page that belongs to your server.</p>
-<p>Start with <a href="/list?page=1">the list of all manuals</a>.</p>""",
+<p>Start with <a href="/list?page=1">the list of all manuals</a>.</p>
+<h2>Recommended by readers</h2><ul>{items}</ul>""",
         advertisement,
     )
 

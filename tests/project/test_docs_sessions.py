@@ -23,7 +23,7 @@ from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 pytestmark = pytest.mark.slow
 
 SESSIONS = {page: folder for page in PAGES if (folder := session_of(page))}
-MOST_PAGES = 14
+MOST_PAGES = 16
 _CUT = "-- output of block "
 # What replaces the programs of the same names: `pip` installs nothing, because everything is here
 # already; crawls are short, not polite, and fetch one page after the other, so that all have the

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from scrapy_simhash.commands.transfer import list_kept
 from scrapy_simhash.inspection.explanation import REPEATED, repeat
 from scrapy_simhash.inspection.log import LogFilter, read_log
+from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
 
 
@@ -49,6 +51,16 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     statuses = Counter(json.loads(line)["status"] for line in lines)
     assert statuses["near_duplicate"] == figures["dropped"]
     assert "revisit" not in statuses
+
+
+def test_pages_kept_at_session_addresses_have_better_ones(example_crawl: ExampleCrawl) -> None:
+    with open_as_it_is(str(example_crawl.project / ".scrapy" / "simhash")) as store:
+        kept = [page for page in list_kept(store) if page["better_url"]]
+    assert kept
+    for page in kept:
+        address, _, query = page["url"].partition("?")
+        assert query.startswith("sid=")
+        assert page["better_url"] == page["canonical"] == address
 
 
 def test_each_drop_is_decided_once_more_by_its_line_of_the_log(example_crawl: ExampleCrawl) -> None:
