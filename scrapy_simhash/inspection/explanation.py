@@ -27,11 +27,13 @@ from scrapy_simhash.inspection.lookup import (
 )
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
+    OF_TODAY,
     advise_on_drop,
     advise_on_keep,
     tell_duplicate,
     tell_kept,
     tell_reason,
+    tell_undone,
 )
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
@@ -268,7 +270,7 @@ def repeat(decision: Decision) -> str:
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    last = judged = None
+    last = judged = dropped = None
     lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
     for decision, line in _read_if_there(log, LogFilter(url=url)):
         if decision.url == mask_passwords(url):
@@ -277,6 +279,8 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             # A revisit is compared with nothing.
             if decision.status in {"new", "near_duplicate"}:
                 judged = decision
+            if decision.is_near_duplicate:
+                dropped = decision
     found = {"url": url, "decisions": list(lines)}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
@@ -292,7 +296,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         if last is not None and not (documents and last.is_judged):
             yield found | _explain_line(last)
         for document in documents:
-            yield {**found, **_explain_document(config, store, document, judged)}
+            yield {**found, **_explain_document(config, store, document, judged, dropped)}
 
 
 def _read_if_there(
@@ -316,35 +320,50 @@ def _explain_line(decision: Decision) -> dict[str, Any]:
 
 
 def _explain_document(
-    config: Config, store: Store, document: StoredDocument, judged: Decision | None
+    config: Config,
+    store: Store,
+    document: StoredDocument,
+    judged: Decision | None,
+    dropped: Decision | None,
 ) -> dict[str, Any]:
-    """Explain why a document is as it is; `judged` is its last judgement in the log, if any."""
+    """Explain why a document is as it is, by its last judgement and drop in the log, if any."""
+    nearest_url = judged.nearest_url if judged else None
+    if document.spared:
+        nearest_url = dropped.match_url if dropped else None
     if document.original:
         original = store.get_document(document.original)
-    elif judged and judged.nearest_url and document.state != "duplicate":
-        original = next(reversed(store.find_document(judged.nearest_url)), None)
+    elif nearest_url and document.state != "duplicate":
+        original = next(reversed(store.find_document(nearest_url)), None)
     else:
         original = None
     now = {"pages": [_describe(document)]}
     if original is not None:
         now = compare_pages(config, store, document, original)
     if document.state != "duplicate" and not document.original:
-        return now | _explain_kept(document, judged, now)
-    return now | _explain_duplicate(document, original, judged, now)
+        return now | _explain_kept(document, nearest_url, judged, now)
+    lost = store.lost.find(document.document)
+    is_lost = lost is not None and lost.due
+    return now | _explain_duplicate(document, original, judged, now, is_lost=is_lost)
 
 
 def _explain_kept(
-    document: StoredDocument, judged: Decision | None, now: dict[str, Any]
+    document: StoredDocument,
+    nearest_url: str | None,
+    judged: Decision | None,
+    now: dict[str, Any],
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    nearest_url = judged.nearest_url if judged else None
-    tests = judged.nearest_tests if judged else []
-    kept = tell_kept(nearest_url, tests[1] if len(tests) > 1 else "")
     pending = "" if document.state == "done" else "; its items were not delivered so far"
+    if document.spared:
+        return {"verdict": f"{tell_undone(nearest_url)}{pending}"}
+    tests = judged.nearest_tests if judged else []
+    decided = tests[1] if len(tests) > 1 else ""
+    kept = tell_kept(nearest_url, decided)
     explained = {"verdict": f"{kept}{pending}", "advice": advise_on_keep(nearest_url)}
     if "judged" not in now:
         return explained
-    today = "today it would be dropped for it" * now["judged"]
+    today = "today it would be dropped for it" if now["judged"] else "today another test decides"
+    today = f"{today}; {OF_TODAY}" * (now["judged"] or now["decided"] != decided)
     return {**explained, "tests": tests, "now": today, "site_known": bool(_list_sample(tests))}
 
 
@@ -353,6 +372,8 @@ def _explain_duplicate(
     original: StoredDocument | None,
     judged: Decision | None,
     now: dict[str, Any],
+    *,
+    is_lost: bool,
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
     if judged is not None and judged.match_document != document.original:
@@ -365,17 +386,19 @@ def _explain_duplicate(
         told.get("decided", Deciding.DISTANCE),
         document.distance,
         words,
+        wall=judged is not None and judged.sink,
     )
     undone = "Undone: it passes when it is fetched again. " * document.spared
+    undone += "Lost: the items of its original never came through. " * is_lost
     sample = _list_sample(document.tests)
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.tests)}
     if original is None:
         return explained
-    changed = "" if now["judged"] else f"today it is no near-duplicate of it: {now['decided']}"
+    changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
-        "advice": "" if document.spared else advise_on_drop(document.url),
-        "now": changed,
+        "advice": "" if document.spared else advise_on_drop(document.url, is_lost=is_lost),
+        "now": changed * (not now["judged"]),
         "similarity": document.similarity,
         "site_known": bool(sample),
         **({"repeated": repeat(judged)} if judged else {}),

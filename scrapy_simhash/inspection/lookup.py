@@ -6,10 +6,10 @@ import re
 import sys
 from bisect import bisect_left
 from contextlib import nullcontext
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.judging.documents import make_document
@@ -48,21 +48,27 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
     """Add to a problem with a URL at most three known ones that are written nearly like it.
 
     Those that differ only in their spelling or query come first, otherwise those of which fewest
-    characters differ.
+    characters differ; of one path, those whose query has most characters in common.
 
     >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
     'no; did you mean https://www.a.example/X.html ?'
     """
     page, query = _reduce(url)
-    pages: dict[str, list[str]] = {}
-    same = []
+    pages: dict[str, list[tuple[str, str]]] = {}
     for other in known:
         other_page, other_query = _reduce(other)
-        pages.setdefault(other_page, []).append(other)
-        if (other_page, other_query) == (page, query):
-            same.append(other)
+        pages.setdefault(other_page, []).append((other_query, other))
     near = [page] if page in pages else _find_nearest(page, pages)
-    found = same or [other for each in near for other in pages[each]]
+    same = [other for other_query, other in pages.get(page, ()) if other_query == query]
+    matcher = SequenceMatcher(b=query)
+
+    def measure_difference(found: tuple[str, str]) -> float:
+        matcher.set_seq1(found[0])
+        return -matcher.quick_ratio()  # of swapped digits nothing differs
+
+    found = same or [
+        other for each in near for _, other in sorted(pages[each], key=measure_difference)
+    ]
     suggested = " or ".join([*dict.fromkeys(found)][:_MOST_SUGGESTED])
     return f"{problem}; did you mean {suggested} ?" if suggested else problem
 
@@ -78,16 +84,16 @@ def _find_nearest(page: str, pages: Collection[str]) -> list[str]:
     return get_close_matches(page, near, _MOST_SUGGESTED, _LEAST_ALIKE)
 
 
-def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:
+def _reduce(url: str) -> tuple[str, str]:
     """Reduce a URL to the parts that distinguish pages: host with path, and the query."""
     # Ignores spelling: scheme, www., case, port, fragment, index.html, .html, percent-encoding.
     parts = split_url(url if "//" in url else f"//{url}")
     if not parts:
-        return url, []
+        return url, ""
     host = (parts.hostname or "").removeprefix("www.")
     path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
     path = _ENDING.sub("", path)
-    return host + path, sorted(parse_qsl(parts.query, keep_blank_values=True))
+    return host + path, urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
 
 
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")

@@ -40,6 +40,8 @@ _ACTIONS = {
     "flag": "Only flagged",
     "pass": "Kept, for another callback than got the other page",
 }
+# Why a judgement of then and one of now may differ.
+OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
 # As many as the log has of each page.
 MOST_WORDS = 10
 
@@ -50,7 +52,13 @@ def tell_reason(reason: str) -> tuple[str, str]:
 
 
 def tell_duplicate(
-    action: str, url: str, decided: str, distance: int | None, own_words: Sequence[str] | None
+    action: str,
+    url: str,
+    decided: str,
+    distance: int | None,
+    own_words: Sequence[str] | None,
+    *,
+    wall: bool,
 ) -> str:
     """Tell what happened to a near-duplicate, and why.
 
@@ -60,6 +68,7 @@ def tell_duplicate(
         decided: the reason of `rule.decide`.
         distance: bits between their fingerprints.
         own_words: the first ten words that it alone has; None if that is not known.
+        wall: whether the other page is one.
     """
     bits = plural(distance, "bit")
     why = {
@@ -76,7 +85,15 @@ def tell_duplicate(
             why = f"it says nothing that {url} does not say{more}"
             if len(own_words) >= MOST_WORDS:
                 why = f"it says little that {url} does not say: '{words} ...'"
+    if wall:
+        why += ", to which addresses with nothing in common lead (a login, an error?)"
     return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
+
+
+def tell_undone(url: str | None) -> str:
+    """Tell that a page was kept because its drop for another one was undone."""
+    dropped = f" for {url}" if url else ""
+    return f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
 
 
 def tell_kept(nearest_url: str | None, decided: str) -> str:
@@ -86,8 +103,10 @@ def tell_kept(nearest_url: str | None, decided: str) -> str:
     return f"Kept beside {nearest_url}, which is most like it: {decided}"
 
 
-def advise_on_drop(url: str) -> str:
+def advise_on_drop(url: str, *, is_lost: bool) -> str:
     """Return what to do if a page should not have been dropped."""
+    if is_lost:
+        return "scrapy simhash owed\nlists lost pages; the spider's next crawl requests what it can"
     return (
         f"scrapy simhash undo {shlex.quote(url)}\n"
         "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"

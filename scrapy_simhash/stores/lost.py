@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import LOST, Lost, counts, pack_row, read_rows
+from scrapy_simhash.judging.documents import (
+    LOST,
+    Lost,
+    counts,
+    key_of_lost,
+    pack_row,
+    read_rows,
+)
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -118,6 +125,11 @@ class LostTable:
         """
         for some in cut(self._store.read(_list_keys), _ROWS_PER_CALL):
             yield from self._store.read(partial(_describe, keys=some))
+
+    def find(self, document: int) -> LostPage | None:
+        """Find the row of a dropped page by the number of its document; None if it has none."""
+        keys = [key_of_lost(document)]
+        return next(iter(self._store.read(partial(_describe, keys=keys))), None)
 
     def find_due(self, crawl: str, spider: str) -> list[tuple[bytes, int]]:
         """Return the keys of the pages that a crawl of a spider has to request, with originals.

@@ -113,7 +113,9 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     answer = run.answer("explain", TWO, "--store", tmp_path)
     assert answer["verdict"] == f"Kept beside {ONE}, which is most like it: names differ"
     assert [page_["url"] for page_ in answer["pages"]] == [TWO, ONE]
-    assert answer["site_known"] is False
+    assert (answer["site_known"], answer["now"]) == (False, "")
+    changed = run.answer("explain", TWO, "--store", tmp_path, "-s", "SIMHASH_CONFIRM=None")
+    assert changed["now"].startswith("today it would be dropped for it; since then pages came")
     judgement, revisit = answer["decisions"]
     assert (judgement["status"], revisit["status"]) == ("new", "revisit")
     assert judgement["nearest_url"] == ONE

@@ -162,9 +162,11 @@ def test_find_clusters_by_url(run: Run, linked: Path) -> None:
     assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
 
 
+ITEMS = [f"http://a.example/item?id={number}" for number in (1, 7, 33, 40, 71)]
 KNOWN = [
     *("http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"),
     "http://a.example/long/name.html",
+    *ITEMS,
 ]
 
 
@@ -181,6 +183,7 @@ KNOWN = [
         ("http://a.example/long/name", "http://a.example/long/name.html"),
         ("http://a.example/lang/name", "http://a.example/long/name.html"),
         ("http://a.example/long/nam.html", "http://a.example/long/name.html"),
+        ("http://a.example/item?id=17", " or ".join([ITEMS[4], *ITEMS[:2]])),
     ],
 )
 def test_ways_of_writing(asked: str, suggested: str) -> None:

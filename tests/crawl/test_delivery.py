@@ -452,13 +452,16 @@ async def test_what_cannot_be_stored_is_requested_again_by_its_own_crawl(
 
 
 async def test_what_cannot_be_requested_again_is_listed(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run
 ) -> None:
     forgetting = failing(refusing(site), ObjectSpider)
     done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.counted["owed/lost"] == lost(tmp_path) == 1
     assert "WARNING" in caplog.text
     assert "Lost: 1 page, dropped for one that failed (scrapy simhash owed)." in caplog.messages
+    explained = run.text("explain", site.url("/twin"), "--store", tmp_path)
+    assert "\nLost: the items of its original never came through. Dropped: it says" in explained
+    assert "\nif it is wrong  scrapy simhash owed\n" in explained
     with open_store(str(tmp_path), readonly=True) as store:
         (row,) = list_lost(store)
         assert (row.url, row.request) == (site.url("/twin"), b"")

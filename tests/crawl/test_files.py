@@ -146,6 +146,9 @@ async def test_commands_know_files(
     assert done.out.splitlines() == [site.url("/a-again.pdf")]
     again = await crawl_files(tmp_path / "s", [site.url("/a-again.pdf")])
     assert again.verdicts == {"/a-again.pdf": "new"}
+    explained = run.answer("explain", site.url("/a-again.pdf"), "--store", "s")
+    dropped = f"Kept: it was dropped for {site.url('/a.pdf')}, then let in"
+    assert explained["verdict"] == f"{dropped} by `scrapy simhash undo`"
     assert "files: 4" in run("stats", "--store", "s").out
     (answer,) = run("evaluate", "--distance", "5", "--store", "s", "--json").answers
     assert (answer["dropped_before"], answer["dropped_then"]) == (1, 1)

@@ -44,10 +44,12 @@ def sinks(done: Crawl) -> list[str]:
 
 
 async def test_a_wall_in_mid_crawl_is_named(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run
 ) -> None:
     done = await crawl(tmp_path, site.urls())
     assert done.paths == [members(n) for n in range(WALL_BEGINS + 1)]
+    explained = run.answer("explain", site.url(members(RECOGNISED)), "--store", tmp_path)
+    assert "to which addresses with nothing in common lead" in explained["verdict"]
     assert sinks(done) == [f"/{n}" for n in range(RECOGNISED, MEMBERS)]
     assert done.counted["dropped"] == MEMBERS - WALL_BEGINS - 1
     assert done.counted["walls/pages"] == MEMBERS - RECOGNISED
