@@ -36,7 +36,7 @@ def crawl_example(folder: Path) -> Path:
     store, report = ["-s", f"SIMHASH_STORE={folder / 'store'}"], folder / "report.html"
     for command in (
         ["crawl", "docs", "-s", "CONCURRENT_REQUESTS=1"],
-        ["simhash", "report", "--crawl", "last", "-o", str(report)],
+        ["simhash", "report", "-o", str(report)],
     ):
         subprocess.run([sys.executable, "-m", "scrapy", *command, *store], cwd=EXAMPLE, check=True)
     return report

@@ -25,7 +25,7 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.explanation import REPEATED, explain
-from scrapy_simhash.inspection.log import STATUSES, show_log
+from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
@@ -274,7 +274,8 @@ def _add_report(parser: ArgumentParser) -> None:
     add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
     add_overwrite(parser)
     add_log(parser)
-    add_crawl(parser, "only this crawl (default: all)")
+    add_crawl(parser, "of this crawl (default: last), or of `all`")
+    parser.set_defaults(crawl=LAST_CRAWL)
 
 
 def _find_rules(

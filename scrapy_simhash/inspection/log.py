@@ -22,7 +22,7 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-LAST_CRAWL = "last"
+LAST_CRAWL, ALL_CRAWLS = "last", "all"
 IMPORTED = "(an imported fingerprint)"
 STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
 # Interval at which `--follow` looks for new lines; short enough for a person who is watching.

@@ -20,11 +20,11 @@ from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
-from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log, require_log
+from scrapy_simhash.inspection.log import ALL_CRAWLS, LogFilter, LogReader, find_log, require_log
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -36,9 +36,9 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 
 def write_report(
-    config: Config, *, output: Path, log_path: str | None, crawl: str | None, overwrite: bool
+    config: Config, *, output: Path, log_path: str | None, crawl: str, overwrite: bool
 ) -> Iterator[dict[str, Any]]:
-    """Write the report, on all crawls or on one, named by its id or `last`.
+    """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
     A report that is there already is replaced.
 
@@ -52,14 +52,15 @@ def write_report(
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
         store = _open_store(config, opened, missing)
-        counted = _count(find_log(config, log_path), crawl, missing)
+        wanted = None if crawl == ALL_CRAWLS else crawl
+        counted = _count(find_log(config, log_path), wanted, missing)
         with show_progress("differences") as progress:
             drops = describe_drops(counted, store, progress)
         figures = {
             **counted.describe(),
             **describe_groups(counted, store),
             "copies": counted.list_copies(store) if store else [],
-            "lost": _list_lost(store) if store else [],
+            "lost": _list_lost(store, counted.crawls) if store else [],
         }
         figures["answers"] = _answer(figures)
         page, shown = render_report(figures, drops, missing)
@@ -114,10 +115,13 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
     return figures
 
 
-def _list_lost(store: Store) -> list[dict[str, str]]:
-    """List the pages that were dropped for one that failed, and have to be requested again."""
-    due = (page for page in store.lost.list_pages() if page.due)
-    return [{"url": page.lost.url, "original": page.original} for page in due]
+def _list_lost(store: Store, crawls: Collection[str]) -> list[dict[str, str]]:
+    """List the pages dropped for one that failed that crawls lost, or requested in vain."""
+    return [
+        {"url": page.lost.url, "original": page.original}
+        for page in store.lost.list_pages()
+        if page.due and not {page.lost.crawl, page.lost.taken}.isdisjoint(crawls)
+    ]
 
 
 def _answer(figures: dict[str, Any]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.losing import list_lost
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
+from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -117,6 +118,24 @@ async def test_a_lost_page_that_is_gone_is_told_and_no_more_owed(
     assert done.counted.get("owed/lost", 0) == (not gone)
     assert (f"Gone ({status}): '{site.url('/twin')}', which was dropped for" in caplog.text) == gone
     assert len(list_lost_at(tmp_path)) == (not gone)
+
+
+async def test_a_report_has_the_lost_pages_of_its_crawl(site: Site, tmp_path: Path) -> None:
+    """Those of a crawl that requested them in vain as well."""
+    refused = Answer(b"", status=403)
+    spider = failing(partial(site.answers.__setitem__, "/twin", refused), FailingSpider)
+    lost = await crawl_twins(site, tmp_path, spider=spider)
+    again = await crawl(tmp_path, [site.url("/two")], FailingSpider)
+    other = type("OtherSpider", (PagesSpider,), {"name": "other"})
+    await crawl(tmp_path, [site.url("/two")], other)
+    crawls = {
+        "last": 0,
+        "all": 1,
+        lost.decisions[0]["crawl"]: 1,
+        again.decisions[0]["crawl"]: again.counted["owed/lost"],
+    }
+    for crawl_id, pages in crawls.items():
+        assert len(report(tmp_path, tmp_path, crawl=crawl_id)["lost"]) == pages
 
 
 MANY = 100_000

@@ -71,7 +71,7 @@ def report(
     given: dict[str, Any] = {
         "output": folder / "report.html",
         "log_path": None,
-        "crawl": None,
+        "crawl": "all",
         "overwrite": False,
     }
     config = Config(store=str(store or folder / "nowhere"))
