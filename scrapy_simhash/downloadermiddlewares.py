@@ -153,7 +153,11 @@ class SimhashDownloaderMiddleware:
             return
         end = End(self._crawler.stats, self.config, self._actions.chosen)
         has_log = self._detector.log is not None
-        for said in end.list_lines(self._actions.doubts.describe(), has_log=has_log):
+        doubts, failed = (
+            self._actions.doubts.describe(),
+            self._lost.failed_url if self._lost else "",
+        )
+        for said in end.list_lines(doubts, failed, has_log=has_log):
             logger.log(said.level, "%s", said.text, extra={"spider": self._crawler.spider})
 
     async def _close(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.extensions.logstats import LogStats
 
-from scrapy_simhash._printable import plural, printable, quote
+from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.crawl.policy import FOLLOW, LEFT_OUT, LOSING, PASS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _NOT_JUDGED = "simhash/not_judged/"
 _MANY_NOT_JUDGED = 0.01
 _MOST_REASONS = 3
 _MOST_WORDS = 4
+_MOST_CHARACTERS = 80
 
 # What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
 _FINDS = {
@@ -80,13 +82,20 @@ class End:
     def _get(self, key: str) -> int:
         return int(self._stats.get_value(f"simhash/{key}", 0))
 
-    def list_lines(self, doubts: str, *, has_log: bool) -> Iterator[Said]:
-        """Yield the lines that have something to say; `doubts` speak against drops."""
+    def list_lines(self, doubts: str, failed: str, *, has_log: bool) -> Iterator[Said]:
+        """Yield the lines that have something to say.
+
+        Args:
+            doubts: what speaks against drops.
+            failed: the address of a page that a lost one was dropped for, if it is known.
+            has_log: there is a decision log.
+        """
         if pages := self._get("pages"):
             yield Said(logging.INFO, self._sum_up(pages))
         if lost := self._get("owed/lost"):
             what = f"{plural(lost, 'page')}, dropped for one that failed"
-            yield Said(logging.WARNING, f"Lost: {what} (scrapy simhash owed).")
+            named = f", e.g. {quote(failed)}" if failed else ""
+            yield Said(logging.WARNING, f"Lost: {what}{named} (scrapy simhash owed).")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
         links = self._get("links/only_on_dropped_pages")
@@ -145,7 +154,7 @@ class End:
 
 def describe_drop(decision: Decision) -> str:
     """Describe in some ten words why a page was dropped."""
-    words = " ".join(decision.own_words[:_MOST_WORDS])
+    words = shorten(" ".join(decision.own_words[:_MOST_WORDS]), _MOST_CHARACTERS)
     said = f"only it says {quote(words)}" if words else "it says nothing else"
     alike = decision.similarity
     return said if alike is None else f"{_show_share(alike)} alike, {said}"
@@ -159,7 +168,7 @@ def describe_look(decision: Decision) -> str:
     """Describe what the store says of a page that somebody looks at."""
     found = _FINDS[decision.status]
     if decision.status == "near_duplicate":
-        found += f" of {quote(decision.match_url)} ({printable('; '.join(decision.tests))})"
+        found += f" of {quote(decision.match_url)}: {describe_drop(decision)}"
     elif decision.reason:
         found += f", {decision.reason}"
     return f"{quote(decision.url)}: {found}"

@@ -244,6 +244,8 @@ class LostPages(Follower):
         # Documents on their way that pages were dropped for.
         self._awaited: set[int] = set()
         self._singly: set[int] = set()
+        # At the end of the crawl, a page that one of the lost was dropped for.
+        self.failed_url = ""
 
     @cached_property
     def packing(self) -> Packing:
@@ -383,8 +385,8 @@ class LostPages(Follower):
         spider, detector = self._crawler.spider, self._detector
         if spider is None:
             return
-        left = await detector.ask(
-            lambda store: store.lost.count_left(detector.crawl, spider.name), Counter[str]()
+        left, self.failed_url = await detector.ask(
+            lambda store: store.lost.count_left(detector.crawl, spider.name), (Counter[str](), "")
         )
         for name, number in left.items():
             count(self._crawler, f"owed/{name}", number)

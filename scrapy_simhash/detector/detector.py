@@ -98,7 +98,7 @@ class Detector:
         self._failing = False
         self._warned = 0
         self._opened = ExitStack()  # what is to be closed
-        self.crawl = new_crawl(prefix)
+        self.crawl, self._spider = new_crawl(prefix), ""
         self.is_open = False
         self.lost = 0  # number of pages that may be lost, as the store was opened
         self.log: DecisionLog | None = None
@@ -112,15 +112,16 @@ class Detector:
         """Open store and log and start the workers; the name of the spider is for people."""
         if self._store is not None:
             raise RuntimeError("this detector is open")
+        self._spider = spider
         try:
-            await asyncio.to_thread(self._open, spider)
+            await asyncio.to_thread(self._open)
             await self._workers.start()
         except BaseException:
             await self.close()
             raise
         self.is_open = True
 
-    def _open(self, spider: str) -> None:
+    def _open(self) -> None:
         config, opened = self._config, self._opened
         store = self._store = open_store(
             config.store,
@@ -153,7 +154,7 @@ class Detector:
                 ) from error
             opened.callback(self.log.close)
         if not config.readonly:
-            store.start_crawl(self.crawl, spider)
+            store.start_crawl(self.crawl, self._spider)
             self.lost = store.lost.count()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         find_site("one.example")
@@ -239,6 +240,7 @@ class Detector:
             reason=reason,
             body_bytes=body_bytes,
             crawl=self.crawl if self.is_open else "",
+            spider=self._spider,
         )
 
     def note_link(self, url: str, page_url: str) -> None:

@@ -268,8 +268,8 @@ class Counts:
 
     def _count_crawl(self, decision: Decision) -> None:
         if (crawl := self.crawls.get(decision.crawl)) is None:
-            crawl = {"crawl": decision.crawl, "first_time": decision.time, "pages": 0}
-            crawl |= dict.fromkeys(STATUSES, 0)
+            crawl = {"crawl": decision.crawl, "spider": decision.spider}
+            crawl |= {"first_time": decision.time, **dict.fromkeys(("pages", *STATUSES), 0)}
             self.crawls[decision.crawl] = crawl
         crawl["last_time"] = decision.time
         crawl["pages"] += 1

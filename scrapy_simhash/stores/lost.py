@@ -158,19 +158,24 @@ class LostTable:
 
         return self._store.write(work) if keys else []
 
-    def count_left(self, crawl: str, spider: str) -> Counter[str]:
+    def count_left(self, crawl: str, spider: str) -> tuple[Counter[str], str]:
         """Count what a crawl leaves that is about to end: `lost` pages of its spider.
 
-        Those `waiting` for a page that another running crawl is at work on are counted apart.
+        Those `waiting` for a page that another running crawl is at work on are counted apart. The
+        text is the address of a page that one of the lost was dropped for, "" if none is known.
         """
 
-        def work(stored: Documents) -> Counter[str]:
+        def work(stored: Documents) -> tuple[Counter[str], str]:
             alive = cache(lambda each: each != crawl and stored.alive(each))
-            return Counter(
-                "lost" if _is_due(stored, lost, alive) else "waiting"
-                for _, lost in _read(stored, _list_keys(stored, spider))
-                if lost.spider == spider and not alive(lost.taken or lost.crawl)
-            )
+            left, failed = Counter[str](), ""
+            for _, lost in _read(stored, _list_keys(stored, spider)):
+                if lost.spider != spider or alive(lost.taken or lost.crawl):
+                    continue
+                due = _is_due(stored, lost, alive)
+                left["lost" if due else "waiting"] += 1
+                if due and not failed and (original := get_sound(stored, lost.page)):
+                    failed = original.url
+            return left, failed
 
         return self._store.read(work)
 

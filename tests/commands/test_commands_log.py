@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +42,14 @@ def test_log_summary(run: Run, store: Path) -> None:
     done = run("log", "--summary", "--store", store)
     assert done.out.startswith("pages: 5 (1 not judged)\n")
     assert f"\npages that caused the most drops:\n  {ONE}: 1\n" in done.out
+
+
+def test_log_summary_names_spiders(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    line = new_line("http://site.example/", "first", spider="shop")
+    path.write_text(json.dumps(line) + "\n", encoding="ascii")
+    out = run.text("log", "--summary", "--log", path)
+    assert re.search(r"^crawl +spider .*\nfirst +shop ", out, re.MULTILINE)
 
 
 def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:

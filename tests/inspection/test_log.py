@@ -165,7 +165,7 @@ def test_follow_shows_the_last_crawl_as_lines_come(
 def test_summary_counts_statuses_distances_and_groups() -> None:
     assert summarise([]) == []
     (summary,) = summarise(DECISIONS)
-    counted = dict.fromkeys(("first_time", "last_time", *STATUSES), 0)
+    counted = {"spider": "", **dict.fromkeys(("first_time", "last_time", *STATUSES), 0)}
     assert summary == {
         "pages": 5,
         "crawls": [
