@@ -113,22 +113,6 @@ class Decision(Published, kw_only=True):
         """Whether its items were dropped; an import has no action, and drops nothing."""
         return self.is_near_duplicate and self.action in DROPPING
 
-    @property
-    def is_unparsed(self) -> bool:
-        """Whether its callback did not run."""
-        return self.is_near_duplicate and self.action == "drop"
-
-    @property
-    def unparsed_bytes(self) -> int:
-        """Size of the body if the callback did not run, as in `simhash/bytes_dropped`; else 0."""
-        return (self.body_bytes or 0) if self.is_unparsed else 0
-
-    @property
-    def links_not_followed(self) -> int:
-        """Number of links that nobody followed because the page is a near-duplicate."""
-        ignored = self.is_near_duplicate and self.action in {"drop", "ignore-outlinks"}
-        return self.links if ignored else 0
-
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}

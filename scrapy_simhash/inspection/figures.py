@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from array import array
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from heapq import heappush, heappushpop
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,29 +10,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash._printable import mask_passwords
+from scrapy_simhash.config import DROPPING
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.detector.doubts import Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.inspection.log import Counts
+from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages
 from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.inspection.log import Tally
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-# Only the newest near-duplicates are kept in memory one by one; all are counted.
-MOST_LISTED = 20_000
 _HOSTS_SHOWN = 20
-_OF_HOST = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
-_EXAMPLES_SHOWN = 3
 _GROUPS_SHOWN = 10
 # The number of groups whose original is looked up.
 _GROUPS_ASKED = 500
@@ -45,7 +41,6 @@ MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 # As many of the least alike are looked through for these.
 _MOST_LEAST_ALIKE = 2_000
-_HOST = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 
 
 class Figures(Counts):
@@ -54,55 +49,40 @@ class Figures(Counts):
     def __init__(self) -> None:
         super().__init__()
         self.damaged = 0
-        self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)  # oldest first
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
-        self.without_bytes = 0  # dropped pages of unknown size
         self.doubts = Doubts()
         self._least_alike: list[tuple[float, int, int, Decision]] = []
+        self._number = 0
         self._similarities: Counter[int] = Counter()
-        self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
         self._kept_at: dict[int, int] = {}  # documents by hashes of their canonical addresses
         self._copies: list[tuple[int, int]] = []  # and those that came later, with them
-        self._times, self._dropped = array("d"), array("b")
-        self._bytes = self._links = 0
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        if decision.status == NOT_FOLLOWED:
-            self._not_followed[decision.match_url or ""].add(decision.url, _LINKS_SHOWN)
-            return
         super().add(decision)
-        if not decision.is_judged:
-            self._reasons[decision.reason or decision.status].add(decision.url)
+        status, url = decision.status, decision.url
+        if status == NOT_FOLLOWED:
+            self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             return
-        dropped = decision.is_dropped
-        host = self._hosts[find_host(decision.url)]
-        host["judged"] += 1
-        if decision.time > 0:
-            self._times.append(decision.time)
-            self._dropped.append(dropped)
-        if decision.is_near_duplicate:
-            host["near_duplicates"] += 1
-            host["dropped"] += dropped
-            host["dropped_bytes"] += decision.unparsed_bytes
+        if status == "near_duplicate":
             self._add_near_duplicate(decision)
-        elif decision.status == "new":
+        elif status == "new":
             self._add_kept(decision)
+        elif status not in JUDGED:
+            self._reasons[decision.reason or status].add(url)
 
     def _add_near_duplicate(self, decision: Decision) -> None:
-        self.near_duplicates.append(decision)
         self.originals[decision.match_url or ""] = decision.match_document
-        self.without_bytes += decision.is_unparsed and decision.body_bytes is None
-        self._links += decision.links_not_followed
         self.doubts.add(decision)
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
         alike = 1.0 if decision.similarity is None else decision.similarity
         # The heap's first one is the most alike, the newest one of several.
-        entry = -alike, decision.distance or 0, -self.pages, decision
+        self._number -= 1
+        entry = -alike, decision.distance or 0, self._number, decision
         if len(self._least_alike) < _MOST_LEAST_ALIKE:
             heappush(self._least_alike, entry)
         else:
@@ -120,11 +100,6 @@ class Figures(Counts):
             for name in {*_list_names(query)} - {*_list_names(kept)}:
                 self._parameters[name].add(url)
 
-    @property
-    def would_drop(self) -> int:
-        """Number of flagged pages, where none was dropped: what dropping would have dropped."""
-        return 0 if any(self._dropped) else self.actions["flag"]
-
     def list_least_alike(self) -> Iterator[Decision]:
         """List the near-duplicates that are least alike, at most three of an original."""
         of_group: Counter[str | None] = Counter()
@@ -137,16 +112,23 @@ class Figures(Counts):
 
     def describe(self) -> dict[str, Any]:
         """Return all figures that need no store, ready for JSON."""
-        total = sum(self._hosts.values(), Counter[str]())
-        crawls = Counter({name: crawl["pages"] for name, crawl in self.crawls.items()})
-        hosts = sorted(self._hosts.items(), key=lambda item: (-item[1]["judged"], item[0]))
+        judged = [each for each in self.list_pages() if each.status in JUDGED]
+        total, pages = _sum_up(judged), count_pages(self.list_pages())
+        would_drop = 0 if total["dropped"] else self.count_actions().get("flag", 0)
+        crawls = Counter({crawl["crawl"]: crawl["pages"] for crawl in self.list_crawls()})
         reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
+        of_hosts: defaultdict[str, list[Tally]] = defaultdict(list)
+        for each in judged:
+            of_hosts[each.host].append(each)
+        hosts: list[dict[str, Any]] = [
+            {"host": host, **_sum_up(found)} for host, found in of_hosts.items()
+        ]
+        hosts.sort(key=lambda host: (-host["judged"], host["host"]))
         return {
-            "first_time": min(self._times, default=None),
-            "last_time": max(self._times, default=None),
+            **_describe_times(judged),
             "crawls": dict(crawls.most_common()),
-            "pages": self.pages,
-            "not_judged": self.pages - total["judged"],
+            "pages": pages,
+            "not_judged": pages - total["judged"],
             "reasons": [
                 {
                     "reason": reason,
@@ -156,47 +138,26 @@ class Figures(Counts):
                 }
                 for reason, found in reasons
             ],
-            "judged": total["judged"],
+            **total,
             "kept": total["judged"] - total["dropped"],
-            "near_duplicates": total["near_duplicates"],
-            "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - self.would_drop,
-            "dropped": total["dropped"],
-            "would_be_dropped": self.would_drop,
-            "dropped_bytes": total["dropped_bytes"],
-            "links_dropped": self._links,
+            "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
+            "would_be_dropped": would_drop,
+            "links_dropped": sum(
+                each.links for each in judged if each.action in {"drop", "ignore-outlinks"}
+            ),
             "links_not_followed": sum(found.pages for found in self._not_followed.values()),
             "not_followed": _rank(self._not_followed, "url"),
             "doubts": self.doubts.describe(),
             "parameters": _rank(self._parameters, "parameter"),
-            "originals": len(self.groups),
-            "statuses": dict(self.statuses.most_common()),
-            "hosts": [
-                {"host": name, **{key: host[key] for key in _OF_HOST}}
-                for name, host in hosts[:_HOSTS_SHOWN]
-            ],
-            "hosts_in_all": len(self._hosts),
+            "originals": len(self._groups),
+            "statuses": self.count_statuses(),
+            "hosts": hosts[:_HOSTS_SHOWN],
+            "hosts_in_all": len(hosts),
             "similarities": {
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)
             },
-            "over_time": self._describe_times(),
         }
-
-    def _describe_times(self) -> list[dict[str, Any]]:
-        """Count judged pages in equal steps of time; leaves out pages without a time."""
-        if not self._times:
-            return []
-        times = np.array(self._times)
-        first, last = times.min(), times.max()
-        edges = np.linspace(first, max(last, first + 1), _TIME_STEPS + 1)
-        pages = np.histogram(times, edges)[0]
-        dropped = np.histogram(times, edges, weights=np.array(self._dropped))[0]
-        return [
-            {"time": round(start, 3), "kept": count - int(drops), "dropped": int(drops)}
-            for start, count, drops in zip(
-                edges[:-1].tolist(), pages.tolist(), dropped, strict=True
-            )
-        ]
 
     def list_copies(self, store: Store) -> list[dict[str, Any]]:
         """List kept pages with the title and the canonical address of another kept page."""
@@ -213,6 +174,44 @@ class Figures(Counts):
         return found
 
 
+def _is_dropped(tally: Tally) -> bool:
+    return tally.status == "near_duplicate" and tally.action in DROPPING
+
+
+def _sum_up(judged: Sequence[Tally]) -> dict[str, int]:
+    """Count judged pages, and what dropping saved."""
+    return {
+        "judged": count_pages(judged),
+        "near_duplicates": count_pages(each for each in judged if each.status == "near_duplicate"),
+        "dropped": count_pages(filter(_is_dropped, judged)),
+        "dropped_bytes": sum(each.body_bytes for each in judged if each.action == "drop"),
+    }
+
+
+def _describe_times(judged: Sequence[Tally]) -> dict[str, Any]:
+    """Count judged pages in equal steps of time; leaves out pages without a time."""
+    kept = _join_times(each for each in judged if not _is_dropped(each))
+    dropped = _join_times(filter(_is_dropped, judged))
+    times = np.concatenate([kept, dropped])
+    if not len(times):
+        return {"first_time": None, "last_time": None, "over_time": []}
+    first, last = float(times.min()), float(times.max())
+    edges = np.linspace(first, max(last, first + 1), _TIME_STEPS + 1)
+    steps = zip(
+        edges[:-1], *(np.histogram(each, edges)[0] for each in (kept, dropped)), strict=True
+    )
+    over_time = [
+        {"time": round(float(start), 3), "kept": int(kept), "dropped": int(dropped)}
+        for start, kept, dropped in steps
+    ]
+    return {"first_time": first, "last_time": last, "over_time": over_time}
+
+
+def _join_times(tallies: Iterable[Tally]) -> Any:
+    times = np.concatenate([np.empty(0), *(each.times for each in tallies)])
+    return times[times > 0]
+
+
 def _list_names(query: str) -> Iterator[str]:
     """List the names of the parameters in a query."""
     return (pair.partition("=")[0] for pair in query.split("&"))
@@ -224,31 +223,15 @@ def _rank(found: dict[str, Examples], name: str) -> list[dict[str, Any]]:
     return [{name: key, **each.describe()} for key, each in ranked[:_LINKS_SHOWN]]
 
 
-def find_host(url: str) -> str:
-    """Return the host of a URL, with its port, or "" if it has none."""
-    found = _HOST.match(url)
-    return found[1].rpartition("@")[2].lower() if found else ""
-
-
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
-    wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
-    pages: dict[str, dict[str, None]] = {url: {} for url in wanted}
-    for decision in figures.near_duplicates:
-        if (listed := pages.get(decision.match_url or "")) is not None:
-            listed.setdefault(decision.url)
     groups = []
     without_items = 0
-    for url, count in wanted.items():
+    for url, found in figures.rank_groups()[:_GROUPS_ASKED]:
         original = find_stored(store, figures.originals[url], url)
-        without_items += count * bool(original and original.without_items)
-        group = {
-            "url": url,
-            "title": original.title if original else "",
-            "near_duplicates": count,
-            "pages": [*islice(pages[url], _EXAMPLES_SHOWN)],
-        }
-        groups.append(group)
+        without_items += found.pages * bool(original and original.without_items)
+        title = original.title if original else ""
+        groups.append({"url": url, "title": title, **found.describe()})
     doubtful = []
     for doubt, about, found in figures.doubts.list_told():
         page = find_stored(store, figures.originals.get(about, 0), about)

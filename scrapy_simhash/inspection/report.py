@@ -60,7 +60,9 @@ def write_report(
             **counted.describe(),
             **describe_groups(counted, store),
             "copies": counted.list_copies(store) if store else [],
-            "lost": _list_lost(store, counted.crawls) if store else [],
+            "lost": _list_lost(store, [each["crawl"] for each in counted.list_crawls()])
+            if store
+            else [],
         }
         figures["answers"] = _answer(figures)
         page, shown = render_report(figures, drops, missing)
@@ -102,15 +104,15 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
         reader = LogReader(file, LogFilter(crawl=crawl), progress)
         for decision, _ in reader.read():
             figures.add(decision)
-    figures.damaged += reader.damaged
+    pages, figures.damaged = figures.list_pages(), reader.damaged
     if figures.damaged:
         missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
-    if figures.without_bytes:
+    if without_bytes := sum(each.without_bytes for each in pages if each.action == "drop"):
         missing.append(
-            f"The log does not have the sizes of {figures.without_bytes:,} dropped pages; they "
-            "count as 0 bytes."
+            f"The log does not have the sizes of {without_bytes:,} dropped pages; they count as 0 "
+            "bytes."
         )
-    if not figures.pages:
+    if not pages:
         raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
     return figures
 

@@ -81,8 +81,8 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
 def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
     first, second = figures["groups"]
     assert first["url"] == "http://site.example/page/0"
-    assert (first["near_duplicates"], second["near_duplicates"]) == (20, 10)
-    assert first["pages"] == [f"http://m.example/page/{number}" for number in range(10, 13)]
+    assert (first["pages"], second["pages"]) == (20, 10)
+    assert first["examples"] == [f"http://m.example/page/{number}" for number in range(10, 13)]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     ]
     figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
-    groups = {group["url"]: group["near_duplicates"] for group in figures["groups"]}
+    groups = {group["url"]: group["pages"] for group in figures["groups"]}
     (summary,) = summarise(lines)
     assert groups == summary["largest_groups"]
     assert sorted(groups.values()) == [1, 3]
