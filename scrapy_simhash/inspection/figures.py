@@ -17,6 +17,7 @@ from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages
 from scrapy_simhash.inspection.sentences import tell_reason
+from scrapy_simhash.judging.gate import find_declared
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _GROUPS_SHOWN = 10
 _GROUPS_ASKED = 500
 _LINKS_SHOWN = 10
 _MOST_COPIES = 10_000
+# An address that more kept pages declare is their site's, not theirs.
+_MOST_OF_ADDRESS = 8
 _RECORDS_AT_A_TIME = 1_000
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
@@ -57,8 +60,8 @@ class Figures(Counts):
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
-        self._kept_at: dict[int, int] = {}  # documents by hashes of their canonical addresses
-        self._copies: list[tuple[int, int]] = []  # and those that came later, with them
+        # Kept documents by hashes of the addresses that they declare, or have.
+        self._kept_at: defaultdict[int, list[int]] = defaultdict(list)
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
@@ -91,9 +94,9 @@ class Figures(Counts):
     def _add_kept(self, decision: Decision) -> None:
         """Note under which address a page is kept, and what its canonical address leaves out."""
         url, canonical = decision.url, decision.canonical
-        first = self._kept_at.setdefault(hash(canonical or url), decision.document)
-        if first != decision.document and len(self._copies) < _MOST_COPIES:
-            self._copies.append((first, decision.document))
+        there = self._kept_at[hash(canonical or url)]
+        if len(there) <= _MOST_OF_ADDRESS and decision.document not in there:
+            there.append(decision.document)
         page, _, query = url.partition("#")[0].partition("?")
         target, _, kept = canonical.partition("?")
         if query and page == target:
@@ -160,16 +163,21 @@ class Figures(Counts):
         }
 
     def list_copies(self, store: Store) -> list[dict[str, Any]]:
-        """List kept pages with the title and the canonical address of another kept page."""
+        """List kept pages with the title and the canonical address of another kept page.
+
+        A front page that pages declare proves nothing, nor does what many declare.
+        """
+        several = (each for each in self._kept_at.values() if len(each) <= _MOST_OF_ADDRESS)
+        copies = ((first, other) for first, *others in several for other in others)
         found = []
-        for some in cut(self._copies, _RECORDS_AT_A_TIME):
+        for some in cut(islice(copies, _MOST_COPIES), _RECORDS_AT_A_TIME):
             numbers = {number for two in some for number in two}
             pages = {page.document: page for page in store.get_documents(list(numbers))}
             for first, second in some:
                 page, other = pages.get(second), pages.get(first)
                 if page is None or other is None or not page.title or page.title != other.title:
                     continue
-                if page.state != "duplicate" and page.url != other.url:
+                if page.state != "duplicate" and find_declared(page, other):
                     found.append({"url": page.url, "original": other.url, "title": page.title})
         return found
 

@@ -165,6 +165,8 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
 
 def _tell_lost(figures: dict[str, Any]) -> str:
     passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
+    copies = len(figures["copies"])
+    same = plural(copies, "page")
     parts = [
         told
         for number, told in (
@@ -177,7 +179,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
                 f"{plural(figures['links_not_followed'], 'link')} that only dropped pages had.",
             ),
             (passed, f"Not judged: {plural(passed, 'page')}; copies among them came through."),
-            (len(figures["copies"]), f"Copies that came through: {len(figures['copies']):,}."),
+            (copies, f"{same} with the title and canonical address of another kept page."),
         )
         if number
     ]

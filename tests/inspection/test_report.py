@@ -278,6 +278,8 @@ async def test_copies_lost_pages_and_parameters_of_a_crawl(tmp_path: Path) -> No
         return page(number, title="Kiwi").replace("</head>", f"{link}</head>")
 
     answers = {"/a": kept(1, "/a"), "/b": kept(2, "/a"), "/c?utm_source=x": kept(3, "/c")}
+    answers |= {f"/front{n}": kept(10 + n, "/") for n in range(3)}
+    answers |= {f"/many{n}": kept(20 + n, "/shop") for n in range(9)}
     with serve({}) as site:
         for path, html in answers.items():
             site.answers[path] = Answer(html.replace("{root}", site.root).encode())
@@ -287,4 +289,6 @@ async def test_copies_lost_pages_and_parameters_of_a_crawl(tmp_path: Path) -> No
     assert {copy["url"], copy["original"]} == {site.url("/a"), site.url("/b")}
     (found,) = figures["parameters"]
     assert (found["parameter"], found["pages"]) == ("utm_source", 1)
-    assert figures["answers"]["Is anything lost?"] == "Copies that came through: 1."
+    assert figures["answers"]["Is anything lost?"] == (
+        "1 page with the title and canonical address of another kept page."
+    )
