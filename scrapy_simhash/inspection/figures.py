@@ -240,11 +240,12 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         without_items += found.pages * bool(original and original.without_items)
         title = original.title if original else ""
         groups.append({"url": url, "title": title, **found.describe()})
-    doubtful = []
-    for doubt, about, found in figures.doubts.list_told():
-        page = find_stored(store, figures.originals.get(about, 0), about)
-        title = page.title if page else ""
-        doubtful.append({"doubt": doubt, "about": about, "title": title, **found.describe()})
+    doubtful: list[dict[str, Any]] = []
+    for doubt, url, found in figures.doubts.list_told():
+        doubtful.append({"doubt": doubt, **found.describe()})
+        if url:
+            page = find_stored(store, figures.originals.get(url, 0), url)
+            doubtful[-1] |= {"url": url, "title": page.title if page else ""}
     return {
         "without_items": without_items,
         "doubtful": doubtful,

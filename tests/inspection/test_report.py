@@ -230,7 +230,7 @@ def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
     again = make_decision(0, status="revisit", reason="unchanged", sink=True)
     figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
     wall, stub = figures["doubtful"]
-    assert (wall["doubt"], wall["about"], wall["pages"]) == ("at unlike addresses", WALL, 4)
+    assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 4)
     assert wall["examples"] == [drop["url"] for drop in drops[4:7]]
     assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
     html = (tmp_path / "report.html").read_text("utf-8")
