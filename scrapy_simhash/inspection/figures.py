@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from heapq import heappush, heappushpop
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
+# Only of the newest near-duplicates, examples are shown by original; all are counted.
+_MOST_NEWEST = 20_000
 _HOSTS_SHOWN = 20
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
 _GROUPS_SHOWN = 10
+_EXAMPLES_SHOWN = 3
 # The number of groups whose original is looked up.
 _GROUPS_ASKED = 500
 _LINKS_SHOWN = 10
@@ -47,12 +50,14 @@ _MOST_LEAST_ALIKE = 2_000
 
 
 class Figures(Counts):
-    """Counts the decisions of a report; memory grows with hosts, folders and kept pages."""
+    """Counts the decisions of a report; memory grows with hosts, originals and kept pages."""
 
     def __init__(self) -> None:
         super().__init__()
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
+        # With the pages that they repeat; objects would cost the collector of garbage seconds.
+        self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self.doubts = Doubts()
         self._least_alike: list[tuple[float, int, int, Decision]] = []
         self._number = 0
@@ -61,7 +66,7 @@ class Figures(Counts):
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
         # Kept documents by hashes of the addresses that they declare, or have.
-        self._kept_at: defaultdict[int, list[int]] = defaultdict(list)
+        self._kept_at: dict[int, tuple[int, ...]] = {}
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
@@ -78,7 +83,9 @@ class Figures(Counts):
             self._reasons[decision.reason or status].add(url)
 
     def _add_near_duplicate(self, decision: Decision) -> None:
-        self.originals[decision.match_url or ""] = decision.match_document
+        original = decision.match_url or ""
+        self.originals[original] = decision.match_document
+        self.newest.append((original, decision.url))
         self.doubts.add(decision)
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
@@ -94,9 +101,10 @@ class Figures(Counts):
     def _add_kept(self, decision: Decision) -> None:
         """Note under which address a page is kept, and what its canonical address leaves out."""
         url, canonical = decision.url, decision.canonical
-        there = self._kept_at[hash(canonical or url)]
+        address = hash(canonical or url)
+        there = self._kept_at.get(address, ())
         if len(there) <= _MOST_OF_ADDRESS and decision.document not in there:
-            there.append(decision.document)
+            self._kept_at[address] = (*there, decision.document)
         page, _, query = url.partition("#")[0].partition("?")
         target, _, kept = canonical.partition("?")
         if query and page == target:
@@ -152,7 +160,7 @@ class Figures(Counts):
             "not_followed": _rank(self._not_followed, "url"),
             "doubts": self.doubts.describe(),
             "parameters": _rank(self._parameters, "parameter"),
-            "originals": len(self._groups),
+            "originals": len(self.groups),
             "statuses": self.count_statuses(),
             "hosts": hosts[:_HOSTS_SHOWN],
             "hosts_in_all": len(hosts),
@@ -233,19 +241,25 @@ def _rank(found: dict[str, Examples], name: str) -> list[dict[str, Any]]:
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
+    wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
+    examples: dict[str, dict[str, None]] = {url: {} for url in wanted}
+    for url, page in figures.newest:
+        if url in examples:
+            examples[url].setdefault(page)
     groups = []
     without_items = 0
-    for url, found in figures.rank_groups()[:_GROUPS_ASKED]:
+    for url, pages in wanted.items():
         original = find_stored(store, figures.originals[url], url)
-        without_items += found.pages * bool(original and original.without_items)
+        without_items += pages * bool(original and original.without_items)
         title = original.title if original else ""
-        groups.append({"url": url, "title": title, **found.describe()})
+        group = {"url": url, "title": title, "pages": pages}
+        groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
     for doubt, url, found in figures.doubts.list_told():
         doubtful.append({"doubt": doubt, **found.describe()})
         if url:
-            page = find_stored(store, figures.originals.get(url, 0), url)
-            doubtful[-1] |= {"url": url, "title": page.title if page else ""}
+            original = find_stored(store, figures.originals.get(url, 0), url)
+            doubtful[-1] |= {"url": url, "title": original.title if original else ""}
     return {
         "without_items": without_items,
         "doubtful": doubtful,

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from array import array
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,7 +18,6 @@ import msgspec
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.doubts import Examples
 from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
@@ -34,7 +33,6 @@ _FOLLOW_SECONDS = 0.2
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000
-_CRAWL = re.compile(rb'"crawl": ?("[^"\\]*")')
 _HOST = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 
 
@@ -128,17 +126,9 @@ def require_log(path: Path) -> None:
 
 def _list_crawls(path: Path) -> list[str]:
     """List the crawls of a log in the order in which they began."""
-    crawls: dict[str, None] = {}
-    known: set[bytes] = set()
     with path.open("rb") as file:
-        for line in _read_lines(file, waiting=False):
-            found = _CRAWL.search(line)  # in a fifth of the time of all fields
-            if found and found[1] in known:
-                continue
-            if (decision := _parse(line)) is not None:
-                crawls.setdefault(decision.crawl)
-                known.add(found[1] if found else b"")
-    return list(crawls)
+        reader = LogReader(file, LogFilter())
+        return list(dict.fromkeys(decision.crawl for decision, _ in reader.read()))
 
 
 def read_log(
@@ -185,8 +175,11 @@ class LogReader:
     ) -> None:
         self._wanted = wanted
         self._takes_all = wanted == LogFilter()
-        crawls = _list_crawls(Path(file.name)) if wanted.crawl == LAST_CRAWL else ()
-        self._crawls = dict.fromkeys(crawls)  # in the order of their beginning
+        self._crawls: set[str] | None = None  # those seen, where the newest one is wanted
+        if wanted.crawl == LAST_CRAWL:
+            crawls = _list_crawls(Path(file.name))
+            self._crawls = {*crawls}
+            self._wanted = replace(wanted, crawl=crawls[-1] if crawls else None)
         self._progress = progress
         self._file = file
         self.sound = 0
@@ -216,21 +209,20 @@ class LogReader:
         self._progress(done, done)
 
     def _accepts(self, decision: Decision) -> bool:
-        if self._wanted.crawl != LAST_CRAWL:
-            return self._wanted.accepts(decision)
-        self._crawls.setdefault(decision.crawl)
-        newest = next(reversed(self._crawls))
-        return replace(self._wanted, crawl=newest).accepts(decision)
+        if self._crawls is not None and decision.crawl not in self._crawls:
+            self._crawls.add(decision.crawl)
+            self._wanted = replace(self._wanted, crawl=decision.crawl)
+        return self._wanted.accepts(decision)
 
 
 def _read_lines(file: BinaryIO, *, waiting: bool) -> Iterator[bytes]:
     """Read whole lines; at the end stop, or wait for more."""
     while True:
-        line = file.readline()
-        if line.endswith(b"\n"):
+        for line in file:
+            if not line.endswith(b"\n"):
+                file.seek(-len(line), os.SEEK_CUR)  # an incomplete line: its writer is not done
+                break
             yield line
-            continue
-        file.seek(-len(line), os.SEEK_CUR)  # an incomplete line: its writer is not done
         if not waiting:
             return
         time.sleep(_FOLLOW_SECONDS)
@@ -273,7 +265,7 @@ class Counts:
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, ...], Tally] = {}
         # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
-        self._groups: defaultdict[str, Examples] = defaultdict(Examples)
+        self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()
 
@@ -294,15 +286,11 @@ class Counts:
             original = decision.match_url or ""
             if (grouped := hash((url, original))) not in self._grouped:
                 self._grouped.add(grouped)
-                self._groups[original].add(url)
+                self.groups[original] += 1
 
     def list_pages(self) -> list[Tally]:
         """List what was counted of pages; a link that nobody followed is none."""
         return [each for each in self._tallies.values() if each.status != NOT_FOLLOWED]
-
-    def rank_groups(self) -> list[tuple[str, Examples]]:
-        """List the originals with the pages that repeat them, those with most first."""
-        return sorted(self._groups.items(), key=lambda each: -each[1].pages)
 
     def list_crawls(self) -> list[dict[str, Any]]:
         """Describe the crawls in the order of their beginning."""
@@ -313,8 +301,9 @@ class Counts:
             crawl = crawls.setdefault(each.crawl, new | dict.fromkeys(("pages", *STATUSES), 0))
             crawl["first_time"] = min(crawl["first_time"], each.times[0])
             crawl["last_time"] = max(crawl["last_time"], each.times[-1])
-            for name in {"pages", each.status} & crawl.keys():
-                crawl[name] += len(each.times)
+            crawl["pages"] += len(each.times)
+            if each.status in STATUSES:
+                crawl[each.status] += len(each.times)
         return list(crawls.values())
 
     def count_statuses(self) -> dict[str, int]:
@@ -357,6 +346,6 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             "statuses": statuses,
             "actions": counts.count_actions(),
             "largest_groups": {
-                original or IMPORTED: found.pages for original, found in counts.rank_groups()[:top]
+                original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },
         }

@@ -20,7 +20,14 @@ from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
-from scrapy_simhash.inspection.log import ALL_CRAWLS, LogFilter, LogReader, find_log, require_log
+from scrapy_simhash.inspection.log import (
+    ALL_CRAWLS,
+    LAST_CRAWL,
+    LogFilter,
+    LogReader,
+    find_log,
+    require_log,
+)
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -101,9 +108,15 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
     figures = Figures()
     require_log(log)
     with show_progress("bytes of the log") as progress, log.open("rb") as file:
-        reader = LogReader(file, LogFilter(crawl=crawl), progress)
+        last = crawl == LAST_CRAWL
+        reader = LogReader(file, LogFilter(crawl=None if last else crawl), progress)
+        crawls: set[str] = set()
         for decision, _ in reader.read():
-            figures.add(decision)
+            if decision.crawl not in crawls:
+                crawls.add(newest := decision.crawl)
+                figures = Figures() if last else figures
+            if not last or decision.crawl == newest:
+                figures.add(decision)
     pages, figures.damaged = figures.list_pages(), reader.damaged
     if figures.damaged:
         missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")

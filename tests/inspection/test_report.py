@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,23 @@ def test_drops_that_have_no_room_are_left_out_least_alike_last(
     assert f"{len(alike)} of 400" in html
 
 
+@pytest.mark.slow
+def test_a_report_of_a_million_pages_stays_small(tmp_path: Path) -> None:
+    """With `-s`, this prints the time as well."""
+    lines = write_log(tmp_path / "some.jsonl", make_large_log(20_000)).read_text("ascii")
+    log = tmp_path / "log.jsonl"
+    with log.open("w", encoding="ascii") as file:
+        for number in range(50):
+            file.write(lines.replace("/products/", f"/products/{number}/"))
+    wall, cpu = time.perf_counter(), time.process_time()
+    figures = report(tmp_path, log_path=str(log), crawl="last")
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    log.unlink()
+    assert figures["pages"] == 1_000_000
+    assert figures["file_bytes"] < 3_000_000
+    print(f"{wall:.1f} s, {cpu:.1f} s of CPU, {figures['file_bytes']:,} bytes")  # noqa: T201
+
+
 @pytest.mark.usefixtures("warm_worker")
 @pytest.mark.parametrize("action", ["drop", "flag"])
 async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) -> None:
@@ -219,6 +237,8 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert groups == summary["largest_groups"]
     assert sorted(groups.values()) == [1, 3]
     assert figures["drops"] == 4
+    last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
+    assert (last["crawls"], last["near_duplicates"]) == ({"crawl-3": 5}, 4)
 
 
 def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
