@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from math import inf
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -36,14 +37,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_UNWANTED = 10_000  # pages that wait, of a callback; those beyond are done
+# Copies of one page that are tried for a callback of which no item came through: as often as Scrapy
+# retries a page (`RETRY_TIMES`).
+_MOST_TRIED = 2
 
 
 class Delivery(Follower):
     """Follows each judged page to the spider, and its items through the pipelines."""
 
     # Pipelines that drop items on purpose may want those of a copy. Some drop all there are: until
-    # an item of a callback came through, its unwanted pages wait, and the copies of one are tried
-    # when the crawl has nothing else to do.
+    # an item of a callback came through, its unwanted pages wait, and two copies of one are tried
+    # when the crawl has nothing else to do. So where pipelines drop all, a callback costs two
+    # requests at most, and saves those for links that only dropped pages have; else each dropped
+    # page is requested again at most once.
 
     def __init__(
         self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages | None
@@ -128,7 +134,7 @@ class Delivery(Follower):
                 page.without_items = False
                 self._passing.add(page.reader)
                 for unwanted in self._unwanted.pop(page.reader, ()):
-                    self._withdraw(unwanted.pending, singly=True)
+                    self._withdraw(unwanted.pending, most=inf)
             self._item_ended(page)
 
     def _item_dropped(self, response: Response | None) -> None:
@@ -153,10 +159,10 @@ class Delivery(Follower):
             self._open.discard(page)
             self._withdraw(page.pending)
 
-    def _withdraw(self, marked: Marked, *, singly: bool = False) -> None:
+    def _withdraw(self, marked: Marked, *, most: float | None = None) -> None:
         self._detector.mark(Mark(withdrawn=marked))
         if self._lost is not None:
-            self._lost.settled(marked, done=False, singly=singly)
+            self._lost.settled(marked, done=False, most=most)
 
     def _end_if_done(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
@@ -169,12 +175,14 @@ class Delivery(Follower):
         reader, unwanted = page.reader, page.unwanted and page.without_items and page.pending
         if self._lost is None or not unwanted:
             self._came_through(page)
-        elif reader in self._passing or page.again:
-            self._withdraw(page.pending, singly=True)
-        elif reader in self._tried or len(self._unwanted[reader]) == _MOST_UNWANTED:
-            self._came_through(page)
-        else:
+        elif reader in self._passing:
+            self._withdraw(page.pending, most=inf)
+        elif reader not in self._tried and len(self._unwanted[reader]) < _MOST_UNWANTED:
             self._unwanted[reader].append(page)
+        elif page.again:  # the next copy must not be dropped for it
+            self._withdraw(page.pending, most=0)
+        else:
+            self._came_through(page)
 
     def _came_through(self, page: JudgedPage) -> None:
         done = page.pending
@@ -201,7 +209,7 @@ class Delivery(Follower):
             if reader not in self._tried and (first := next(awaited, None)):
                 self._tried.add(reader)
                 pages.remove(first)
-                self._withdraw(first.pending, singly=True)
+                self._withdraw(first.pending, most=_MOST_TRIED)
             else:
                 self._accept(pages)
 

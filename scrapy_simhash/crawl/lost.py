@@ -243,7 +243,8 @@ class LostPages(Follower):
         self._dropped = False  # whether this crawl dropped any
         # Documents on their way that pages were dropped for.
         self._awaited: set[int] = set()
-        self._singly: set[int] = set()
+        # How many pages are requested for a document, one by one, if not all at once.
+        self._most: dict[int, float] = {}
         # At the end of the crawl, a page that one of the lost was dropped for.
         self.failed_url = ""
 
@@ -304,14 +305,14 @@ class LostPages(Follower):
             set_mark(self._held[key], DELIVERED, decision.text_digest)
         self._detector.mark(Mark(packed=(key, packed)))
 
-    def settled(self, marked: Marked, *, done: bool, singly: bool = False) -> None:
+    def settled(self, marked: Marked, *, done: bool, most: float | None = None) -> None:
         """Look again at what is lost once a document came through, or will not.
 
-        What was dropped for it is requested at once, or `singly`: one may fare like the other, and
-        would cause the drop of a third.
+        What was dropped for it is requested at once; or, up to `most` pages, one by one: one may
+        fare like the other, and would cause the drop of a third. The others are let go.
         """
-        if singly:
-            self._singly.add(number_of(marked))
+        if most is not None:
+            self._most[number_of(marked)] = most
         self._outdated |= not done and self._may_have_any
         self._awaited.discard(number_of(marked))
 
@@ -342,8 +343,13 @@ class LostPages(Follower):
             self._began, self._outdated = True, False
             self._awaited.clear()
             due = await detector.ask(lambda store: store.lost.find_due(crawl, spider.name), ())
-            left = [each for each in due if each[0] not in self._made]
-            first = {original: key for key, original in reversed(left) if original in self._singly}
+            left = []
+            for key, original in due:
+                if self._most.get(original) == 0:
+                    self._forget(key)
+                elif key not in self._made:
+                    left.append((key, original))
+            first = {original: key for key, original in reversed(left) if original in self._most}
             self._due = deque(key for key, original in left if first.get(original, key) == key)
             self._outdated = len(self._due) < len(left)
         # Those that cannot be made must not keep the others waiting.
@@ -362,6 +368,8 @@ class LostPages(Follower):
         made, lost = [], 0
         for key, row in taken:
             self._made.add(key)
+            if row.page in self._most:
+                self._most[row.page] -= 1
             request = self._held.pop(key, None) or unpack_request(row.request, spider)
             if request is None:
                 lost += 1
