@@ -97,6 +97,21 @@ async def test_two_crawls_of_one_process_keep_one_of_each_group(
         assert store.check() == []
 
 
+async def test_print_views_are_dropped_again_while_nothing_changes(tmp_path: Path) -> None:
+    """Their site is not known at first; from then on each crawl judges by the same pages."""
+    answers: dict[str, str] = {}
+    for n in range(12):
+        answers[f"/{n}.html"] = page(n, title=f"Title of {n}")
+        answers[f"/print?id={n}"] = page(n, title=f"Title of {n}", menu=f"Printed from {n}.html")
+    with serve(answers) as site:
+        crawls = [await crawl(tmp_path, site.urls()) for _ in range(3)]
+    first, second, third = ({**each.verdicts} for each in crawls)
+    printed = [path for path in answers if path.startswith("/print")]
+    assert {first[path] for path in printed} == {"near_duplicate"}
+    assert second == third
+    assert {second[path] for path in printed} == {"near_duplicate"}
+
+
 async def test_redirects(tmp_path: Path) -> None:
     answers: Answers = {
         "/old": Answer(status=302, location="/new"),
