@@ -85,17 +85,14 @@ class End:
     def list_lines(self, doubts: str, failed: str, *, has_log: bool) -> Iterator[Said]:
         """Yield the lines that have something to say.
 
-        Args:
-            doubts: what speaks against drops.
-            failed: the address of a page that a lost one was dropped for, if it is known.
-            has_log: there is a decision log.
+        `doubts` speak against drops; `failed` is the URL of a page that a lost one was dropped for.
         """
         if pages := self._get("pages"):
             yield Said(logging.INFO, self._sum_up(pages))
         if lost := self._get("owed/lost"):
             what = f"{plural(lost, 'page')}, dropped for one that failed"
-            named = f", e.g. {quote(failed)}" if failed else ""
-            yield Said(logging.WARNING, f"Lost: {what}{named} (scrapy simhash owed).")
+            what += f", e.g. {quote(failed)}" * bool(failed)
+            yield Said(logging.WARNING, f"Lost: {what} (scrapy simhash owed).")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
         links = self._get("links/only_on_dropped_pages")

@@ -28,6 +28,7 @@ from scrapy_simhash.inspection.lookup import (
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
     OF_TODAY,
+    OF_WALLS,
     advise_on_drop,
     advise_on_keep,
     tell_duplicate,
@@ -270,7 +271,7 @@ def repeat(decision: Decision) -> str:
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    last = judged = dropped = None
+    last, judged, dropped_for = None, None, ""
     lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
     for decision, line in _read_if_there(log, LogFilter(url=url)):
         if decision.url == mask_passwords(url):
@@ -280,7 +281,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             if decision.status in {"new", "near_duplicate"}:
                 judged = decision
             if decision.is_near_duplicate:
-                dropped = decision
+                dropped_for = decision.match_url or ""
     found = {"url": url, "decisions": list(lines)}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
@@ -296,7 +297,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         if last is not None and not (documents and last.is_judged):
             yield found | _explain_line(last)
         for document in documents:
-            yield {**found, **_explain_document(config, store, document, judged, dropped)}
+            yield {**found, **_explain_document(config, store, document, judged, dropped_for)}
 
 
 def _read_if_there(
@@ -324,12 +325,12 @@ def _explain_document(
     store: Store,
     document: StoredDocument,
     judged: Decision | None,
-    dropped: Decision | None,
+    dropped_for: str,
 ) -> dict[str, Any]:
-    """Explain why a document is as it is, by its last judgement and drop in the log, if any."""
+    """Explain a document, by its last judgement in the log, and what it was dropped for, if any."""
     nearest_url = judged.nearest_url if judged else None
     if document.spared:
-        nearest_url = dropped.match_url if dropped else None
+        nearest_url = dropped_for
     if document.original:
         original = store.get_document(document.original)
     elif nearest_url and document.state != "duplicate":
@@ -347,10 +348,7 @@ def _explain_document(
 
 
 def _explain_kept(
-    document: StoredDocument,
-    nearest_url: str | None,
-    judged: Decision | None,
-    now: dict[str, Any],
+    document: StoredDocument, nearest_url: str | None, judged: Decision | None, now: dict[str, Any]
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
     pending = "" if document.state == "done" else "; its items were not delivered so far"
@@ -386,8 +384,8 @@ def _explain_duplicate(
         told.get("decided", Deciding.DISTANCE),
         document.distance,
         words,
-        wall=judged is not None and judged.sink,
     )
+    verdict += OF_WALLS * (judged is not None and judged.sink)
     undone = "Undone: it passes when it is fetched again. " * document.spared
     undone += "Lost: the items of its original never came through. " * is_lost
     sample = _list_sample(document.tests)

@@ -60,15 +60,11 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
         pages.setdefault(other_page, []).append((other_query, other))
     near = [page] if page in pages else _find_nearest(page, pages)
     same = [other for other_query, other in pages.get(page, ()) if other_query == query]
-    matcher = SequenceMatcher(b=query)
 
-    def measure_difference(found: tuple[str, str]) -> float:
-        matcher.set_seq1(found[0])
-        return -matcher.quick_ratio()  # of swapped digits nothing differs
+    def measure(found: tuple[str, str]) -> float:
+        return -SequenceMatcher(None, found[0], query).quick_ratio()  # ignores swapped digits
 
-    found = same or [
-        other for each in near for _, other in sorted(pages[each], key=measure_difference)
-    ]
+    found = same or [other for each in near for _, other in sorted(pages[each], key=measure)]
     suggested = " or ".join([*dict.fromkeys(found)][:_MOST_SUGGESTED])
     return f"{problem}; did you mean {suggested} ?" if suggested else problem
 

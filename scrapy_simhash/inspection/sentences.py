@@ -40,6 +40,7 @@ _ACTIONS = {
     "flag": "Only flagged",
     "pass": "Kept, for another callback than got the other page",
 }
+OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
 # As many as the log has of each page.
@@ -52,13 +53,7 @@ def tell_reason(reason: str) -> tuple[str, str]:
 
 
 def tell_duplicate(
-    action: str,
-    url: str,
-    decided: str,
-    distance: int | None,
-    own_words: Sequence[str] | None,
-    *,
-    wall: bool,
+    action: str, url: str, decided: str, distance: int | None, own_words: Sequence[str] | None
 ) -> str:
     """Tell what happened to a near-duplicate, and why.
 
@@ -68,7 +63,6 @@ def tell_duplicate(
         decided: the reason of `rule.decide`.
         distance: bits between their fingerprints.
         own_words: the first ten words that it alone has; None if that is not known.
-        wall: whether the other page is one.
     """
     bits = plural(distance, "bit")
     why = {
@@ -85,8 +79,6 @@ def tell_duplicate(
             why = f"it says nothing that {url} does not say{more}"
             if len(own_words) >= MOST_WORDS:
                 why = f"it says little that {url} does not say: '{words} ...'"
-    if wall:
-        why += ", to which addresses with nothing in common lead (a login, an error?)"
     return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
 
 

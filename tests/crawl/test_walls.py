@@ -49,7 +49,7 @@ async def test_a_wall_in_mid_crawl_is_named(
     done = await crawl(tmp_path, site.urls())
     assert done.paths == [members(n) for n in range(WALL_BEGINS + 1)]
     explained = run.answer("explain", site.url(members(RECOGNISED)), "--store", tmp_path)
-    assert "to which addresses with nothing in common lead" in explained["verdict"]
+    assert ". That is a wall: addresses with nothing in common lead there" in explained["verdict"]
     assert sinks(done) == [f"/{n}" for n in range(RECOGNISED, MEMBERS)]
     assert done.counted["dropped"] == MEMBERS - WALL_BEGINS - 1
     assert done.counted["walls/pages"] == MEMBERS - RECOGNISED
