@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document, PageFacts
-    from scrapy_simhash.judging.own import Template
     from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.judging.texts import Template
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)

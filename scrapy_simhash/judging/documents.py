@@ -18,7 +18,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages.addresses import NO_LINKS, PageLinks
+from scrapy_simhash.pages.addresses import NO_LINKS, PageLinks, plain_form
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording  # noqa: TC001 - msgspec reads it
@@ -78,7 +78,8 @@ class PageFacts(msgspec.Struct, frozen=True):
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.
-        title, heading, canonical: what names it, for the confirmation.
+        title, heading: what names it, for the confirmation.
+        canonical, views: addresses that it declares: its own, and one a line of its other views.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
@@ -100,6 +101,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     title: str = ""
     heading: str = ""
     canonical: str = ""
+    views: str = ""
     language: str = ""
     features: int = 0
     words: int = 0
@@ -111,6 +113,13 @@ class PageFacts(msgspec.Struct, frozen=True):
     time: float = 0.0
     reader: Reader = NOBODY
     suspicion: int = 0
+
+    @property
+    def declared(self) -> set[str]:
+        """The addresses that it declares, in their plain form."""
+        return {
+            plain_form(address) for address in (self.canonical, *self.views.split("\n")) if address
+        }
 
     @property
     def file(self) -> bool:
@@ -324,6 +333,7 @@ def make_document(
         title=page.title,
         heading=page.heading,
         canonical=page.canonical,
+        views=page.views,
         data_fingerprint=page.data_fingerprint,
         language=page.language,
         features=page.features,

@@ -26,9 +26,10 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import SIGNS, find_signs, find_swap
+from scrapy_simhash.judging.own import find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
-from scrapy_simhash.pages.addresses import host_of, last_segment, parse_address, part_folders
+from scrapy_simhash.judging.texts import SIGNS
+from scrapy_simhash.pages.addresses import host_of, last_segment, part_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ LEAST_OF_DECLARED = 0.85
 LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
-DECLARED = "one declares the other as its original"
+DECLARED = "one declares the other as its original, or as a view of it"
 # What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
@@ -185,13 +186,13 @@ def _compare_equal(own: OwnWords) -> str:
 
 
 def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool:
-    """Return True if one page declares the other its original, and has little of its own.
+    """Return True if one page declares the other its original or view, and has little of its own.
 
     Also if both declare a third one, on a known host. An address that others declare, too, or a
     front page proves nothing.
     """
-    declared = find_declared(first, second) - set(map(_normal, own.template.canonicals))
-    third = declared - {_normal(first.url), _normal(second.url)}
+    declared = find_declared(first, second) - own.template.declared
+    third = declared - {plain_form(first.url), plain_form(second.url)}
     if not own.same_rest or not declared or (third and not own.template.known):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
@@ -199,17 +200,17 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
 
 def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
     """Whether a page has the address that it and a page like it declare, and that one has not."""
-    own = _normal(url)
-    declared = {_normal(each) for each in (canonical, other_canonical) if each}
-    return bool(own) and declared == {own} and _normal(other_url) != own
+    own = plain_form(url)
+    declared = {plain_form(each) for each in (canonical, other_canonical) if each}
+    return bool(own) and declared == {own} and plain_form(other_url) != own
 
 
 def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
-    """Find the address that one of two pages declares, and that the other has, or declares, too."""
-    if not (first.canonical or second.canonical):
+    """Find the addresses that one of two pages declares, and the other has, or declares, too."""
+    mine, theirs = first.declared, second.declared
+    if not (mine or theirs):
         return set()
-    mine, theirs = _normal(first.canonical), _normal(second.canonical)
-    declared = {mine} & {theirs, _normal(second.url)} | {theirs} & {_normal(first.url)}
+    declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
     return {address for address in declared if address.partition("/")[2]}
 
 
@@ -257,16 +258,6 @@ def _are_two_addresses(first: str, second: str) -> bool:
     host = host_of(first)
     two = first.partition("#")[0] != second.partition("#")[0]
     return bool(host) and host == host_of(second) and two
-
-
-@lru_cache(maxsize=1_024)
-def _normal(url: str) -> str:
-    """Return an address without its scheme, "www.", a fragment and a slash at the end."""
-    address = parse_address(url)
-    if address is None:
-        return ""
-    query = "?" + "&".join(address.query) if address.query else ""
-    return f"{address.host.removeprefix('www.')}/{'/'.join(address.path).rstrip('/')}{query}"
 
 
 @lru_cache(maxsize=1_024)

@@ -68,9 +68,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
-    from scrapy_simhash.judging.own import OwnWords, Text
+    from scrapy_simhash.judging.own import OwnWords
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
+    from scrapy_simhash.judging.texts import Text
     from scrapy_simhash.pages.wording import Wording
 
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page; and

@@ -62,6 +62,16 @@ def bound_url(url: str, seed: int) -> str:
     return f"{url[:MOST_CHARACTERS]}...{digest}"
 
 
+@lru_cache(maxsize=1_024)
+def plain_form(url: str) -> str:
+    """Return an address without its scheme, "www.", a fragment and a slash at the end, or ""."""
+    address = parse_address(url)
+    if address is None:
+        return ""
+    query = "?" + "&".join(address.query) if address.query else ""
+    return f"{address.host.removeprefix('www.')}/{'/'.join(address.path).rstrip('/')}{query}"
+
+
 @lru_cache(maxsize=4_096)  # the host of each candidate is needed several times
 def host_of(url: str) -> str:
     """Return the host name of a URL in lower case, without port and "www.", or ""."""

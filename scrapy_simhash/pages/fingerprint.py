@@ -59,7 +59,8 @@ class PageFingerprint:
         words, whole_words: numbers of tokens of both.
         title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
-        canonical: target of `<link rel="canonical">`, absolute, or "".
+        canonical: its canonical address, or that of `og:url`, absolute, or "".
+        views: addresses of its AMP, print and mobile views, absolute, one a line.
         data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
             with little text; b"" of any other page.
         links: number of distinct link targets on the page.
@@ -89,6 +90,7 @@ class PageFingerprint:
     heading: str = ""
     language: str = ""
     canonical: str = ""
+    views: str = ""
     data_fingerprint: bytes = b""
     links: int = 0
     extractor: str = ""
@@ -234,7 +236,8 @@ def fingerprint_text(
         title=page.title,
         heading=page.heading,
         language=page.language,
-        canonical=_resolve_canonical(page.canonical, base),
+        canonical=_resolve_address(page.canonical, base),
+        views="\n".join(filter(None, (_resolve_address(view, base) for view in page.views))),
         data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
         links=len(page.links),
         fell_back=page.fell_back,
@@ -297,9 +300,9 @@ def _repeats_query(
     return any(np.count_nonzero(np.isin(words, text)) > 1 for words in asked)
 
 
-def _resolve_canonical(canonical: str, url: str) -> str:
-    """Make a canonical address absolute; return "" if it is no http address, or too long."""
-    address = join_url(url, canonical) if canonical else ""
+def _resolve_address(declared: str, url: str) -> str:
+    """Make a declared address absolute; return "" if it is no http address, or too long."""
+    address = join_url(url, declared) if declared else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
 

@@ -19,6 +19,7 @@ from scrapy_simhash.pages.text import (
     BLOCK_TAGS,
     WHOLE_TEXT,
     PageText,
+    choose_addresses,
     choose_data,
     choose_heading,
     choose_title,
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
 
 # Images have titles, too.
 _TITLE = etree.XPath("string((//title)[1][not(ancestor::svg)])", smart_strings=False)
-_OPEN_GRAPH = etree.XPath(
-    "//meta[@property='og:title' or @name='og:title']/@content", smart_strings=False
-)
-_CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
+_OPEN_GRAPH = etree.XPath("//meta[@property=$name or @name=$name]/@content", smart_strings=False)
+_DECLARED = etree.XPath("//link[@rel and @href]")
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
 # Those with a class that contains "title", in any case; most of them are no headings.
@@ -120,14 +119,19 @@ def read(html: str, extract: Extractor) -> PageText:
     if not main and not whole:
         raise NotJudgedError("no_text", "neither main text nor any visible text")
     whole = whole if re.search(r"\w", whole) else one_line(main) or whole
+    canonical, views = choose_addresses(
+        ((link.get("rel"), link.attrib) for link in _find(_DECLARED, tree)),
+        _strings(_OPEN_GRAPH, tree, name="og:url"),
+    )
     return PageText(
         main=main or whole,
         # Extractors may find words outside of the body; a text without any is like no other.
         whole=whole,
-        title=choose_title(cast("str", _TITLE(tree)), _strings(_OPEN_GRAPH, tree)),
+        title=choose_title(cast("str", _TITLE(tree)), _strings(_OPEN_GRAPH, tree, name="og:title")),
         heading=heading,
         language=make_language(tree.get("lang")),
-        canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
+        canonical=canonical,
+        views=views,
         base=one_line("".join(_strings(_BASE, tree)[:1])),
         links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
         read_embedded=partial(_read_embedded, tree),
@@ -151,8 +155,8 @@ def _find(path: etree.XPath, tree: HtmlElement) -> list[HtmlElement]:
     return cast("list[HtmlElement]", path(tree))
 
 
-def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:
-    return cast("list[str]", path(tree))
+def _strings(path: etree.XPath, tree: HtmlElement, **variables: str) -> list[str]:
+    return cast("list[str]", path(tree, **variables))
 
 
 def _clean(text: str | None) -> str:

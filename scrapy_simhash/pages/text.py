@@ -46,6 +46,9 @@ _SECRETS = re.compile(
 _SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
 _NAME_CHARACTERS = 300
 _LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
+_MOST_VIEWS = 4
+# An alternate with the one is a translation, with the other a feed.
+_OF_OTHER_CONTENT = frozenset({"hreflang", "type"})
 # Doxygen, among others, writes the name of a page into `<div class="title">`, and has no `<h1>`.
 TITLE_CLASSES = ("title", "page-title", "entry-title")
 _TITLES = frozenset(TITLE_CLASSES)
@@ -87,7 +90,8 @@ class PageText(NamedTuple):
     # is a block, or else its first `<h2>` or `<h3>`; as `title`.
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
-    canonical: str = ""  # target of `<link rel="canonical">` as written, or ""
+    canonical: str = ""  # its canonical address as written, see `choose_addresses`, or ""
+    views: tuple[str, ...] = ()  # addresses of its other views, as written
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
@@ -257,6 +261,30 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
     )
     data = "\n".join((*scripts, *attributes))
     return without_surrogates(data) if len(data) >= _LEAST_DATA * len(whole) else ""
+
+
+def choose_addresses(
+    links: Iterable[tuple[str, Mapping[str, Any]]], open_graph: Iterable[str | None]
+) -> tuple[str, tuple[str, ...]]:
+    """Choose the canonical address of a page, or else `og:url`, and the addresses of its views.
+
+    Those are `amphtml` and alternates for a medium, such as print. Of each `<link>` these are the
+    value of its `rel` and its attributes.
+    """
+    canonical, views = "", list[str]()
+    for relations, attributes in links:
+        relation = frozenset(relations.lower().split())
+        address = one_line(attributes.get("href"))
+        if "canonical" in relation:
+            canonical = canonical or address
+        elif "amphtml" in relation or (
+            "alternate" in relation
+            and attributes.get("media")
+            and _OF_OTHER_CONTENT.isdisjoint(attributes)
+        ):
+            views.append(address)
+    declared = canonical or next(filter(None, map(one_line, open_graph)), "")
+    return declared, tuple(filter(None, views))[:_MOST_VIEWS]
 
 
 def choose_title(title: str | None, open_graph: Iterable[str | None]) -> str:

@@ -19,6 +19,7 @@ from scrapy_simhash.pages.text import (
     BLOCK_TAGS,
     TITLE_CLASSES,
     PageText,
+    choose_addresses,
     choose_data,
     choose_heading,
     choose_title,
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     from turbohtml import Document
 
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
-_NAMING = (
-    'base[href], link[rel~="canonical" i][href], meta[property="og:title"], meta[name="og:title"]'
-)
+_NAMING = "base[href], link[rel][href], meta"
 _SEEN = "img[alt], area[alt], input, option[selected], meter[value], progress[value]"
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
@@ -127,23 +126,30 @@ def _read_names(document: Document) -> PageText:
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
+    canonical, views = choose_addresses(
+        ((link.attr("rel") or "", link.attrs) for link in named["link"]),
+        _read_open_graph(named["meta"], "og:url"),
+    )
     return PageText(
         main="",
         whole="",
         title=choose_title(
-            None if title is None else title.text, (meta.attr("content") for meta in named["meta"])
+            None if title is None else title.text, _read_open_graph(named["meta"], "og:title")
         ),
         language=make_language(None if document.root is None else document.root.attr("lang")),
-        canonical=_first_address(named["link"]),
-        base=_first_address(named["base"]),
+        canonical=canonical,
+        views=views,
+        base=one_line(named["base"][0].attr("href")) if named["base"] else "",
         links=tuple(
             dict.fromkeys([link.attr("href") or "" for link in document.select("a[href]")])
         ),
     )
 
 
-def _first_address(elements: list[Element]) -> str:
-    return one_line(elements[0].attr("href")) if elements else ""
+def _read_open_graph(metas: list[Element], name: str) -> Iterator[str | None]:
+    return (
+        meta.attr("content") for meta in metas if name in {meta.attr("property"), meta.attr("name")}
+    )
 
 
 def _read_texts(document: Document) -> tuple[str, str, str]:

@@ -29,7 +29,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 12
+FORMAT = 13
 HEADER_KEY = b"store"
 
 

@@ -11,8 +11,9 @@ from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts, Verdict
 from scrapy_simhash.judging.gate import can_be_one, is_declared_copy, judge_words
-from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words
+from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
+from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, Text
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
 
@@ -267,12 +268,27 @@ def canonical(path: str) -> str:
 
 
 def test_a_declared_copy_may_have_more_of_its_own() -> None:
-    words = " ".join(make_words(77, 30))
-    copies = {
-        "/print/7": make_article(7, beside=f"<p>{words}</p>", head=canonical("/article/7")),
-        "/article/8/amp": make_article(8, beside=f"<p>{words}</p>", head=canonical("/article/8")),
+    """Each has another advertisement, as two records have other fields."""
+    promotions = [f"<p>Offer {' '.join(make_words(seed, 5))}</p>" for seed in (77, 78)]
+    heads = {
+        "/print-of-7": canonical("/article/7"),
+        "/amp-of-8": f'<meta property="og:url" content="{HOST}/article/8">',
+        "/nine": "",
     }
-    assert list_dropped(judge_pages([*ARTICLES, *copies.items()])) == [*copies]
+    links = ["", "", f'<link rel="alternate" media="print" href="{HOST}/nine">']
+    originals, copies, undeclared = (
+        [
+            (path, make_article(7 + place, beside=promotions[number], head=heads_of[place]))
+            for place, path in enumerate(paths)
+        ]
+        for number, paths, heads_of in (
+            (0, [f"/article/{number}" for number in (7, 8, 9)], links),
+            (1, [*heads], [*heads.values()]),
+            (1, [*heads], ["", "", ""]),
+        )
+    )
+    assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *copies])) == [*heads]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *undeclared])) == ["/nine"]
 
 
 def test_pages_of_a_list_that_declare_its_first() -> None:

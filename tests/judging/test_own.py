@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.own import UNKNOWN_TEMPLATE, Template, Text, compare_words, find_swap
+from scrapy_simhash.judging.own import compare_words, find_swap
+from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, Text
 
 # Few words, so that texts have triples in common, and some repeat.
 lines = st.lists(

@@ -278,6 +278,27 @@ def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str, extr
     assert read_page(page(body, head).encode(), "utf-8", extractor).title == title
 
 
+@pytest.mark.parametrize(
+    ("head", "canonical", "views"),
+    [
+        ("<link rel=canonical href=' /a '><link rel=canonical href=/b>", "/a", ()),
+        ("<meta property=og:url content=''><meta name=og:url content=/a>", "/a", ()),
+        ("<meta property=og:url content=/a><link rel='Canonical' href=/b>", "/b", ()),
+        ("<link rel=amphtml href=/amp>", "", ("/amp",)),
+        ("<link rel=alternate media=print href=/p><link rel=alternate href=/b>", "", ("/p",)),
+        ("<link rel=alternate media=all hreflang=de href=/de>", "", ()),
+        ("<link rel=alternate media=all type=application/rss+xml href=/feed>", "", ()),
+        ("<link rel=stylesheet media=print href=/a.css><link rel=amphtml href>", "", ()),
+        ("<link rel=amphtml href=/x>" * 9, "", ("/x",) * 4),
+    ],
+)
+def test_the_addresses_that_a_page_declares(
+    head: str, canonical: str, views: tuple[str, ...], extractor: str
+) -> None:
+    read = read_page(page(article(), head).encode(), "utf-8", extractor)
+    assert (read.canonical, read.views) == (canonical, views)
+
+
 def read_embedded(markup: str, extractor: str, length: int = 30) -> str:
     html = f"<html><body><p>{'word ' * length}</p>{markup}</body></html>"
     read = read_page(html.encode(), "utf-8", extractor)
