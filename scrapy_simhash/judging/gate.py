@@ -80,8 +80,10 @@ def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
     e = answer.evidence
     if answer.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
         return answer.duplicate and answer.deciding is Deciding.TEXTS
-    alike = max(e.agreed_within, e.main_alike) >= e.confirm or find_declared(first, second)
-    return bool(alike) and Relation.DIFFER not in {e.title, e.heading}
+    names = {e.title, e.heading}
+    if find_declared(first, second):  # without the top of a page, something else is its heading
+        return Relation.DIFFER not in names or Relation.SAME in names
+    return max(e.agreed_within, e.main_alike) >= e.confirm and Relation.DIFFER not in names
 
 
 def look_at_words(
@@ -189,11 +191,12 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     """Return True if one page declares the other its original or view, and has little of its own.
 
     Also if both declare a third one, on a known host. An address that others declare, too, or a
-    front page proves nothing.
+    front page proves nothing; nor does any where hardly a word is no template.
     """
     declared = find_declared(first, second) - own.template.declared
     third = declared - {plain_form(first.url), plain_form(second.url)}
-    if not own.same_rest or not declared or (third and not own.template.known):
+    few = own.common < LEAST_IF_CONTAINED
+    if few or not own.same_rest or not declared or (third and not own.template.known):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
 

@@ -291,6 +291,13 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *undeclared])) == ["/nine"]
 
 
+def test_a_declared_copy_without_the_top_of_the_page() -> None:
+    """There another element is its heading."""
+    view = make_article(7, head=canonical("/article/7"))
+    view = re.sub("<h1>.*?</h1>", "<h2>Printed from the site</h2>", view)
+    assert list_dropped(judge_pages([ARTICLES[7], ("/print", view)])) == ["/print"]
+
+
 def test_pages_of_a_list_that_declare_its_first() -> None:
     """A common mistake of shops, of which two thirds of the items were lost."""
     top = (
@@ -349,6 +356,8 @@ def test_declared_copies(first: PageFacts, second: PageFacts, declared: bool) ->
     assert is_declared_copy(first, second, unknown) is (declared and not third)
     more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), KNOWN)
     assert not is_declared_copy(first, second, more)
+    little = " ".join(make_words(5, 20))
+    assert not is_declared_copy(first, second, compare_words(Text(little), Text(little), KNOWN))
 
 
 SAME = Evidence(deciding=Deciding.TEXTS, distance=0, within=7, title=Relation.SAME)
