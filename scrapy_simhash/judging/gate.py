@@ -17,10 +17,10 @@ Measured in docs/study.md.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import regex
 from msgspec import structs
@@ -29,7 +29,7 @@ from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.own import find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.judging.texts import SIGNS
-from scrapy_simhash.pages.addresses import host_of, last_segment, part_folders, plain_form
+from scrapy_simhash.pages.addresses import host_of, last_segment, own_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
 DECLARED = "one declares the other as its original, or as a view of it"
 # What a sign says in a name: "operator!", too.
+# Of a folder's name what is no release, of a page's what is no identifier.
+_NUMBER, _ALL_NUMBER = re.compile(r"\d"), re.compile(r"^\d+$")
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
 
@@ -140,7 +142,7 @@ def judge_words(
     if agreed >= LEAST_OF_DECLARED and is_declared_copy(first, second, own):
         return DECLARED, True
     if _find_name(first.url, own) == _find_name(second.url, own):
-        return _compare_folders(first.url, second.url, own), False
+        return _compare_folders(first.url, second.url, own, evidence), False
     record = _find_record(first, second, own, evidence)
     return record or "what is only on one of them is no record's", not record
 
@@ -149,20 +151,38 @@ def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
     return last_segment(url), own.template.find_name(url)
 
 
-def _compare_folders(first: str, second: str, own: OwnWords) -> str:
-    """Return why the folders in which two addresses part are two subjects, or "".
+def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence) -> str:
+    """Return why the folders that only one of two addresses has make two pages of them, or "".
 
-    That is, each page has a word of its folder's name, no number, for itself; a mirror is deeper.
+    They are two subjects; or something stands in the place of something else, and not all content
+    agrees. Folders with numbers are releases.
     """
-    if first.count("/") != second.count("/"):
+    folders = own_folders(first, second)
+    names = ["/".join(each) for each in folders]
+    if not any(folders) or not own.template.known:
         return ""
-    folders = [unquote("".join(part[-1:])) for part in part_folders(first, second)]
+    if all(_find_subjects(own, names[0], names[1], _NUMBER)):
+        return _show_two("two folders", *names)
+    if evidence.agreed >= evidence.confirm or _NUMBER.search("".join(names)):
+        return ""
+    swap = find_swap(*own.sides)
+    return _show_two("two records", *swap) if swap else ""
+
+
+def _find_subjects(
+    own: OwnWords, first: str, second: str, number: re.Pattern[str]
+) -> tuple[set[str], set[str]]:
+    """Find the words, but numbers, of only one of two addresses' names that are its page's own."""
     mine, theirs = (
-        {word for word in _read_name(folder) if not any(map(str.isdecimal, word))}
-        for folder in folders
+        {
+            word
+            for read in (name, name.replace("_", " "))
+            for word in _read_name(read)
+            if not number.search(word)
+        }
+        for name in (first, second)
     )
-    subjects = own.first.list_tokens() & (mine - theirs), own.second.list_tokens() & (theirs - mine)
-    return _show_two("two folders", *folders) if own.template.known and all(subjects) else ""
+    return own.first.list_tokens() & (mine - theirs), own.second.list_tokens() & (theirs - mine)
 
 
 def _compare_equal(own: OwnWords) -> str:
@@ -228,13 +248,17 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
         if differ or _are_turned(mine, theirs):
             return _show_two("two names", mine, theirs)
+    names = [own.template.find_name(page.url) for page in (first, second)]
+    subjects = _find_subjects(own, names[0], names[1], _ALL_NUMBER)
+    if all(subjects):
+        return _show_two("two addresses", *map(min, subjects))
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
     known = own.template.known
     contained = not all(side.own.any() for side in own.sides)
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}
-    silent = not named and not (contained and _are_called_alike(first, second))
+    silent = not (named or (contained and not any(subjects) and _are_called_alike(first, second)))
     in_all, new = (
         max(int(marks.sum()) for marks in both) / max(1, own.common)
         for both in zip(*((side.own, side.unique) for side in own.sides), strict=True)

@@ -191,7 +191,7 @@ def _show_one(run: Run, side: Side, first: Side) -> tuple[str, str]:
 def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Run, Run]]:
     """Pair runs of words, or of numbers, that stand at one place of two pages, template or not."""
     mine, theirs = (
-        list_runs(side.alone & (side.text.numbers == numbers)) for side in (first, second)
+        list_runs(side.alone & (side.text.digits == numbers)) for side in (first, second)
     )
     places: dict[int, list[Run]] = {}
     for run in theirs:

@@ -111,6 +111,12 @@ class Text:
         return np.unique(self.masked)
 
     @cached_property
+    def digits(self) -> Marks:
+        """Which words have a digit and no letter, as times and counters; shape (n,)."""
+        letters = np.fromiter(map(bool, map(_LETTER.search, self.tokens)), np.bool_, len(self))
+        return self.numbers & ~letters
+
+    @cached_property
     def block_words(self) -> NDArray[np.int64]:
         """How many words are in the block of each word; shape (n,)."""
         words: NDArray[np.int64] = np.bincount(self.blocks)[self.blocks]

@@ -10,6 +10,7 @@ those with the smallest hashes. Below the largest hash that was kept the sample 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urljoin, urlsplit
@@ -180,6 +181,19 @@ def part_folders(first: str, second: str) -> tuple[tuple[str, ...], tuple[str, .
         if mine != theirs:
             return paths[0][: place + 1], paths[1][: place + 1]
     return (), ()
+
+
+def own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
+    """List the folders that only the one of two addresses has, in any place.
+
+    >>> own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
+    (['mirror', '4.2'], ['5.0'])
+    """
+    mine, theirs = (
+        Counter([*map(unquote, address.path[:-1])] if address else [])
+        for address in map(parse_address, (first, second))
+    )
+    return [*(mine - theirs)], [*(theirs - mine)]
 
 
 def names_in(address: Address) -> list[str]:

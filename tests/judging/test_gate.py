@@ -100,6 +100,7 @@ def test_an_article_under_many_names_with_a_counter() -> None:
         ("<p>Price: 15 \u20ac", "<p>Price: 17 \u20ac"),
         ("<td>C++", "<td>C#"),
         ("<td>-5", "<td>5"),
+        ("<p>A register of rdna1 and later", "<p>A register of rdna2 and later"),
         ("<p>star star star", "<p>star star star star star"),
         ("<p>from Ann Mary Lee<p>to Bob Joe Kay", "<p>from Bob Joe Kay<p>to Ann Mary Lee"),
     ],
@@ -136,6 +137,46 @@ def test_a_folder_that_is_the_subject() -> None:
     verdicts = judge_pages([*ARTICLES[:7], *ARTICLES[8:], *two])
     assert list_dropped(verdicts) == []
     assert "two folders: 'cauchy' / 'weibull'" in explain(verdicts, "/cauchy/entry_type.html")
+
+
+def test_folders_whose_pages_have_other_ends() -> None:
+    """In CMake a property of targets and one of directories differ in few words of a sentence."""
+    two = [
+        (
+            f"/{folder}/compile_options.html",
+            make_article(7, beside=f"<p>Of each {kind} that is built<p>{' '.join(words)}"),
+        )
+        for folder, kind, words in (
+            ("prop_tgt", "target", make_words(70, 40)),
+            ("prop_dir", "directory", make_words(71, 40)),
+        )
+    ]
+    verdicts = judge_pages([*ARTICLES[:7], *ARTICLES[8:], *two])
+    assert list_dropped(verdicts) == []
+    assert "two records: " in explain(verdicts, "/prop_dir/compile_options.html")
+
+
+def test_addresses_that_are_the_subjects() -> None:
+    """LLVM describes an operand for each processor, under one title."""
+    pages = [
+        ("/gfx7_attr.html", make_article(7, beside="<p>As gfx7 has it")),
+        ("/gfx8_attr.html", make_article(7).replace("<h1>", "<p>Only of gfx8 and later</p><h1>")),
+    ]
+    verdicts = judge_pages([*ARTICLES[:7], *ARTICLES[8:], *pages])
+    assert list_dropped(verdicts) == []
+    assert "two addresses: 'gfx8' / 'gfx7'" in explain(verdicts, "/gfx8_attr.html")
+
+
+def test_an_address_that_alone_names_a_page() -> None:
+    """A manual of Free Pascal has no titles; all that one class has, another one has, too."""
+    text = make_article(7).partition("</h1>")[2]
+    pages = [
+        (f"/{name}-2.html", f"<body>{text.replace('</body>', beside)}")
+        for name, beside in (("numeric", ""), ("integer", "<p>Least value of the integer here"))
+    ]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *ARTICLES[8:], *pages])) == []
+    pages[1] = (pages[1][0], pages[1][1].replace("the integer", "the other"))
+    assert len(list_dropped(judge_pages([*ARTICLES[:7], *ARTICLES[8:], *pages]))) == 1
 
 
 def test_a_site_that_is_known_from_copies_of_few_pages() -> None:
