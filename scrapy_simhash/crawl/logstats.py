@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.extensions.logstats import LogStats
@@ -151,7 +150,7 @@ class End:
 
 def describe_drop(decision: Decision) -> str:
     """Describe in some ten words why a page was dropped."""
-    words = shorten(" ".join(decision.own_words[:_MOST_WORDS]), _MOST_CHARACTERS)
+    words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
     said = f"only it says {quote(words)}" if words else "it says nothing else"
     alike = decision.similarity
     return said if alike is None else f"{_show_share(alike)} alike, {said}"

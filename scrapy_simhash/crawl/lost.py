@@ -368,12 +368,12 @@ class LostPages(Follower):
         made, lost = [], 0
         for key, row in taken:
             self._made.add(key)
-            if row.page in self._most:
-                self._most[row.page] -= 1
             request = self._held.pop(key, None) or unpack_request(row.request, spider)
             if request is None:
                 lost += 1
                 continue
+            if row.page in self._most:
+                self._most[row.page] -= 1
             request = request.replace(dont_filter=True)
             set_mark(request, LOST, key)
             count(self._crawler, "requested_again")

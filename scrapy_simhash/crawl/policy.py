@@ -112,7 +112,7 @@ class Actions:
         self._follows = follows
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
-        self.doubts = Doubts()
+        self.doubts = Doubts(examples=0)
 
     def set_action(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS

@@ -88,9 +88,10 @@ class Examples:
 
 
 class Doubts:
-    """Counts near-duplicates that may be wrong, by what speaks against them."""
+    """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
-    def __init__(self) -> None:
+    def __init__(self, examples: int = _EXAMPLES) -> None:
+        self._examples = examples
         self._pages = 0
         self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
 
@@ -102,7 +103,7 @@ class Doubts:
         for doubt, about in list_doubts(decision):
             found = self._found[doubt]
             if about in found or len(found) < _MOST_REMEMBERED:
-                found.setdefault(about, Examples()).add(decision.url)
+                found.setdefault(about, Examples()).add(decision.url, self._examples)
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""

@@ -64,7 +64,12 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
     def measure(found: tuple[str, str]) -> float:
         return -SequenceMatcher(None, found[0], query).quick_ratio()  # ignores swapped digits
 
-    found = same or [other for each in near for _, other in sorted(pages[each], key=measure)]
+    found = list(same)
+    for each in () if same else near:
+        ordered = sorted(pages[each])
+        place = bisect_left(ordered, (query, ""))
+        around = ordered[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS]
+        found += [other for _, other in sorted(around, key=measure)]
     suggested = " or ".join([*dict.fromkeys(found)][:_MOST_SUGGESTED])
     return f"{problem}; did you mean {suggested} ?" if suggested else problem
 

@@ -79,7 +79,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.
         title, heading: what names it, for the confirmation.
-        canonical, views: addresses that it declares: its own, and one a line of its other views.
+        canonical, views: addresses that it declares; the others one a line, see `fingerprint`.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.

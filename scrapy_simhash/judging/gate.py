@@ -1,14 +1,14 @@
 """The gate: no page is dropped before its own words were looked at.
 
 At two addresses of one host that end in other names, words decide, and what is not one page is two
-records; so do they where the folder is the subject. Two pages are one if
+records; so do they where the folders tell pages apart. Two pages are one if
 
 1. neither has a word of its own, in its text, title or heading; or
-2. the one names the other as the address of its content, and little is its own; or
-3. what differs cannot be a record's: names do not differ, much of what they have in common is no
-   template, little is their own, and nothing stands in the place of something else (`own`). As
-   long as their host is not known, and where nothing names them, one of them has nothing of its
-   own: two records each have something.
+2. the one declares the other as its original or a view of it, and little is its own; or
+3. what differs cannot be a record's: names do not differ, no word of an address is its page's own,
+   much of what they have in common is no template, little is their own, and nothing stands in the
+   place of something else (`own`). As long as their host is not known, and where nothing names
+   them, one of them has nothing of its own: two records each have something.
 
 Where no word tells them apart, nor may a field, a sign, the order of words, or what a reader sees
 beside the text; but the order of a long text.
@@ -26,7 +26,7 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_signs, find_swap
+from scrapy_simhash.judging.own import find_other_numbers, find_signs, find_swap
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
 from scrapy_simhash.judging.texts import SIGNS
 from scrapy_simhash.pages.addresses import host_of, last_segment, own_folders, plain_form
@@ -52,9 +52,9 @@ LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
 DECLARED = "one declares the other as its original, or as a view of it"
-# What a sign says in a name: "operator!", too.
-# Of a folder's name what is no release, of a page's what is no identifier.
+# No word of a folder, which may be a release, and none of a page.
 _NUMBER, _ALL_NUMBER = re.compile(r"\d"), re.compile(r"^\d+$")
+# What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
 
@@ -82,10 +82,15 @@ def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
     e = answer.evidence
     if answer.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
         return answer.duplicate and answer.deciding is Deciding.TEXTS
-    names = {e.title, e.heading}
-    if find_declared(first, second):  # without the top of a page, something else is its heading
-        return Relation.DIFFER not in names or Relation.SAME in names
-    return max(e.agreed_within, e.main_alike) >= e.confirm and Relation.DIFFER not in names
+    # Without the top of a page, something else is its heading.
+    named = Relation.DIFFER not in {e.title, e.heading} or Relation.SAME in {e.title, e.heading}
+    return _agree(e) or (named and bool(find_declared(first, second)))
+
+
+def _agree(e: Evidence) -> bool:
+    """Whether content agrees, and no name differs."""
+    alike = max(e.agreed_within, e.main_alike) >= e.confirm
+    return alike and Relation.DIFFER not in {e.title, e.heading}
 
 
 def look_at_words(
@@ -102,6 +107,9 @@ def look_at_words(
     why, one = "the text of one cannot be read", False
     if own is not None:
         why, one = judge_words(first, second, own, answer.evidence)
+        # What was declared may prove nothing.
+        if one and why != DECLARED and not (answer.duplicate or _agree(answer.evidence)):
+            why, one = "", False
     evidence = structs.replace(
         answer.evidence, objection="" if one else why, copy=why if one else ""
     )
@@ -130,7 +138,7 @@ def judge_words(
     """Judge two pages by their own words: why, for people, and whether they are one.
 
     The reason is "" where words do not decide: at one address, at two names that are one in folders
-    that are no subjects, on two hosts, and where hardly any words are no template.
+    that do not tell pages apart, on two hosts, and where hardly any words are no template.
     """
     if not _are_two_addresses(first.url, second.url):
         return "", False
@@ -211,12 +219,15 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     """Return True if one page declares the other its original or view, and has little of its own.
 
     Also if both declare a third one, on a known host. An address that others declare, too, or a
-    front page proves nothing; nor does any where hardly a word is no template.
+    front page proves nothing; nor does any where hardly a word is no template, or numbers of one
+    stand in the place of others.
     """
     declared = find_declared(first, second) - own.template.declared
-    third = declared - {plain_form(first.url), plain_form(second.url)}
+    direct = declared & {plain_form(first.url), plain_form(second.url)}
     few = own.common < LEAST_IF_CONTAINED
-    if few or not own.same_rest or not declared or (third and not own.template.known):
+    if few or not own.same_rest or not (direct or (declared and own.template.known)):
+        return False
+    if find_other_numbers(*own.sides):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
 

@@ -142,24 +142,17 @@ class OwnWords(NamedTuple):
 def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
     """Find what one page has in the place of what the other has, as two records do, or None.
 
-    That is a number in a block of its own, such as a cell; or, behind the same word and whatever
-    the site has there, a price, several other numbers, a few other words, or more, of which both
-    have some that nobody else has; or some words that one page has more within a block. At the top
-    of both pages many words are a frame.
+    That is a number in a block of its own, such as a cell, or other numbers, see
+    `find_other_numbers`; or, behind the same word and whatever the site has there, a few other
+    words, or more, of which both have some that nobody else has; or some words that one page has
+    more within a block. At the top of both pages many words are a frame.
     """
     for side in first, second:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(cells):
             return _show_one(run, side, first)
-    numbers = 0
-    for mine, other in _pair_runs(first, second, numbers=True):
-        shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
-        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in shown]
-        here = max(mine.own - clocks[0], other.own - clocks[1])
-        numbers += max(0, here)
-        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
-        if many or first.text.has_price(mine.start, mine.end):
-            return shown
+    if numbers := find_other_numbers(first, second):
+        return numbers
     for mine, other in _pair_runs(first, second, numbers=False):
         few = max(mine.own, other.own) <= MOST_IN_A_FIELD
         below = mine.start > 0 or other.start > 0
@@ -170,6 +163,23 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
         for run in list_runs(side.alone):
             if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run.start):
                 return _show_one(run, side, first)
+    return None
+
+
+def find_other_numbers(first: Side, second: Side) -> tuple[str, str] | None:
+    """Find another price, or several other numbers, behind the same word, or None.
+
+    What the site has there does not matter. A time or a counter is none.
+    """
+    numbers = 0
+    for mine, other in _pair_runs(first, second, numbers=True):
+        shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in shown]
+        here = max(mine.own - clocks[0], other.own - clocks[1])
+        numbers += max(0, here)
+        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
+        if many or first.text.has_price(mine.start, mine.end):
+            return shown
     return None
 
 

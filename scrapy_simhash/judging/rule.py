@@ -207,6 +207,7 @@ def _compare_texts(e: Evidence) -> tuple[str, bool]:
         ("so long a content agrees whatever its names", e.together is Relation.DIFFER),
         ("content agrees", max(within, whole) >= e.confirm and e.agreed >= least),
         ("main texts are alike", same and main),
+        ("texts are equal, and all that they say is the site's", e.whole == 1 == e.main_alike),
     )
     for tests, confirmed in ((two, False), (one, True)):
         for why, holds in tests:

@@ -192,7 +192,8 @@ class Template:
 
     Args:
         texts: of a sample of its pages; fewer than six tell nothing.
-        urls, declared: addresses of these pages, and those that they declare.
+        urls: addresses of these pages.
+        declared: addresses that they declare, in their plain form.
 
     Attributes:
         known: whether there are enough.

@@ -184,16 +184,20 @@ def part_folders(first: str, second: str) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
-    """List the folders that only the one of two addresses has, in any place.
+    """List the folders that only the one of two addresses has; or else the first that differ.
 
     >>> own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
     (['mirror', '4.2'], ['5.0'])
     """
     mine, theirs = (
-        Counter([*map(unquote, address.path[:-1])] if address else [])
+        [*map(unquote, address.path[:-1])] if address else []
         for address in map(parse_address, (first, second))
     )
-    return [*(mine - theirs)], [*(theirs - mine)]
+    own = [*(Counter(mine) - Counter(theirs))], [*(Counter(theirs) - Counter(mine))]
+    if any(own):
+        return own
+    other = next((pair for pair in zip(mine, theirs, strict=False) if pair[0] != pair[1]), ())
+    return [*other[:1]], [*other[1:]]
 
 
 def names_in(address: Address) -> list[str]:

@@ -59,8 +59,8 @@ class PageFingerprint:
         words, whole_words: numbers of tokens of both.
         title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
-        canonical: its canonical address, or that of `og:url`, absolute, or "".
-        views: addresses of its AMP, print and mobile views, absolute, one a line.
+        canonical: target of `<link rel="canonical">`, absolute, or "".
+        views: `og:url`, and addresses of its AMP, print and mobile views, absolute, one a line.
         data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
             with little text; b"" of any other page.
         links: number of distinct link targets on the page.

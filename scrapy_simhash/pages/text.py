@@ -91,7 +91,7 @@ class PageText(NamedTuple):
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
     canonical: str = ""  # its canonical address as written, see `choose_addresses`, or ""
-    views: tuple[str, ...] = ()  # addresses of its other views, as written
+    views: tuple[str, ...] = ()  # its other addresses as written, see `choose_addresses`
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
@@ -266,25 +266,27 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
 def choose_addresses(
     links: Iterable[tuple[str, Mapping[str, Any]]], open_graph: Iterable[str | None]
 ) -> tuple[str, tuple[str, ...]]:
-    """Choose the canonical address of a page, or else `og:url`, and the addresses of its views.
+    """Choose the canonical address of a page, and others that it has: `og:url`, of its views.
 
-    Those are `amphtml` and alternates for a medium, such as print. Of each `<link>` these are the
-    value of its `rel` and its attributes.
+    Views are `amphtml` and alternates for a medium, such as print, no style sheets. Of each
+    `<link>` the value of its `rel` is given, and its attributes.
     """
-    canonical, views = "", list[str]()
-    for relations, attributes in links:
-        relation = frozenset(relations.lower().split())
-        address = one_line(attributes.get("href"))
-        if "canonical" in relation:
-            canonical = canonical or address
-        elif "amphtml" in relation or (
-            "alternate" in relation
-            and attributes.get("media")
-            and _OF_OTHER_CONTENT.isdisjoint(attributes)
+    canonical = ""
+    views = [address for each in open_graph if (address := one_line(each))][:1]
+    for relation, attributes in links:
+        kinds = relation.lower().split()
+        if "canonical" in kinds:
+            canonical = canonical or one_line(attributes.get("href"))
+        elif len(views) < _MOST_VIEWS and (
+            "amphtml" in kinds
+            or (
+                kinds == ["alternate"]
+                and attributes.get("media")
+                and _OF_OTHER_CONTENT.isdisjoint(attributes)
+            )
         ):
-            views.append(address)
-    declared = canonical or next(filter(None, map(one_line, open_graph)), "")
-    return declared, tuple(filter(None, views))[:_MOST_VIEWS]
+            views.append(one_line(attributes.get("href")))
+    return canonical, tuple(filter(None, views))
 
 
 def choose_title(title: str | None, open_graph: Iterable[str | None]) -> str:

@@ -30,7 +30,7 @@ COLUMNS = {
     **dict.fromkeys(
         ("text_digest", "wording", "sketch", "link_sketch", "data_fingerprint"), pa.binary()
     ),
-    **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
+    **dict.fromkeys(("title", "heading", "canonical", "views", "language"), pa.string()),
     **dict.fromkeys(("features", "words", "whole_words", "suspicion"), pa.int32()),
     "time": pa.float64(),
     **dict.fromkeys(("reason", "detail"), pa.string()),

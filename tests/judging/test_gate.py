@@ -139,6 +139,14 @@ def test_a_folder_that_is_the_subject() -> None:
     assert "two folders: 'cauchy' / 'weibull'" in explain(verdicts, "/cauchy/entry_type.html")
 
 
+def test_folders_in_another_order() -> None:
+    two = [
+        (f"/t/{start}/{end}/times", make_article(7, beside=f"<p>Leaves {start} <p>reaches {end}"))
+        for start, end in (("rome", "paris"), ("paris", "rome"))
+    ]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *ARTICLES[8:], *two])) == []
+
+
 def test_folders_whose_pages_have_other_ends() -> None:
     """In CMake a property of targets and one of directories differ in few words of a sentence."""
     two = [
@@ -332,6 +340,33 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *undeclared])) == ["/nine"]
 
 
+@pytest.mark.parametrize("articles", [ARTICLES, ARTICLES[7:8]])
+@pytest.mark.parametrize(
+    "head", [canonical("/all"), f'<meta property="og:url" content="{HOST}/all">']
+)
+def test_what_all_declare_is_no_reason_to_look_at_words(
+    head: str, articles: list[tuple[str, str]]
+) -> None:
+    """A page with a hundred words more in its middle is another one, whatever all declare."""
+    more = make_article(7).replace("</p>", f"</p><p>{' '.join(make_words(70, 128))}</p>", 1)
+    pages = [
+        (path, html.replace("<body>", head + "<body>"))
+        for path, html in [*articles, ("/longer", more)]
+    ]
+    assert list_dropped(judge_pages(pages)) == []
+
+
+def test_a_declared_copy_with_other_numbers() -> None:
+    """Whoever declares somebody else's page has it dropped only if no number differs."""
+    view = f'<link rel="amphtml" href="{HOST}/victim">'
+    for account, dropped in (("4711 12 33 08", []), ("9911 55 20 77", ["/victim"])):
+        pages = [
+            ("/article/7", make_article(7, beside="<p>Pay to 9911 55 20 77 today", head=view)),
+            ("/victim", make_article(7, beside=f"<p>Pay to {account} today")),
+        ]
+        assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == dropped
+
+
 def test_a_declared_copy_without_the_top_of_the_page() -> None:
     """There another element is its heading."""
     view = make_article(7, head=canonical("/article/7"))
@@ -395,6 +430,9 @@ def test_declared_copies(first: PageFacts, second: PageFacts, declared: bool) ->
     unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN_TEMPLATE)
     third = first.canonical == second.canonical == HOST + "/c"
     assert is_declared_copy(first, second, unknown) is (declared and not third)
+    if declared:  # and a third one beside
+        one, other = (structs.replace(page, views=f"{HOST}/amp") for page in (first, second))
+        assert is_declared_copy(one, other, unknown) is not third
     more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), KNOWN)
     assert not is_declared_copy(first, second, more)
     little = " ".join(make_words(5, 20))

@@ -282,8 +282,10 @@ def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str, extr
     ("head", "canonical", "views"),
     [
         ("<link rel=canonical href=' /a '><link rel=canonical href=/b>", "/a", ()),
-        ("<meta property=og:url content=''><meta name=og:url content=/a>", "/a", ()),
-        ("<meta property=og:url content=/a><link rel='Canonical' href=/b>", "/b", ()),
+        ("<meta property=og:url content=''><meta name=og:url content=/a>", "", ("/a",)),
+        ("<meta property=og:url content=/a><link rel='Canonical' href=/b>", "/b", ("/a",)),
+        ("<link rel='alternate stylesheet' media=screen href=/a.css>", "", ()),
+        ("<link rel='alternate icon' media=all href=/a.png>", "", ()),
         ("<link rel=amphtml href=/amp>", "", ("/amp",)),
         ("<link rel=alternate media=print href=/p><link rel=alternate href=/b>", "", ("/p",)),
         ("<link rel=alternate media=all hreflang=de href=/de>", "", ()),
