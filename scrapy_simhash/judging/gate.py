@@ -261,15 +261,15 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
             return _show_two("two names", mine, theirs)
     names = [own.template.find_name(page.url) for page in (first, second)]
     subjects = _find_subjects(own, names[0], names[1], _ALL_NUMBER)
-    if all(subjects):
-        return _show_two("two addresses", *map(min, subjects))
+    if any(subjects):
+        return _show_two("two addresses", *(min(words, default="") for words in subjects))
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
     known = own.template.known
     contained = not all(side.own.any() for side in own.sides)
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}
-    silent = not (named or (contained and not any(subjects) and _are_called_alike(first, second)))
+    silent = not named and not (contained and _are_called_alike(first, second))
     in_all, new = (
         max(int(marks.sum()) for marks in both) / max(1, own.common)
         for both in zip(*((side.own, side.unique) for side in own.sides), strict=True)

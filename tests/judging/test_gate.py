@@ -175,6 +175,16 @@ def test_addresses_that_are_the_subjects() -> None:
     assert "two addresses: 'gfx8' / 'gfx7'" in explain(verdicts, "/gfx8_attr.html")
 
 
+def test_variants_of_a_product() -> None:
+    """A stranger's shop: the page of a colour has all that the product's has, and one line."""
+    pages = [
+        ("/p/kettle", make_article(7)),
+        ("/p/kettle/black", make_article(7, beside="<p>Colour: black. Article 1603.")),
+        ("/p/kettle?colour=red", make_article(7, beside="<p>Colour: red. Article 1409.")),
+    ]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *ARTICLES[8:], *pages])) == []
+
+
 def test_an_address_that_alone_names_a_page() -> None:
     """A manual of Free Pascal has no titles; all that one class has, another one has, too."""
     text = make_article(7).partition("</h1>")[2]
