@@ -10,8 +10,8 @@ from docsite import templates
 from docsite.manuals import ManualPage, load, preference, rewrite_links, up_links
 
 PER_LIST = 8
-# Readers copied the addresses of these from their browsers, with their sessions.
-RECOMMENDED = ("/postgresql/17/sql-alterindex.html", "/httpd/2.4.68/en/mod/mod_authz_core.html")
+# Readers copied its address from their browsers, with their sessions.
+RECOMMENDED = ("/postgresql/17/sql-alterindex.html",)
 
 
 @dataclass(frozen=True)
