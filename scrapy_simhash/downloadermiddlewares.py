@@ -43,7 +43,7 @@ from scrapy_simhash.crawl.running import (
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import NOBODY
-from scrapy_simhash.pages.addresses import NO_LINKS
+from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -153,11 +153,8 @@ class SimhashDownloaderMiddleware:
             return
         end = End(self._crawler.stats, self.config, self._actions.chosen)
         has_log = self._detector.log is not None
-        doubts, failed = (
-            self._actions.doubts.describe(),
-            self._lost.failed_url if self._lost else "",
-        )
-        for said in end.list_lines(doubts, failed, has_log=has_log):
+        failed = self._lost.failed_url if self._lost else ""
+        for said in end.list_lines(self._actions.doubts.describe(), failed, has_log=has_log):
             logger.log(said.level, "%s", said.text, extra={"spider": self._crawler.spider})
 
     async def _close(self) -> None:

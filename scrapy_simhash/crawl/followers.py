@@ -21,7 +21,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from scrapy_simhash.crawl.running import is_closing, wake
 from scrapy_simhash.judging.documents import NOBODY, Reader
-from scrapy_simhash.pages.addresses import NO_LINKS
+from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
-    from scrapy_simhash.pages.addresses import PageLinks
+    from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from scrapy_simhash.crawl.policy import (
     spider_of,
 )
 from scrapy_simhash.crawl.running import list_asked
-from scrapy_simhash.pages.addresses import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
+from scrapy_simhash.pages.links import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

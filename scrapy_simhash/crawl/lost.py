@@ -27,8 +27,8 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
 from scrapy_simhash.detector.writer import Mark
-from scrapy_simhash.judging.documents import key_of_lost
-from scrapy_simhash.judging.judge import number_of
+from scrapy_simhash.judging.marks import number_of
+from scrapy_simhash.judging.rows import key_of_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.documents import Lost, Marked
+    from scrapy_simhash.judging.documents import Marked
+    from scrapy_simhash.judging.rows import Lost
     from scrapy_simhash.stores.store import Store
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,8 @@ from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.detector.doubts import Doubts
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
-from scrapy_simhash.pages.addresses import NO_LINKS, host_of
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.pages.addresses import PageLinks
+    from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import META_KEY, count, is_page, list_redirects
-from scrapy_simhash.pages.addresses import MOSTLY_NEW, names_in, parse_address
+from scrapy_simhash.pages.addresses import names_in, parse_address
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.detector.log import Decision
 
-# In the example crawl 1 of 261 near-duplicates is less alike, and none is wrong.
+# In the example crawl 1 of 266 near-duplicates is less alike, and none is wrong.
 _LEAST_ALIKE = 0.7
 # Of one page with another title, translations are two or three.
 _MANY = 4

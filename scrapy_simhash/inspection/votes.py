@@ -10,13 +10,8 @@ from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, find_decid
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.judging.rule import CONFIRM, LEAST_ALIKE, Deciding, Rule
-from scrapy_simhash.pages.addresses import (
-    MOSTLY_NEW,
-    NO_LINKS,
-    Address,
-    measure_new_links,
-    parse_address,
-)
+from scrapy_simhash.pages.addresses import Address, parse_address
+from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

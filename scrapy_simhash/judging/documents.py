@@ -8,24 +8,22 @@ Records, and rows of lost pages beside them, are packed so::
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-import xxhash
 
-from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages.addresses import NO_LINKS, PageLinks, plain_form
+from scrapy_simhash.pages.addresses import plain_form
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from scrapy_simhash.judging.rule import Evidence, Rule
     from scrapy_simhash.pages.fingerprint import PageFingerprint
@@ -432,79 +430,3 @@ def note_match(record: Record, match: Match) -> None:
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
     record.new_links = match.new_links
-
-
-class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A crawl; `ended` is 0 until it ends by itself."""
-
-    spider: str
-    started: float
-    ended: float = 0.0
-
-
-# The table of lost pages, see `stores.lost`.
-LOST = "lost"
-
-
-class Lost(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A page that was dropped for one whose items may never come through.
-
-    Attributes:
-        url: of the request; without user and password.
-        spider: the one that made the request.
-        crawl: id of the crawl that dropped the page.
-        page: number of its original.
-        text_digest: of the original's text.
-        reader: who is getting that text.
-        request: how to make the request, see `crawl.lost.Packing`; b"" if that is not stored, so
-            that only the same crawl can make it.
-        taken: id of the crawl that requests the page again, or "".
-    """
-
-    url: str
-    spider: str
-    crawl: str
-    page: int
-    text_digest: bytes
-    reader: Reader
-    request: bytes = b""
-    taken: str = ""
-
-
-def key_of_lost(document: int) -> bytes:
-    """Make the key of a lost page, by the number of its document."""
-    return document.to_bytes(8, "big")
-
-
-AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
-_encoder = msgspec.msgpack.Encoder()
-_CHECKSUM_BYTES = 8
-
-
-def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
-    """Pack a row of a table, with a checksum that covers its key, too."""
-    body = _encoder.encode(row)
-    return xxhash.xxh3_64_digest(key + body) + body
-
-
-def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
-    """Read the row of a key, or raise a DamagedError."""
-    body = packed[_CHECKSUM_BYTES:]
-    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
-        raise DamagedError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
-    try:
-        return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise DamagedError(
-            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
-        ) from error
-
-
-def read_rows(
-    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
-) -> Iterator[tuple[bytes, AnyRow]]:
-    """Read rows, with their keys; those that are missing or damaged are left out."""
-    for key, packed in rows:
-        if packed is not None:
-            with suppress(DamagedError):  # `check` lists it
-                yield key, unpack_row(kind, key, packed)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Record
+from scrapy_simhash.judging.documents import Match, PageFacts, Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from scrapy_simhash.judging.rows import CrawlRecord
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.tables.probing import Probe
 

@@ -31,34 +31,27 @@ from scrapy_simhash.judging.comparison import (
 )
 from scrapy_simhash.judging.documents import (
     EVERYONE,
-    LOST,
     NOBODY,
     Document,
-    Lost,
-    Marked,
     Match,
     PageFacts,
-    Reader,
     Record,
     State,
     Status,
     Verdict,
-    Version,
     counts,
     facts_of,
-    key_of_lost,
     note_match,
-    pack_row,
-    read_rows,
     was_delivered,
 )
 from scrapy_simhash.judging.gate import can_be_one, is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.judging.rule import LEAST_ALIKE
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
 from scrapy_simhash.judging.texts import Texts
-from scrapy_simhash.pages.addresses import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
@@ -83,8 +76,6 @@ MOST_CANDIDATES = 512
 MOST_LOOKED_AT = 8
 # Of equal short pages and files, which their readers keep once each.
 _MOST_EQUAL = 64
-# No crawl can have this id, so its lease is never alive.
-_WITHDRAWN = "(withdrawn)"
 BUCKET_TOO_FULL = "bucket_too_full"
 
 
@@ -489,64 +480,6 @@ def _add_lost(writing: Documents, document: Document, number: int, original: int
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
     return page.fingerprint, page.url, page.title, page.heading, bool(page.sketch)
-
-
-def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
-    """Note whose items came through: of pages of this crawl, with the text that was marked."""
-    for mark in marked:
-        number, record = number_of(mark), documents.get(number_of(mark))
-        if record is None or record.state == State.DUPLICATE or not _has_text(mark, record):
-            continue
-        if _is_in_flight(mark, record, crawl):
-            record.state, reader = State.DONE, record.reader
-        # The page was fetched for another reader meanwhile, which is at work on it.
-        elif isinstance(mark, Version) and _is_another(mark.reader, record):
-            record.earlier_readers, reader = (*record.earlier_readers, mark.reader), mark.reader
-        else:
-            continue
-        record.delivered = True
-        record.without_items = isinstance(mark, Version) and mark.without_items
-        documents.put(number, record)
-        _settle_drops(documents, number, record, reader)
-
-
-def withdraw(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
-    """Make orphans of those documents that are pending in this crawl, with the text marked."""
-    for mark in marked:
-        record = documents.get(number_of(mark))
-        if record is not None and _has_text(mark, record) and _is_in_flight(mark, record, crawl):
-            record.crawl = _WITHDRAWN
-            documents.put(number_of(mark), record)
-
-
-def number_of(marked: Marked) -> int:
-    """Get the number of a document that is marked."""
-    return marked.document if isinstance(marked, Version) else marked
-
-
-def _has_text(mark: Marked, record: Record) -> bool:
-    """Whether a document has the text that was marked; another one's items are on their way."""
-    return not isinstance(mark, Version) or mark.text_digest == record.text_digest
-
-
-def _is_in_flight(mark: Marked, record: Record, crawl: str) -> bool:
-    """Whether a document is on its way, in a crawl, to the reader that was marked."""
-    if record.state != State.PENDING or record.crawl != crawl:
-        return False
-    return not isinstance(mark, Version) or mark.reader == record.reader
-
-
-def _is_another(reader: Reader, record: Record) -> bool:
-    """Whether a reader of a name is not among those that a record knows of."""
-    return reader not in (NOBODY, record.reader, *record.earlier_readers)
-
-
-def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
-    """Delete the rows of pages dropped for a document with its text, whose items a reader has."""
-    keys = map(key_of_lost, stored.list_duplicates(number))
-    for key, lost in list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in keys))):
-        if (lost.text_digest, lost.reader) == (record.text_digest, reader):
-            stored.drop_row(LOST, key)
 
 
 def get_sound(stored: Reading, number: int) -> Record | None:

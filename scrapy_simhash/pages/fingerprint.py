@@ -9,14 +9,7 @@ from itertools import chain, pairwise
 import numpy as np
 import xxhash
 
-from scrapy_simhash.pages.addresses import (
-    MOST_CHARACTERS,
-    NO_LINKS,
-    PageLinks,
-    join_url,
-    list_values,
-    read_links,
-)
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url, list_values
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
@@ -24,6 +17,7 @@ from scrapy_simhash.pages.features import (
     hash_shingles,
     tokenise,
 )
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,

@@ -266,7 +266,7 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
 def choose_addresses(
     links: Iterable[tuple[str, Mapping[str, Any]]], open_graph: Iterable[str | None]
 ) -> tuple[str, tuple[str, ...]]:
-    """Choose the canonical address of a page, and others that it has: `og:url`, of its views.
+    """Choose the canonical address of a page, and its others: `og:url`, and those of its views.
 
     Views are `amphtml` and alternates for a medium, such as print, no style sheets. Of each
     `<link>` the value of its `rel` is given, and its attributes.

@@ -14,22 +14,19 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import (
+from scrapy_simhash.judging.documents import Document, PageFacts, Record, State
+from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
+from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
+from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
+from scrapy_simhash.judging.names import list_parts
+from scrapy_simhash.judging.rows import (
     LOST,
     CrawlRecord,
-    Document,
-    PageFacts,
-    Record,
-    State,
     key_of_lost,
     pack_row,
     read_rows,
     unpack_row,
 )
-from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
-from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
-from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
-from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.wording import Wording, unpack

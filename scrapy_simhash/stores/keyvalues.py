@@ -39,8 +39,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.documents import LOST
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 

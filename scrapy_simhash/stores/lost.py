@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import (
-    LOST,
-    Lost,
-    counts,
-    key_of_lost,
-    pack_row,
-    read_rows,
-)
+from scrapy_simhash.judging.documents import counts
 from scrapy_simhash.judging.judge import get_sound
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, read_rows
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.documents import LOST
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import (
     ALIASES,

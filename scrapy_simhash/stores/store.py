@@ -12,17 +12,10 @@ import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
-from scrapy_simhash.judging.documents import (
-    CrawlRecord,
-    Document,
-    Marked,
-    Match,
-    StoredDocument,
-    Verdict,
-    pack_row,
-)
 from scrapy_simhash.judging.interface import find_matches
-from scrapy_simhash.judging.judge import Judge, mark_done, number_of, withdraw
+from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.marks import mark_done, number_of, withdraw
+from scrapy_simhash.judging.rows import CrawlRecord, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import Texts
@@ -52,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.judging.documents import Document, Marked, Match, StoredDocument, Verdict
     from scrapy_simhash.stores.header import Header
 
 Result = TypeVar("Result")

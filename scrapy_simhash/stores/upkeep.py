@@ -16,19 +16,9 @@ from msgspec import structs
 
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import (
-    LOST,
-    NOBODY,
-    CrawlRecord,
-    Lost,
-    Record,
-    State,
-    StoredDocument,
-    key_of_lost,
-    pack_row,
-    unpack_row,
-)
+from scrapy_simhash.judging.documents import NOBODY, Record, State, StoredDocument
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
+from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, pack_row, unpack_row
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,

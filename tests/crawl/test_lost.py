@@ -13,7 +13,8 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl.lost import Packing
-from scrapy_simhash.judging.documents import LOST, NOBODY, Lost, key_of_lost, pack_row
+from scrapy_simhash.judging.documents import NOBODY
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.stores.opening import open_store
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
 from tests.helpers.crawling import PagesSpider, crawl, read_lines

@@ -17,9 +17,9 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.names import relate_names
 from scrapy_simhash.judging.rule import CONFIRM, Relation, Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
-from scrapy_simhash.pages.addresses import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from tests.helpers.sketches import compare_sketches

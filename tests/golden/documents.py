@@ -18,7 +18,8 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Reader, Version, key_of_lost
+from scrapy_simhash.judging.documents import Document, Reader, Version
+from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.lost import forget

@@ -6,18 +6,16 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
-    PageLinks,
     bound_url,
     carry_over,
     form_of,
     host_of,
     join_url,
     last_segment,
-    measure_new_links,
     parse_address,
-    read_links,
     split_url,
 )
+from scrapy_simhash.pages.links import PageLinks, measure_new_links, read_links
 
 A = "http://a.example"
 

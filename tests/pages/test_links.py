@@ -6,7 +6,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.addresses import SAMPLE_LINKS, read_links, share_of_new_links
+from scrapy_simhash.pages.links import SAMPLE_LINKS, read_links, share_of_new_links
 from tests.helpers.slowly import resolve_slowly
 
 URL = "http://site.example/folder/page.html"

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.documents import LOST, Lost, key_of_lost, unpack_row
+from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, unpack_row
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.documents import LOST
+from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,

@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.documents import pack_row, unpack_row
+from scrapy_simhash.judging.rows import pack_row, unpack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import FORMAT, Header
 from tests.helpers.children import run_script, running

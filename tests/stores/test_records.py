@@ -1,6 +1,7 @@
 """How records are written: as ever, damage found, fields of later versions tolerated."""
 
-from scrapy_simhash.judging.documents import Reader, Record, State, pack_row
+from scrapy_simhash.judging.documents import Reader, Record, State
+from scrapy_simhash.judging.rows import pack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
 RECORD = Record(

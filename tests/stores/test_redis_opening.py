@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.documents import pack_row
+from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.opening import check_store_url, open_store, server_address, show_url
 from scrapy_simhash.stores.redis import RedisEngine
