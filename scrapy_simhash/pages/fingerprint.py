@@ -27,7 +27,7 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, read_body
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
@@ -139,12 +139,8 @@ def load_reader(extractor: str) -> Callable[[str], PageText]:
 
 
 def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
-    """Read texts and names of a page from its decompressed HTML."""
-    # The encoding is what the response declares, or None to detect it from the body. Reasons of an
-    # NotJudgedError: `empty`, `bad_encoding`, `binary`, `no_text`.
-    page = load_reader(extractor)(decode(body, encoding))
-    check_legible(page.whole, encoding)
-    return page
+    """Read texts and names of a page from its decompressed HTML, see `text.read_body`."""
+    return read_body(body, encoding, load_reader(extractor))
 
 
 @lru_cache(maxsize=16)
@@ -207,9 +203,9 @@ def fingerprint_text(
         base = ""
     # One step of the paper after the other, each for both texts.
     main, whole = _read_texts(page, features, seed)
-    main_features, whole_features = (features.weigh_features(each.hashes) for each in (main, whole))
+    main_features, whole_features = map(features.weigh_features, (main.hashes, whole.hashes))
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    sketch = sketch_text(*(hash_shingles(each.hashes, SKETCH_WINDOW) for each in (whole, main)))
+    triples = [hash_shingles(each.hashes, SKETCH_WINDOW) for each in (whole, main)]
     link_sketch, targets = read_links(page.links, base)
     # Pages are compared word by word in the usual words.
     usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
@@ -221,7 +217,7 @@ def fingerprint_text(
         stub=_digest(seed, page) if may_be_stub else b"",
         # Where a block ends changes with the template.
         text_digest=xxhash.xxh3_128_digest(main.normal.replace("\n", " ").encode()),
-        sketch=sketch,
+        sketch=sketch_text(*triples),
         link_sketch=link_sketch,
         features=len(main_features.hashes),
         whole_features=len(whole_features.hashes),

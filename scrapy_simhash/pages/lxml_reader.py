@@ -18,15 +18,11 @@ from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
     WHOLE_TEXT,
+    Markup,
     PageText,
-    choose_addresses,
-    choose_data,
-    choose_heading,
-    choose_title,
-    choose_values,
     cut_blocks,
     join_embedded,
-    make_language,
+    make_page,
     one_line,
     without_surrogates,
 )
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
 
 # Images have titles, too.
 _TITLE = etree.XPath("string((//title)[1][not(ancestor::svg)])", smart_strings=False)
-_OPEN_GRAPH = etree.XPath("//meta[@property=$name or @name=$name]/@content", smart_strings=False)
+_METAS = etree.XPath("//meta[@content]")
 _DECLARED = etree.XPath("//link[@rel and @href]")
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
@@ -72,16 +68,7 @@ def whole_text(tree: HtmlElement) -> str | None:
     """Take all visible text, boilerplate included."""
     # trafilatura's own `html2txt` leaves out footers and the like, and with them all text of some
     # pages.
-    return _read_body(_copy_visible(tree))
-
-
-def _copy_visible(tree: HtmlElement) -> HtmlElement:
-    visible = deepcopy(tree)
-    etree.strip_elements(visible, *_INVISIBLE, with_tail=False)
-    return visible
-
-
-def _read_body(visible: HtmlElement) -> str | None:
+    visible = _copy_visible(tree)
     body = visible if visible.tag == "body" else visible.find("body")
     if body is None:
         return None
@@ -89,6 +76,12 @@ def _read_body(visible: HtmlElement) -> str | None:
         block.text = f"{BLOCK_BORDER}{block.text or ''}"
         block.tail = f"{BLOCK_BORDER}{block.tail or ''}"
     return cut_blocks(" ".join(body.itertext()))
+
+
+def _copy_visible(tree: HtmlElement) -> HtmlElement:
+    visible = deepcopy(tree)
+    etree.strip_elements(visible, *_INVISIBLE, with_tail=False)
+    return visible
 
 
 EXTRACTORS: dict[str, Extractor] = {
@@ -106,43 +99,32 @@ def read(html: str, extract: Extractor) -> PageText:
     for element in _find(_SHOWN, tree):
         element.tag = "div"
     visible = _copy_visible(tree)
-    heading = choose_heading(
-        (element.tag, element.get("class"), element.itertext())
-        for element in _find(_HEADINGS, visible)
-    )
-    beside = choose_values(
-        (element.tag, element.attrib, "".join(element.itertext()))
-        for element in _find(_SEEN, visible)
-    )
-    whole = _clean(_read_body(visible))
+    whole = _clean(whole_text(tree))
     main = _clean(extract(tree))
     if not main and not whole:
         raise NotJudgedError("no_text", "neither main text nor any visible text")
+    # Extractors may find words outside of the body; a text without any is like no other.
     whole = whole if re.search(r"\w", whole) else one_line(main) or whole
-    canonical, views = choose_addresses(
-        ((link.get("rel"), link.attrib) for link in _find(_DECLARED, tree)),
-        _strings(_OPEN_GRAPH, tree, name="og:url"),
-    )
-    return PageText(
-        main=main or whole,
-        # Extractors may find words outside of the body; a text without any is like no other.
-        whole=whole,
-        title=choose_title(cast("str", _TITLE(tree)), _strings(_OPEN_GRAPH, tree, name="og:title")),
-        heading=heading,
-        language=make_language(tree.get("lang")),
-        canonical=canonical,
-        views=views,
-        base=one_line("".join(_strings(_BASE, tree)[:1])),
-        links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
+    markup = Markup(
+        title=cast("str", _TITLE(tree)),
+        language=tree.get("lang"),
+        base="".join(_strings(_BASE, tree)[:1]),
+        metas=[meta.attrib for meta in _find(_METAS, tree)],
+        links=[(link.get("rel"), link.attrib) for link in _find(_DECLARED, tree)],
+        targets=_strings(_LINKS, tree),
+        headings=[
+            (element.tag, element.get("class"), element.itertext())
+            for element in _find(_HEADINGS, visible)
+        ],
+        fields=[
+            (element.tag, element.attrib, "".join(element.itertext()))
+            for element in _find(_SEEN, visible)
+        ],
+        scripts=(element.text or "" for element in tree.iter("script")),
+        elements=(element.attrib for element in tree.iter("*")),
         read_embedded=partial(_read_embedded, tree),
-        fell_back=not main,
-        data=choose_data(
-            whole,
-            (element.text or "" for element in tree.iter("script")),
-            (element.attrib for element in tree.iter("*")),
-        ),
-        beside=beside,
     )
+    return make_page(main, whole, markup)
 
 
 def _read_embedded(tree: HtmlElement) -> str:
@@ -155,8 +137,8 @@ def _find(path: etree.XPath, tree: HtmlElement) -> list[HtmlElement]:
     return cast("list[HtmlElement]", path(tree))
 
 
-def _strings(path: etree.XPath, tree: HtmlElement, **variables: str) -> list[str]:
-    return cast("list[str]", path(tree, **variables))
+def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:
+    return cast("list[str]", path(tree))
 
 
 def _clean(text: str | None) -> str:

@@ -78,6 +78,23 @@ _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 
 
+class Markup(NamedTuple):
+    """What a parser finds on a page beside its texts, as written, in the order of the page."""
+
+    title: str | None  # text of the first `<title>`
+    language: str | None  # value of `<html lang>`
+    base: str | None  # value of the first `<base href>`
+    metas: Iterable[Mapping[str, Any]]  # attributes of each `<meta>`
+    links: Iterable[tuple[str, Mapping[str, Any]]]  # `rel` and attributes of each `<link>`
+    targets: Iterable[str]  # of `<a href>`
+    headings: Iterable[tuple[str, str | None, Iterator[str]]]  # see `_choose_heading`
+    fields: Iterable[tuple[str, Mapping[str, Any], str]]  # see `_choose_values`
+    # These are read only where the page has little text.
+    scripts: Iterable[str]  # texts of inline scripts
+    elements: Iterable[Mapping[str, Any]]  # attributes of each element
+    read_embedded: Callable[[], str]  # see `PageText`
+
+
 class PageText(NamedTuple):
     """The texts and names of a page."""
 
@@ -90,8 +107,8 @@ class PageText(NamedTuple):
     # is a block, or else its first `<h2>` or `<h3>`; as `title`.
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
-    canonical: str = ""  # its canonical address as written, see `choose_addresses`, or ""
-    views: tuple[str, ...] = ()  # its other addresses as written, see `choose_addresses`
+    canonical: str = ""  # its canonical address as written, see `_choose_addresses`, or ""
+    views: tuple[str, ...] = ()  # its other addresses as written, see `_choose_addresses`
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
@@ -106,9 +123,36 @@ class PageText(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
+def read_body(body: bytes, encoding: str | None, read: Callable[[str], PageText]) -> PageText:
+    """Read texts and names of a page from its decompressed HTML.
+
+    Args:
+        body: of the response.
+        encoding: as the response declares it; None to detect it from the body.
+        read: reads decoded HTML, see `fingerprint.load_reader`.
+
+    Raises:
+        NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
+    """
+    page = read(decode(body, encoding))
+    _check_legible(page.whole, encoding)
+    return page
+
+
+def _check_legible(text: str, encoding: str | None) -> None:
+    """Raise a NotJudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
+    # Most texts have none of the octets with which such a character may begin.
+    octets = text.encode()
+    if not any(lead in octets for lead in _ILLEGIBLE_LEADS):
+        return
+    units = np.frombuffer(text.encode("utf-16-le"), "<u2")
+    illegible = np.count_nonzero(_ILLEGIBLE.take(units))
+    if illegible > _MOST_ILLEGIBLE_SHARE * len(text):
+        raise _make_illegible(int(illegible), len(text), encoding)
+
+
 def decode(body: bytes, encoding: str | None) -> str:
     """Decode a body as the spider will see it."""
-    # Reasons of a NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64).
     if not body.strip():
         raise NotJudgedError("empty")
     html = _decode_undeclared(body) if encoding is None else _decode_declared(body, encoding)
@@ -149,18 +193,6 @@ def _make_illegible(number: int, of: int, encoding: str | None) -> NotJudgedErro
     return NotJudgedError("bad_encoding", detail)
 
 
-def check_legible(text: str, encoding: str | None) -> None:
-    """Raise a NotJudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
-    # Most texts have none of the octets with which such a character may begin.
-    octets = text.encode()
-    if not any(lead in octets for lead in _ILLEGIBLE_LEADS):
-        return
-    units = np.frombuffer(text.encode("utf-16-le"), "<u2")
-    illegible = np.count_nonzero(_ILLEGIBLE.take(units))
-    if illegible > _MOST_ILLEGIBLE_SHARE * len(text):
-        raise _make_illegible(int(illegible), len(text), encoding)
-
-
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which cannot be encoded, by question marks."""
     try:
@@ -185,14 +217,9 @@ def cut_blocks(text: str) -> str:
     return text.strip(BLOCK_BORDER).replace(BLOCK_BORDER, "\n")
 
 
-def make_name(text: str | None) -> str:
+def _make_name(text: str | None) -> str:
     """Make a title or heading: one line of at most 300 characters."""
     return one_line(text)[:_NAME_CHARACTERS]
-
-
-def make_language(declared: str | None) -> str:
-    """Read the language from the value of `<html lang>`."""
-    return without_surrogates((declared or "").strip().lower()[:_LANGUAGE_CHARACTERS])
 
 
 def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> str:
@@ -213,7 +240,7 @@ def _is_secret(attributes: Mapping[str, Any]) -> bool:
     return bool(_SECRETS.search(attributes.get("name") or "") and _SECRET.fullmatch(value))
 
 
-def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
+def _choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
     """Choose the heading of a page of its visible elements in their order.
 
     Each is a tag, the value of its `class`, and the pieces of its text, which are read only if
@@ -228,14 +255,14 @@ def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) ->
         if not kind or kind in found or read >= _MOST_HEADINGS_READ:
             continue
         read += 1
-        if name := make_name(" ".join(pieces)):
+        if name := _make_name(" ".join(pieces)):
             found[kind] = name if kind != "title" or tag in _BLOCKS else ""
             if kind == "h1":
                 break
     return found.get("h1") or found.get("title") or found.get("h2", "")
 
 
-def choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tuple[str, ...]:
+def _choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tuple[str, ...]:
     """Choose what a reader sees of pictures and fields: each is a tag, attributes, its text."""
     values: list[str] = []
     for tag, attributes, text in fields:
@@ -249,7 +276,7 @@ def choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tuple
     return tuple(without_surrogates(value) for value in values if value)
 
 
-def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
+def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
     """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
     if len(whole) >= _MOST_BESIDE_DATA:
         return ""
@@ -263,16 +290,15 @@ def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[s
     return without_surrogates(data) if len(data) >= _LEAST_DATA * len(whole) else ""
 
 
-def choose_addresses(
-    links: Iterable[tuple[str, Mapping[str, Any]]], open_graph: Iterable[str | None]
+def _choose_addresses(
+    links: Iterable[tuple[str, Mapping[str, Any]]], own: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Choose the canonical address of a page, and its others: `og:url`, and those of its views.
+    """Choose the canonical address of a page, and its others: its `own`, and those of its views.
 
     Views are `amphtml` and alternates for a medium, such as print, no style sheets. Of each
     `<link>` the value of its `rel` is given, and its attributes.
     """
-    canonical = ""
-    views = [address for each in open_graph if (address := one_line(each))][:1]
+    canonical, views = "", [own] * bool(own)
     for relation, attributes in links:
         kinds = relation.lower().split()
         if "canonical" in kinds:
@@ -289,6 +315,27 @@ def choose_addresses(
     return canonical, tuple(filter(None, views))
 
 
-def choose_title(title: str | None, open_graph: Iterable[str | None]) -> str:
-    """Choose the title of a page: its `<title>`, or else the first `og:title` with text."""
-    return make_name(title) or next(filter(None, map(make_name, open_graph)), "")
+def make_page(main: str, whole: str, markup: Markup, main_at: int | None = None) -> PageText:
+    """Make what is known of a page of its texts, see `PageText`, and of what a parser found."""
+    open_graph: dict[Any, str] = {}
+    for meta in markup.metas:
+        for name in {meta.get("property"), meta.get("name")} & {"og:url", "og:title"}:
+            if content := one_line(meta.get("content")):
+                open_graph.setdefault(name, content)
+    canonical, views = _choose_addresses(markup.links, open_graph.get("og:url", ""))
+    return PageText(
+        main=main or whole,
+        whole=whole,
+        title=_make_name(markup.title) or _make_name(open_graph.get("og:title")),
+        heading=_choose_heading(markup.headings),
+        language=without_surrogates((markup.language or "").strip().lower()[:_LANGUAGE_CHARACTERS]),
+        canonical=canonical,
+        views=views,
+        base=one_line(markup.base),
+        links=tuple(dict.fromkeys(map(without_surrogates, markup.targets))),
+        read_embedded=markup.read_embedded,
+        fell_back=not main,
+        main_at=main_at,
+        data=_choose_data(whole, markup.scripts, markup.elements),
+        beside=_choose_values(markup.fields),
+    )

@@ -18,16 +18,11 @@ from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
     TITLE_CLASSES,
+    Markup,
     PageText,
-    choose_addresses,
-    choose_data,
-    choose_heading,
-    choose_title,
-    choose_values,
     cut_blocks,
     join_embedded,
-    make_language,
-    one_line,
+    make_page,
 )
 
 if TYPE_CHECKING:
@@ -73,35 +68,40 @@ def read(html: str) -> PageText:
     )
     for template in document.select("template[shadowrootmode]"):
         template.unwrap()
-    names = _read_names(document)
+    title = document.find("title")
+    if title is not None and title.namespace is not Namespace.HTML:  # images have titles, too
+        title = None
+    named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
+    for element in document.select(_NAMING):
+        named[element.tag].append(element)
+    links = [link.attr("href") or "" for link in document.select("a[href]")]
+    titled = None if title is None else title.text
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
-    heading = choose_heading(
-        [(each.tag, each.attr("class"), each.strings) for each in document.select(_HEADINGS)]
-    )
-    beside = choose_values(
-        (each.tag, each.attrs, each.text if each.tag == "option" else "")
-        for each in document.select(_SEEN)
-    )
     before, main, after = _read_texts(document)
     whole = "\n".join(filter(None, (before, main, after)))
     if not whole:
         raise NotJudgedError("no_text", "no visible text")
-    return names._replace(
-        main=main or whole,
-        whole=whole,
-        heading=heading,
+    markup = Markup(
+        title=titled,
+        language=None if document.root is None else document.root.attr("lang"),
+        base=named["base"][0].attr("href") if named["base"] else None,
+        metas=[meta.attrs for meta in named["meta"]],
+        links=[(link.attr("rel") or "", link.attrs) for link in named["link"]],
+        targets=links,
+        headings=[
+            (each.tag, each.attr("class"), each.strings) for each in document.select(_HEADINGS)
+        ],
+        fields=[
+            (each.tag, each.attrs, each.text if each.tag == "option" else "")
+            for each in document.select(_SEEN)
+        ],
+        scripts=(element.text for element in invisible if element.tag == "script"),
+        elements=_list_attributes([document]),
         read_embedded=partial(_read_embedded, document, invisible),
-        fell_back=not main,
-        main_at=len(before) + 1 if main and before else 0,
-        data=choose_data(
-            whole,
-            (element.text for element in invisible if element.tag == "script"),
-            _list_attributes([document]),
-        ),
-        beside=beside,
     )
+    return make_page(main, whole, markup, len(before) + 1 if main and before else 0)
 
 
 def _end_repeated_roots(html: str) -> str:
@@ -118,52 +118,23 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _read_names(document: Document) -> PageText:
-    """Read all but the texts and the heading."""
-    title = document.find("title")
-    if title is not None and title.namespace is not Namespace.HTML:  # images have titles, too
-        title = None
-    named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
-    for element in document.select(_NAMING):
-        named[element.tag].append(element)
-    canonical, views = choose_addresses(
-        ((link.attr("rel") or "", link.attrs) for link in named["link"]),
-        _read_open_graph(named["meta"], "og:url"),
-    )
-    return PageText(
-        main="",
-        whole="",
-        title=choose_title(
-            None if title is None else title.text, _read_open_graph(named["meta"], "og:title")
-        ),
-        language=make_language(None if document.root is None else document.root.attr("lang")),
-        canonical=canonical,
-        views=views,
-        base=one_line(named["base"][0].attr("href")) if named["base"] else "",
-        links=tuple(
-            dict.fromkeys([link.attr("href") or "" for link in document.select("a[href]")])
-        ),
-    )
-
-
-def _read_open_graph(metas: list[Element], name: str) -> Iterator[str | None]:
-    return (
-        meta.attr("content") for meta in metas if name in {meta.attr("property"), meta.attr("name")}
-    )
-
-
 def _read_texts(document: Document) -> tuple[str, str, str]:
     """Read the visible text before, of and after the main content, one block a line."""
     body = document.find("body")
     if body is None:
         return "", "", ""
     content = _widen(document.main_content(), body)
+    borders = Text(_BORDER), Text(_BORDER)
     if content is not None:
-        content.insert(0, Text(_BORDER))
-        content.append(Text(_BORDER))
-    before, _, rest = " ".join(_list_pieces(body)).partition(_BORDER)
+        content.insert(0, borders[0])
+        content.append(borders[1])
+    pieces = _list_pieces(body)
+    if content is not None:
+        for border in borders:
+            border.extract()
+    before, _, rest = cut_blocks(" ".join(pieces)).partition(_BORDER)
     main, _, after = rest.partition(_BORDER)
-    return cut_blocks(before), cut_blocks(main), cut_blocks(after)
+    return before.strip(), main.strip(), after.strip()
 
 
 def _list_pieces(body: Element) -> list[str]:
