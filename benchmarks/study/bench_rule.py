@@ -22,7 +22,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.inspection.evaluation import evaluate, tally
 from scrapy_simhash.inspection.labels import locate, read_corpus
-from scrapy_simhash.judging import gate, own, rule
+from scrapy_simhash.judging import gate, rule, texts
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _CONSTANTS: dict[ModuleType, Sequence[str]] = {
         "LEAST_IN_COMMON",
         "LEAST_ON_UNKNOWN",
     ),
-    own: ("MOST_IN_A_FIELD", "MOST_IN_A_COUNTER"),
+    texts: ("MOST_IN_A_FIELD", "MOST_IN_A_COUNTER"),
 }
 
 

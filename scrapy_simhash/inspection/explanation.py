@@ -46,7 +46,6 @@ from scrapy_simhash.judging.documents import Document, StoredDocument, make_docu
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import name_reader
-from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
     LEAST_AGREED_OF_OTHER_NAMES,
@@ -55,7 +54,8 @@ from scrapy_simhash.judging.rule import (
     decide,
 )
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.texts import Texts
+from scrapy_simhash.judging.templates import Texts
+from scrapy_simhash.judging.texts import compare_words
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -177,7 +177,7 @@ def compare_pages(
         **weigh(answer.evidence),
     }
     if own:
-        sides = zip(("own_words", "match_own_words"), own.sides, strict=True)
+        sides = zip(("own_words", "match_own_words"), own[:2], strict=True)
         compared |= {name: list(side.list_words()) for name, side in sides}
     if first.file or second.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing

@@ -17,7 +17,7 @@ from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages
 from scrapy_simhash.inspection.sentences import tell_reason
-from scrapy_simhash.judging.gate import find_declared
+from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:

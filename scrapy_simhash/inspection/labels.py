@@ -31,9 +31,9 @@ from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
-from scrapy_simhash.judging.texts import Texts
+from scrapy_simhash.judging.templates import Texts
+from scrapy_simhash.judging.texts import compare_words
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document, PageFacts
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.judging.texts import Template
+    from scrapy_simhash.judging.templates import Template
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, compare_contents
+from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.names import Relations, relate_names
 from scrapy_simhash.judging.rule import (
+    LEAST_AGREED,
+    LEAST_ALIKE,
     Deciding,
     Evidence,
     Place,
@@ -22,14 +25,14 @@ from scrapy_simhash.judging.rule import (
     decide,
 )
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import host_of, plain_form
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.judging.documents import PageFacts
-    from scrapy_simhash.judging.own import OwnWords
+    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.texts import OwnWords
 
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
 
@@ -89,6 +92,31 @@ class Answer(NamedTuple):
     def why(self) -> tuple[str, ...]:
         """What decided, for people."""
         return self.tests or (self.deciding.value,)
+
+
+class Candidate(NamedTuple):
+    """A stored document that may be like the one that is judged.
+
+    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
+    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
+    that its reader gets, and whether that reader has its items (`settled`).
+    """
+
+    distance: int
+    number: int
+    fingerprint: int
+    name: str = ""
+    keys: int = 0
+    stands: bool = True
+    settled: bool = True
+
+
+class Compared(NamedTuple):
+    """A candidate that was compared; a bulk-loaded one has no record."""
+
+    candidate: Candidate
+    record: Record | None
+    answer: Answer
 
 
 def compare(
@@ -179,20 +207,96 @@ def _collect(
     )
 
 
-def compare_contents_of(
-    page: PageFacts, others: Sequence[PageFacts], rule: Rule, contexts: Sequence[Context]
-) -> list[Content | None]:
-    """Compare the content of a page with that of others; None where texts do not decide."""
+def deserves_a_look(candidate: Candidate, similarity: float | None, rule: Rule) -> bool:
+    """Whether a page that does not match is near, or has more in common than some triples."""
+    return candidate.distance <= rule.distance or (similarity or 0.0) >= LEAST_ALIKE
+
+
+def compare_candidates(
+    page: PageFacts,
+    found: Sequence[tuple[Candidate, Record | None]],
+    sites: Sequence[tuple[Site, Site]],
+    rule: Rule,
+) -> list[Compared]:
+    """Compare a page with n candidates.
+
+    On a site of records nearly all differ whatever their names are: of these only the one most
+    alike is compared.
+
+    Args:
+        page: what is judged.
+        found: candidates with their records; one that was bulk-loaded has none.
+        sites: of the page and of each.
+        rule: by which they are compared.
+    """
+    # A bulk-loaded fingerprint is in every scope.
+    others = [
+        record or PageFacts(b"", candidate.fingerprint, b"", scope=page.scope)
+        for candidate, record in found
+    ]
+    contexts = [
+        make_context(*two, candidate.name, candidate.keys)
+        for two, (candidate, _) in zip(sites, found, strict=True)
+    ]
     sketched = [
         place
         for place, (other, context) in enumerate(zip(others, contexts, strict=True))
         if find_deciding(page, other, rule, named=bool(context.name)) is Deciding.TEXTS
     ]
-    found = compare_contents(
-        [(page, others[place]) for place in sketched], [contexts[place].sites for place in sketched]
+    pairs = [(page, others[place]) for place in sketched]
+    counted = compare_contents(pairs, [contexts[place].sites for place in sketched])
+    contents = dict(zip(sketched, counted, strict=True))
+    differ = [
+        (not deserves_a_look(candidate, similarity, rule), -similarity, candidate, place)
+        for place, content in contents.items()
+        if not can_be_one(page, others[place], content, rule)
+        for candidate, similarity in [(found[place][0], content.similarity)]
+    ]
+    passed = {place for *_, place in sorted(differ)[1:]}
+    return [
+        Compared(
+            candidate,
+            record,
+            compare(
+                page,
+                others[place],
+                rule,
+                distance=candidate.distance,
+                context=contexts[place],
+                content=contents.get(place),
+            ),
+        )
+        for place, (candidate, record) in enumerate(found)
+        if place not in passed
+    ]
+
+
+def can_be_one(
+    first: PageFacts, second: PageFacts, content: Content | Evidence, rule: Rule
+) -> bool:
+    """Return False if the content of two pages tells them apart, whatever they are called."""
+    confirm = rule.confirm or 0.0
+    return (
+        (
+            max(content.main_alike, content.whole) >= LEAST_ALIKE
+            and (
+                content.agreed >= min(confirm, LEAST_AGREED)
+                or max(content.agreed_within, content.main_alike) >= confirm
+            )
+        )
+        or first.stub
+        or second.stub
+        or bool(find_declared(first, second))
     )
-    contents = dict(zip(sketched, found, strict=True))
-    return [contents.get(place) for place in range(len(others))]
+
+
+def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
+    """Find the addresses that one of two pages declares, and the other has, or declares, too."""
+    mine, theirs = first.declared, second.declared
+    if not (mine or theirs):
+        return set()
+    declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
+    return {address for address in declared if address.partition("/")[2]}
 
 
 def make_context(first: Site, second: Site, name: str = "", keys: int = 0) -> Context:

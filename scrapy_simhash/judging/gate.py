@@ -7,7 +7,7 @@ records; so do they where the folders tell pages apart. Two pages are one if
 2. the one declares the other as its original or a view of it, and little is its own; or
 3. what differs cannot be a record's: names do not differ, no word of an address is its page's own,
    much of what they have in common is no template, little is their own, and nothing stands in the
-   place of something else (`own`). As long as their host is not known, and where nothing names
+   place of something else (`texts`). As long as their host is not known, and where nothing names
    them, one of them has nothing of its own: two records each have something.
 
 Where no word tells them apart, nor may a field, a sign, the order of words, or what a reader sees
@@ -26,18 +26,19 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.own import find_other_numbers, find_signs, find_swap
+from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.rule import Deciding, Relation, decide
-from scrapy_simhash.judging.texts import SIGNS
+from scrapy_simhash.judging.texts import SIGNS, find_other_numbers, find_signs, find_swap
 from scrapy_simhash.pages.addresses import host_of, last_segment, own_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy_simhash.judging.comparison import Answer
-    from scrapy_simhash.judging.content import Content
     from scrapy_simhash.judging.documents import PageFacts
-    from scrapy_simhash.judging.own import OwnWords
-    from scrapy_simhash.judging.rule import Evidence, Rule
+    from scrapy_simhash.judging.rule import Evidence
+    from scrapy_simhash.judging.texts import OwnWords
 
 # Of the words that both have, so much may be a page's own: of a declared copy, of another one, and
 # with what other pages have, too, or if the other page has nothing of its own.
@@ -56,25 +57,6 @@ DECLARED = "one declares the other as its original, or as a view of it"
 _NUMBER, _ALL_NUMBER = re.compile(r"\d"), re.compile(r"^\d+$")
 # What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
-
-
-def can_be_one(
-    first: PageFacts, second: PageFacts, content: Content | Evidence, wanted: Rule
-) -> bool:
-    """Return False if the content of two pages tells them apart, whatever they are called."""
-    confirm = wanted.confirm or 0.0
-    return (
-        (
-            max(content.main_alike, content.whole) >= rule.LEAST_ALIKE
-            and (
-                content.agreed >= min(confirm, rule.LEAST_AGREED)
-                or max(content.agreed_within, content.main_alike) >= confirm
-            )
-        )
-        or first.stub
-        or second.stub
-        or bool(find_declared(first, second))
-    )
 
 
 def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
@@ -118,18 +100,9 @@ def look_at_words(
         confirmed=confirmed,
         duplicate=near and confirmed,
         evidence=evidence,
-        tests=(said, *answer.tests[1:], *([] if own is None else [describe(own)])),
+        tests=(said, *answer.tests[1:], *([] if own is None else [own.describe()])),
         own=own,
     )
-
-
-def describe(own: OwnWords) -> str:
-    """Describe for people what two pages have for themselves."""
-    mine, theirs = (
-        f"{int(side.own.sum())}, {side.show()!r}" if side.own.any() else "none"
-        for side in own.sides
-    )
-    return f"own words: {mine}; the other one's: {theirs}; in common: {own.common}, no template"
 
 
 def judge_words(
@@ -149,14 +122,11 @@ def judge_words(
     agreed = max(evidence.agreed_within, evidence.main_alike)
     if agreed >= LEAST_OF_DECLARED and is_declared_copy(first, second, own):
         return DECLARED, True
-    if _find_name(first.url, own) == _find_name(second.url, own):
+    names = own.template.find_names(first.url, second.url)
+    if names[0] == names[1] and last_segment(first.url) == last_segment(second.url):
         return _compare_folders(first.url, second.url, own, evidence), False
-    record = _find_record(first, second, own, evidence)
+    record = _find_record(first, second, own, names, evidence)
     return record or "what is only on one of them is no record's", not record
-
-
-def _find_name(url: str, own: OwnWords) -> tuple[str, str]:
-    return last_segment(url), own.template.find_name(url)
 
 
 def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence) -> str:
@@ -173,7 +143,7 @@ def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence)
         return _show_two("two folders", *names)
     if evidence.agreed >= evidence.confirm or _NUMBER.search("".join(names)):
         return ""
-    swap = find_swap(*own.sides)
+    swap = find_swap(own.first, own.second)
     return _show_two("two records", *swap) if swap else ""
 
 
@@ -199,7 +169,7 @@ def _compare_equal(own: OwnWords) -> str:
     That is a field, though its values are the site's; other signs; another order; and what is seen
     beside the text, and no site's.
     """
-    if swap := find_swap(*own.sides):
+    if swap := find_swap(own.first, own.second):
         return _show_two("two records", *swap)
     if signs := find_signs(own.first.text, own.second.text):
         return _show_two("other signs", *signs)
@@ -223,13 +193,13 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     stand in the place of others.
     """
     declared = find_declared(first, second) - own.template.declared
-    direct = declared & {plain_form(first.url), plain_form(second.url)}
-    few = own.common < LEAST_IF_CONTAINED
-    if few or not own.same_rest or not (direct or (declared and own.template.known)):
+    if not declared or own.common < LEAST_IF_CONTAINED or not own.same_rest:
         return False
-    if find_other_numbers(*own.sides):
+    if not own.template.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
         return False
-    return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in own.sides)
+    if find_other_numbers(own.first, own.second):
+        return False
+    return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in (own.first, own.second))
 
 
 def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
@@ -239,16 +209,9 @@ def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str
     return bool(own) and declared == {own} and plain_form(other_url) != own
 
 
-def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
-    """Find the addresses that one of two pages declares, and the other has, or declares, too."""
-    mine, theirs = first.declared, second.declared
-    if not (mine or theirs):
-        return set()
-    declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
-    return {address for address in declared if address.partition("/")[2]}
-
-
-def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence) -> str:
+def _find_record(
+    first: PageFacts, second: PageFacts, own: OwnWords, names: Sequence[str], evidence: Evidence
+) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
     for mine, theirs, relation in (
         (first.title, second.title, evidence.title),
@@ -259,20 +222,19 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
         if differ or _are_turned(mine, theirs):
             return _show_two("two names", mine, theirs)
-    names = [own.template.find_name(page.url) for page in (first, second)]
     subjects = _find_subjects(own, names[0], names[1], _ALL_NUMBER)
     if any(subjects):
         return _show_two("two addresses", *(min(words, default="") for words in subjects))
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
     known = own.template.known
-    contained = not all(side.own.any() for side in own.sides)
+    contained = not all(side.own.any() for side in (own.first, own.second))
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}
     silent = not named and not (contained and _are_called_alike(first, second))
     in_all, new = (
         max(int(marks.sum()) for marks in both) / max(1, own.common)
-        for both in zip(*((side.own, side.unique) for side in own.sides), strict=True)
+        for both in zip(*((side.own, side.unique) for side in (own.first, own.second)), strict=True)
     )
     for why, holds in (
         ("nothing names two pages, each with words of its own", silent),
@@ -281,8 +243,8 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         ("much is their own", in_all > MOST_IN_ALL or (not contained and new > MOST_OF_ITS_OWN)),
     ):
         if holds:
-            return _show_two(why, *(side.show() for side in own.sides))
-    swap = find_swap(*own.sides)
+            return _show_two(why, *(side.show() for side in (own.first, own.second)))
+    swap = find_swap(own.first, own.second)
     return _show_two("two records", *swap) if swap else ""
 
 

@@ -24,10 +24,11 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
-    Answer,
+    Candidate,
+    Compared,
     compare,
-    compare_contents_of,
-    make_context,
+    compare_candidates,
+    deserves_a_look,
 )
 from scrapy_simhash.judging.documents import (
     EVERYONE,
@@ -44,13 +45,12 @@ from scrapy_simhash.judging.documents import (
     note_match,
     was_delivered,
 )
-from scrapy_simhash.judging.gate import can_be_one, is_better_url, look_at_words, may_be_one
+from scrapy_simhash.judging.gate import is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
-from scrapy_simhash.judging.own import compare_words
 from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
-from scrapy_simhash.judging.rule import LEAST_ALIKE
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
-from scrapy_simhash.judging.texts import Texts
+from scrapy_simhash.judging.templates import Texts
+from scrapy_simhash.judging.texts import compare_words
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -61,10 +61,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
-    from scrapy_simhash.judging.own import OwnWords
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
-    from scrapy_simhash.judging.texts import Text
+    from scrapy_simhash.judging.texts import OwnWords, Text
     from scrapy_simhash.pages.wording import Wording
 
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
@@ -96,23 +95,6 @@ def limit_probe(page: PageFacts, rule: Rule) -> Limits:
     if page.stub:
         return Limits(bits, _MOST_EQUAL + 1, MOST_IN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=True)
-
-
-class _Candidate(NamedTuple):
-    """A stored document that may be like the one that is judged.
-
-    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
-    that its reader gets, and whether that reader has its items (`settled`).
-    """
-
-    distance: int
-    number: int
-    fingerprint: int
-    name: str = ""
-    keys: int = 0
-    stands: bool = True
-    settled: bool = True
 
 
 @dataclass
@@ -149,7 +131,7 @@ class Matcher:
         parted = (
             each
             for each in compared
-            if self._deserves_a_look(each.candidate, each.answer.similarity)
+            if deserves_a_look(each.candidate, each.answer.similarity, self.rule)
         )
         nearest = min(parted, key=_rank, default=None)
         return None, _make_match(document, nearest) if nearest else None, complete
@@ -165,8 +147,8 @@ class Matcher:
         return compare(page, facts, self.rule).duplicate
 
     def _look_at_words(
-        self, page: Document, compared: Iterable[_Compared], own: int
-    ) -> list[_Compared]:
+        self, page: Document, compared: Iterable[Compared], own: int
+    ) -> list[Compared]:
         """Compare word by word what would be a match, the best first, until one is."""
         compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
         if self.rule.confirm is None or not page.wording:
@@ -180,7 +162,7 @@ class Matcher:
             return compared
         text, first = self.texts.read(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
         wordings = self.documents.get_wordings(first)
-        looked = list[_Compared]()
+        looked = list[Compared]()
         for each in compared:
             number, record = each.candidate.number, alike.get(each.candidate.number)
             if record is None:
@@ -203,13 +185,9 @@ class Matcher:
         template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
         return compare_words(text, self.texts.read(wording), template, urls)
 
-    def _deserves_a_look(self, candidate: _Candidate, similarity: float | None) -> bool:
-        """Whether a page that does not match is near, or has more in common than some triples."""
-        return candidate.distance <= self.rule.distance or (similarity or 0.0) >= LEAST_ALIKE
-
     def _read_candidates(
-        self, page: Document, candidates: Iterable[_Candidate]
-    ) -> Iterator[tuple[_Candidate, Record | None]]:
+        self, page: Document, candidates: Iterable[Candidate]
+    ) -> Iterator[tuple[Candidate, Record | None]]:
         """Read the records of candidates that count; a bulk-loaded one has none."""
         reader, across = page.reader, page.across_spiders
         for candidate in candidates:
@@ -223,7 +201,7 @@ class Matcher:
                 located = _locate(candidate, page, record)
                 yield located._replace(stands=stands, settled=settled), record
 
-    def _find_candidates(self, page: Document, own: int) -> tuple[list[_Candidate], bool]:
+    def _find_candidates(self, page: Document, own: int) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name."""
         # Also returns whether these are all, which plain simhash may not know.
         found, complete = self._find_near(page)
@@ -231,15 +209,15 @@ class Matcher:
             return sorted(found.values())[:MOST_CANDIDATES], complete
         reader = name_reader(page.reader, across_spiders=page.across_spiders)
         for number, keys in self.documents.list_alike(page, reader, own).items():
-            found.setdefault(number, _Candidate(-1, number, 0, keys=keys))
+            found.setdefault(number, Candidate(-1, number, 0, keys=keys))
         for name, numbers in self.documents.list_called(page):
             if len(numbers) <= MOST_CALLED:
                 for number in numbers:
-                    candidate = found.get(number, _Candidate(-1, number, 0))
+                    candidate = found.get(number, Candidate(-1, number, 0))
                     found[number] = candidate._replace(name=candidate.name or name)
         return sorted(found.values()), True
 
-    def _find_near(self, page: Document) -> tuple[dict[int, _Candidate], bool]:
+    def _find_near(self, page: Document) -> tuple[dict[int, Candidate], bool]:
         """Find the documents within the distance, and whether these are all."""
         limits = limit_probe(page, self.rule)
         # Of equal short pages the newest may be this reader's. There may be more fingerprints than
@@ -248,10 +226,10 @@ class Matcher:
         most = None if equal else limits.most
         probe = self.documents.near(page.fingerprint, *limits)
         complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
-        found: dict[int, _Candidate] = {}
+        found: dict[int, Candidate] = {}
         for bits, near in probe.near:
             for number in self.documents.numbers(near, page.scope, most)[-limits.most :]:
-                candidate = _Candidate(bits, number, near)
+                candidate = Candidate(bits, number, near)
                 found[number] = min(candidate, found.get(number, candidate))
             if len(found) >= limits.most:
                 complete = False
@@ -259,58 +237,23 @@ class Matcher:
         return {} if limits.or_nothing and not complete else found, complete
 
     def _ask(
-        self, page: PageFacts, found: Iterable[tuple[_Candidate, Record | None]], own: int
-    ) -> list[_Compared]:
-        """Compare candidates; a bulk-loaded one has no record.
-
-        On a site of records nearly all differ whatever their names are: of these only the one most
-        alike is compared.
-        """
+        self, page: PageFacts, found: Iterable[tuple[Candidate, Record | None]], own: int
+    ) -> list[Compared]:
+        """Compare candidates by what all but these two tell of their sites."""
         found = list(found)
-        pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
-        candidates = [candidate for candidate, _ in found]
-        contexts = [
-            make_context(
-                *self._find_sites(page, other, {own, candidate.number}),
-                candidate.name,
-                candidate.keys,
-            )
-            for candidate, other in zip(candidates, pages, strict=True)
-        ]
-        contents = compare_contents_of(page, pages, self.rule, contexts)
-        differ = {
-            place: (not self._deserves_a_look(candidate, similarity), -similarity, candidate)
-            for place, (candidate, content) in enumerate(zip(candidates, contents, strict=True))
-            if content and not can_be_one(page, pages[place], content, self.rule)
-            for similarity in (content.similarity,)
-        }
-        if differ:
-            del differ[min(differ, key=differ.__getitem__)]
-        return [
-            _Compared(
-                candidate,
-                record,
-                compare(
-                    page,
-                    pages[place],
-                    self.rule,
-                    distance=candidate.distance,
-                    context=contexts[place],
-                    content=contents[place],
-                ),
-            )
-            for place, (candidate, record) in enumerate(found)
-            if place not in differ
-        ]
+        sites = [self._find_sites(page, other, {own, each.number}) for each, other in found]
+        return compare_candidates(page, found, sites, self.rule)
 
-    def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:
+    def _find_sites(
+        self, page: PageFacts, other: PageFacts | None, two: set[int]
+    ) -> tuple[Site, Site]:
         """Find the sites of two pages, as all but these two documents tell them."""
-        if not page.sketch or not other.sketch:
+        if not page.sketch or other is None or not other.sketch:
             return UNKNOWN_SITES
         return self.sites.find(self.documents, (page.url, other.url), two)
 
 
-def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
+def _locate(candidate: Candidate, page: PageFacts, record: Record) -> Candidate:
     """Count how far away a candidate is that was not found by its fingerprint."""
     if candidate.distance >= 0:
         return candidate
@@ -318,25 +261,12 @@ def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidat
     return candidate._replace(distance=distance, fingerprint=record.fingerprint)
 
 
-def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:
-    """Make what is known of a bulk-loaded fingerprint, which is in every scope."""
-    return PageFacts(b"", candidate.fingerprint, b"", scope=scope)
-
-
-class _Compared(NamedTuple):
-    """A candidate that was compared; a bulk-loaded one has no record."""
-
-    candidate: _Candidate
-    record: Record | None
-    answer: Answer
-
-
-def _rank(compared: _Compared) -> tuple[float, _Candidate]:
+def _rank(compared: Compared) -> tuple[float, Candidate]:
     """Rank candidates: the one most alike first, then the nearest, then the oldest."""
     return -(compared.answer.similarity or 0.0), compared.candidate
 
 
-def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
+def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
     candidate, record, answer = compared
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links

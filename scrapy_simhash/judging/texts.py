@@ -1,62 +1,60 @@
-"""The texts of stored documents, and the templates of their sites, read once for many pages.
+"""The texts of two pages, word by word: what each has for itself, and what in the place of what.
 
 Texts are compared by their triples of words. Words with digits are *numbers*: a triple is looked up
 with any number in the place of its numbers, and as it is.
+
+A word is a page's *own* if no triple with it is on the other page, nor template: of k missing
+triples in a row these are the k - 2 words in the middle, so one word that was inserted or replaced
+is 1, and a deleted one is none on its page. A number is own by the triples as they are. The address
+of a page that its text writes out ("Printed from ...") is nobody's.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 from bisect import bisect_left
-from collections import Counter, OrderedDict
 from functools import cached_property, lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import regex
 
-from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
-from scrapy_simhash.pages.addresses import last_segment, parse_address, part_folders
+from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import PageFacts
-    from scrapy_simhash.judging.interface import Reading
-    from scrapy_simhash.judging.sites import Site
-    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.judging.templates import Template
 
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]
 
-_Made = TypeVar("_Made")
-
-# Of some 40 kB a text of 1,000 words, and of 600 kB a template.
-_TEXTS_REMEMBERED = 256
-_TEMPLATES_REMEMBERED = 32
-# So that nobody can make two words of one hash; these hashes do not leave the process.
-_SEED = secrets.randbits(64)
 # Stands for any number, and before the first and behind the last word.
 _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
-# Three digits, but no release, before the last name in a path.
-_IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts.
 SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
-# What so many pages of a part of a site have, three at least, is that part's.
-_SHARE_OF_PART = 0.75
 _CURRENCY = regex.compile(r"\p{Sc}")
 _LEAST_SLASHES = 2
 _LETTER = re.compile(r"[^\W\d_]")
 _NO_WORDS = re.compile(r"[\W_]+")
-_NOTHING = np.empty(0, np.uint64)
+NOTHING = np.empty(0, np.uint64)
 # Stands for the end of a line among words; a normalised text has no capitals.
 _LINE = "L"
+# Own words that so few others part are one run.
+_CLOSED = 2
+# Of what both have, so much at either end does not begin or end their common part.
+_FRAME = 0.03
+# Other words at one place are a field, if they are so few; other numbers, if they are more, or
+# twice as many in all: fewer are a time or a counter. A number alone in so few words is a field.
+MOST_IN_A_FIELD = 6
+MOST_IN_A_COUNTER = 2
+LEAST_IN_A_SENTENCE = 3
+# A time of day, of which the hour may be the same.
+_TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 
 
 class Text:
@@ -150,10 +148,11 @@ class Text:
         """Mark the words of the path of an address, where the text writes it out."""
         marked = np.zeros(len(self), np.bool_)
         address = parse_address(url)
-        path = normalise("/".join(address.path)).strip("/") if address else ""
+        path = "/".join(address.path).strip("/") if address else ""
         # Shorter ones, or dates, may be what a record says: "2026/11/26", "eur/usd".
         if path.count("/") < _LEAST_SLASHES or not _LETTER.search(path):
             return marked
+        path = normalise(path)
         for found in re.finditer(rf"(?<!\w){re.escape(path)}(?!\w)", self.normal):
             words = (bisect_left(self._spans, (at,)) for at in found.span())
             marked[slice(*words)] = True
@@ -176,141 +175,260 @@ def _is_number(token: str) -> bool:
 def _hash_triples(words: Hashes) -> Hashes:
     """Hash each word with both neighbours; shape (n,)."""
     padded = np.concatenate([[_BEFORE], words, [_BEHIND]])
-    return hash_shingles(padded, SKETCH_WINDOW) if len(words) else _NOTHING
+    return hash_shingles(padded, SKETCH_WINDOW) if len(words) else NOTHING
 
 
-def _count(sets: Sequence[Hashes], least: float) -> tuple[Hashes, Hashes]:
-    """List what is in any of n sets, and what is in so many."""
-    if not sets:
-        return _NOTHING, _NOTHING
-    found, times = np.unique(np.concatenate(sets), return_counts=True)
-    return found, found[times >= least]
+class Run(NamedTuple):
+    """Own words in a row, up to two others in between, from one word to before another."""
+
+    start: int
+    end: int
+    own: int  # how many are own
+
+    def has(self, marked: Marks) -> bool:
+        """Whether one of its words is marked."""
+        return bool(marked[self.start : self.end].any())
 
 
-class Template:
-    """What the pages of a site share: triples of words, ends of addresses, what is beside the text.
-
-    Args:
-        texts: of a sample of its pages; fewer than six tell nothing.
-        urls: addresses of these pages.
-        declared: addresses that they declare, in their plain form.
+class Side(NamedTuple):
+    """What one of two pages has for itself and in common with the other; marks of its n words.
 
     Attributes:
-        known: whether there are enough.
-        triples, masked: those that a fifth of the texts have, three at least, ascending.
-        any_triples, any_masked: those that any has.
-        beside: what so many have beside their texts.
-        declared: as given.
+        text: of the page.
+        own: its own words.
+        common: words whose triple both have, with any number for each, and which is no template.
+        within: from the first to the last of the common ones, but for 3 % at either end.
+        alone: words that are own if only that is taken off which the pages share of the part of the
+            site in which the one lies, and the other does not.
+        unique: of the own words, those that no page of the sample has, and that the other page has
+            nowhere else.
     """
 
-    def __init__(
-        self,
-        texts: Sequence[Text] = (),
-        urls: Sequence[str] = (),
-        declared: Iterable[str] = (),
-    ) -> None:
-        self.known = len(texts) >= LEAST_KNOWN
-        known = texts if self.known else ()
-        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(known))
-        self.any_triples, self.triples = _count([text.triples_set for text in known], least)
-        self.any_masked, self.masked = _count([text.masked_set for text in known], least)
-        beside = Counter(each for text in known for each in set(text.beside))
-        self.beside = {each for each, times in beside.items() if times >= least}
-        self.declared = frozenset(declared)
-        self._pages = [
-            (address.path, text)
-            for url, text in zip(urls, known, strict=False)
-            if (address := parse_address(url))
+    text: Text
+    own: Marks
+    common: Marks
+    within: Marks
+    alone: Marks
+    unique: Marks
+
+    @property
+    def new(self) -> Marks:
+        """Of the own words, those that stand within, or that are unique."""
+        return self.unique | self.own & self.within
+
+    def list_tokens(self) -> set[str]:
+        """List the distinct own words."""
+        return {self.text.tokens[place] for place in np.flatnonzero(self.own)}
+
+    def list_words(self, most: int = 10) -> tuple[str, ...]:
+        """List the first own words."""
+        places = np.flatnonzero(self.own)[:most].tolist()
+        return tuple([self.text.show(place, place + 1) for place in places])
+
+    def show(self, most: int = 10) -> str:
+        """Return the first own words, so many at most, with a bar between runs; "" for none."""
+        shown = []
+        for run in list_runs(self.own):
+            end = min(run.end, run.start + most)
+            shown.append(self.text.show(run.start, end))
+            most -= end - run.start
+            if most <= 0:
+                break
+        return " | ".join(shown)
+
+
+def list_runs(marked: Marks) -> Iterator[Run]:
+    """List marked words in runs."""
+    places = np.flatnonzero(marked)
+    if not len(places):
+        return
+    breaks = np.flatnonzero(np.diff(places) > _CLOSED + 1) + 1
+    for start, end in zip([0, *breaks], [*breaks, len(places)], strict=True):
+        yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start))
+
+
+class OwnWords(NamedTuple):
+    """What two pages have for themselves.
+
+    Attributes:
+        first, second: what either has.
+        template: what was taken off.
+        common: how many words they have in common that are no template; of the page with fewer.
+        same_rest: whether the words beyond the bound are the same.
+        equal: whether neither has a word or number of its own, nor other words beyond the bound.
+    """
+
+    first: Side
+    second: Side
+    template: Template
+    common: int
+    same_rest: bool
+    equal: bool
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the triples that both have are in one order, and as often, numbers aside."""
+        first, second = self.first.text, self.second.text
+        mine = first.masked[_is_in(first.masked, second.masked_set)]
+        theirs = second.masked[_is_in(second.masked, first.masked_set)]
+        return bool(np.array_equal(mine, theirs))
+
+    def describe(self) -> str:
+        """Describe for people what two pages have for themselves."""
+        mine, theirs = [
+            f"{int(side.own.sum())}, {side.show()!r}" if side.own.any() else "none"
+            for side in (self.first, self.second)
         ]
-        self._of_parts: dict[tuple[str, ...], tuple[Hashes, Hashes]] = {}
-        tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
-        self._tails = {tail for tail, times in tails.items() if times >= least}
-
-    def find_shared(self, url: str, other: str) -> tuple[Hashes, Hashes]:
-        """Find what nearly all pages share of the part of a site in which only one of two lies.
-
-        Returns:
-            Triples and masked triples, ascending: a release, the day on which it was made.
-        """
-        part, _ = part_folders(url, other)
-        texts = [text for path, text in self._pages if part and path[: len(part)] == part]
-        if len(texts) < LEAST_OF_TEMPLATE:  # of folders without end, few are remembered
-            return _NOTHING, _NOTHING
-        if part not in self._of_parts:
-            least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(texts))
-            self._of_parts[part] = (
-                _count([text.triples_set for text in texts], least)[1],
-                _count([text.masked_set for text in texts], least)[1],
-            )
-        return self._of_parts[part]
-
-    def find_name(self, url: str) -> str:
-        """Return the last name in an address that is not the site's: "7" of "/7/view".
-
-        What stands behind an identifier belongs to it, whatever is known of the site: "4022/view".
-        """
-        tails = _list_tails(url)
-        shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
-        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
-        before = _IDENTIFIER.search(rest.partition("?")[0])
-        return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
-
-
-def _list_tails(url: str) -> list[str]:
-    """List the ends of a path, the shortest first, without the whole; none with a query."""
-    address = parse_address(url)
-    if address is None or address.query:
-        return []
-    path = "/".join(address.path).strip("/")
-    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
-
-
-UNKNOWN_TEMPLATE = Template()
-
-
-class Texts:
-    """Reads texts, and templates of sites, and remembers those that were needed last."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[Hashable, Text] = OrderedDict()
-        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
-
-    def read(self, wording: Wording) -> Text:
-        """Read a wording; only texts of one process can be compared."""
-
-        def make() -> Text:
-            return Text(*wording, seed=_SEED)
-
-        return _remember(self._texts, wording, _TEXTS_REMEMBERED, make)
-
-    def make_template(self, pages: Iterable[tuple[PageFacts, Wording]]) -> Template:
-        """Make the template that a sample of pages shows."""
-        pages = list(pages)
-        return Template(
-            [self.read(wording) for _, wording in pages],
-            [page.url for page, _ in pages],
-            chain.from_iterable(page.declared for page, _ in pages),
+        return (
+            f"own words: {mine}; the other one's: {theirs}; in common: {self.common}, no template"
         )
 
-    def find_template(self, documents: Reading, site: Site) -> Template:
-        """Find the template of a site in a store; unknown with the site."""
-        if not site.known:
-            return UNKNOWN_TEMPLATE
 
-        def make() -> Template:
-            pages, wordings = documents.glance(site.numbers), documents.get_wordings(site.numbers)
-            both = pages.keys() & wordings.keys()
-            return self.make_template((pages[number], wordings[number]) for number in sorted(both))
+def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
+    """Find what one page has in the place of what the other has, as two records do, or None.
 
-        return _remember(self._templates, site, _TEMPLATES_REMEMBERED, make)
+    That is a number in a block of its own, such as a cell, or other numbers, see
+    `find_other_numbers`; or, behind the same word and whatever the site has there, a few other
+    words, or more, of which both have some that nobody else has; or some words that one page has
+    more within a block. At the top of both pages many words are a frame.
+    """
+    for side in first, second:
+        cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
+        for run in list_runs(cells):
+            return _show_one(run, side, first)
+    if numbers := find_other_numbers(first, second):
+        return numbers
+    for mine, other in _pair_runs(first, second, numbers=False):
+        few = max(mine.own, other.own) <= MOST_IN_A_FIELD
+        below = mine.start > 0 or other.start > 0
+        if few or (below and mine.has(first.unique) and other.has(second.unique)):
+            return first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+    for side in first, second:
+        words = side.own & ~side.text.numbers
+        for run in list_runs(side.alone):
+            if run.own < MOST_IN_A_FIELD and run.has(words) and side.text.goes_on(run.start):
+                return _show_one(run, side, first)
+    return None
 
 
-def _remember(
-    made: OrderedDict[Hashable, _Made], key: Hashable, most: int, make: Callable[[], _Made]
-) -> _Made:
-    """Return what was made for a key, or make it; forget what was not needed for longest."""
-    found = made.pop(key, None)
-    made[key] = found = make() if found is None else found
-    if len(made) > most:
-        made.popitem(last=False)
+def find_other_numbers(first: Side, second: Side) -> tuple[str, str] | None:
+    """Find another price, or several other numbers, behind the same word, or None.
+
+    What the site has there does not matter. A time or a counter is none.
+    """
+    numbers = 0
+    for mine, other in _pair_runs(first, second, numbers=True):
+        shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
+        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in shown]
+        here = max(mine.own - clocks[0], other.own - clocks[1])
+        numbers += max(0, here)
+        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
+        if many or first.text.has_price(mine.start, mine.end):
+            return shown
+    return None
+
+
+def find_signs(first: Text, second: Text) -> tuple[str, str] | None:
+    """Find the words that have other signs on two pages, with the signs, or None."""
+    for words, mine in first.signs.items():
+        theirs = second.signs.get(words, mine)
+        if (here := mine - theirs) and (there := theirs - mine):
+            return f"{min(here)} {words}".strip(), f"{min(there)} {words}".strip()
+    return None
+
+
+def _show_one(run: Run, side: Side, first: Side) -> tuple[str, str]:
+    """Show what only one of two pages has."""
+    value = side.text.show(run.start, run.end)
+    return (value, "") if side is first else ("", value)
+
+
+def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Run, Run]]:
+    """Pair runs of words, or of numbers, that stand at one place of two pages, template or not."""
+    mine, theirs = (
+        list_runs(side.alone & (side.text.digits == numbers)) for side in (first, second)
+    )
+    places: dict[int, list[Run]] = {}
+    for run in theirs:
+        places.setdefault(second.text.get_before(run.start), []).append(run)
+    for run in mine:
+        for other in places.get(first.text.get_before(run.start), ()):
+            yield run, other
+
+
+def compare_words(
+    first: Text, second: Text, template: Template, urls: tuple[str, str] = ("", "")
+) -> OwnWords:
+    """Compare the texts of two addresses, of one seed; takes some 0.3 ms."""
+    shared = template.find_shared(*urls)
+    mine = _find_own(first, second, template, shared[0], urls[0])
+    theirs = _find_own(second, first, template, shared[1], urls[1])
+    same_rest = first.rest == second.rest
+    return OwnWords(
+        mine,
+        theirs,
+        template,
+        common=int(min(mine.common.sum(), theirs.common.sum())),
+        same_rest=same_rest,
+        equal=same_rest and not (mine.own.any() or theirs.own.any()),
+    )
+
+
+def _find_own(
+    text: Text, other: Text, template: Template, of_part: tuple[Hashes, Hashes], url: str
+) -> Side:
+    masked_alone = ~_is_in(text.masked, other.masked_set)
+    alone = ~_is_in(text.triples, other.triples_set)
+    masked_own = masked_alone & ~_is_in(text.masked, template.masked)
+    own = alone & ~_is_in(text.triples, template.triples)
+    common = ~masked_alone & ~_is_in(text.masked, template.masked)
+    masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
+    unique = own & ~_is_in(text.triples, template.any_triples)
+    said = ~text.mark_address(url)
+    shared, masked_shared = of_part
+    return Side(
+        text,
+        _choose(text, masked_own, own) & said,
+        common,
+        _span(common),
+        _choose(
+            text,
+            masked_alone & ~_is_in(text.masked, masked_shared),
+            alone & ~_is_in(text.triples, shared),
+        )
+        & said,
+        _choose(text, masked_unique, unique) & said & ~_is_in(text.hashes, other.hashes_set),
+    )
+
+
+def _choose(text: Text, masked: Marks, exact: Marks) -> Marks:
+    """Mark the words of which all triples are missing: numbers by the exact ones."""
+    return np.where(text.numbers, _middle(exact), _middle(masked))
+
+
+def _middle(missing: Marks) -> Marks:
+    """Mark the words of which each triple is missing."""
+    middle = missing.copy()  # `np.pad` takes ten times as long
+    middle[1:] &= missing[:-1]
+    middle[:-1] &= missing[1:]
+    return middle
+
+
+def _span(common: Marks) -> Marks:
+    """Mark what stands from the first to the last of the common words; all, if there are none."""
+    places = np.flatnonzero(common)
+    if not len(places):
+        return np.ones(len(common), np.bool_)
+    cut = int(_FRAME * len(places))
+    within = np.zeros(len(common), np.bool_)
+    within[places[cut] : places[len(places) - 1 - cut] + 1] = True
+    return within
+
+
+def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
+    """Mark which triples, or words, are in an ascending list."""
+    if not len(ascending):
+        return np.zeros(len(triples), np.bool_)
+    places = np.searchsorted(ascending, triples)
+    found: Marks = ascending.take(places, mode="clip") == triples
     return found

@@ -18,7 +18,7 @@ from scrapy_simhash.judging.marks import mark_done, number_of, withdraw
 from scrapy_simhash.judging.rows import CrawlRecord, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.texts import Texts
+from scrapy_simhash.judging.templates import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents

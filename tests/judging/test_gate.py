@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from scrapy_simhash.judging.comparison import can_be_one
 from scrapy_simhash.judging.documents import PageFacts, Verdict
-from scrapy_simhash.judging.gate import can_be_one, is_declared_copy, judge_words
-from scrapy_simhash.judging.own import compare_words
+from scrapy_simhash.judging.gate import is_declared_copy, judge_words
 from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
-from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, Text
+from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
+from scrapy_simhash.judging.texts import Text, compare_words
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
 
@@ -220,7 +221,7 @@ def test_names_with_the_same_words_in_another_order() -> None:
 
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
-    assert Template().find_name(f"http://a.example/{'1' * 1_000}/view") == f"{'1' * 1_000}/view"
+    assert Template().find_names(f"http://a.example/{'1' * 1_000}/view") == [f"{'1' * 1_000}/view"]
 
 
 @pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
@@ -502,7 +503,7 @@ def test_an_unknown_site_where_each_has_words_of_its_own() -> None:
     pages = make_facts("/a"), make_facts("/b")
     for ends, one in ((("", "\nand more"), True), (("\nor less", "\nand more"), False)):
         mine, theirs = (Text(TEXT + end) for end in ends)
-        own = compare_words(mine, theirs)
+        own = compare_words(mine, theirs, UNKNOWN_TEMPLATE)
         assert judge_words(*pages, own, SAME)[1] == one
 
 

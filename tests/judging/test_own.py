@@ -8,14 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.own import compare_words, find_swap
-from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, Text
+from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
+from scrapy_simhash.judging.texts import OwnWords, Text, compare_words, find_swap
 
 # Few words, so that texts have triples in common, and some repeat.
 lines = st.lists(
     st.lists(st.sampled_from(["a", "b", "c", "d", "e", "1", "2", "3", "f"]), max_size=6), max_size=4
 )
 _NUMBERS = {"1", "2", "3"}
+
+
+def compare(
+    first: Text,
+    second: Text,
+    template: Template = UNKNOWN_TEMPLATE,
+    urls: tuple[str, str] = ("", ""),
+) -> OwnWords:
+    return compare_words(first, second, template, urls)
 
 
 def write(words: Sequence[Sequence[str]]) -> str:
@@ -53,7 +62,7 @@ def test_own_words(
 ) -> None:
     flat, others = [*chain(*first)], [*chain(*second)]
     template = Template([Text(write(page)) for page in sample])
-    own = compare_words(Text(write(first)), Text(write(second)), template)
+    own = compare(Text(write(first)), Text(write(second)), template)
     pages = [[*chain(*page)] for page in sample]
     assert own.first.own.tolist() == find_own(flat, others, pages)
     assert own.second.own.tolist() == find_own(others, flat, pages)
@@ -65,17 +74,17 @@ def test_own_words(
 @given(lines)
 def test_a_text_has_nothing_beyond_itself(words: list[list[str]]) -> None:
     text = write(words)
-    own = compare_words(Text(text), Text(text))
+    own = compare(Text(text), Text(text))
     assert own.equal
     assert own.common == sum(map(len, words))
-    assert find_swap(*own.sides) is None
+    assert find_swap(own.first, own.second) is None
 
 
 @given(st.text(), st.integers(0, 2**64 - 1))
 def test_any_text(text: str, seed: int) -> None:
     read = Text(text, seed=seed)
     assert len(read) == len(read.numbers) == len(read.blocks) == len(read.triples)
-    own = compare_words(read, Text("", seed=seed))
+    own = compare(read, Text("", seed=seed))
     assert own.first.own.all()
     assert len(own.first.list_words()) == min(10, len(read))
 
@@ -105,23 +114,23 @@ TEXT = "home\ncook in rome for a year\nposted\n12 may 2024\nnow {}"
     ids=["a place", "a day", "less", "an advertisement", "another script's digits"],
 )
 def test_what_differs(text: str, words: str, others: str, fields: tuple[str, str] | None) -> None:
-    own = compare_words(Text("home\ncook in rome for a year\nposted\n12 may 2024"), Text(text))
+    own = compare(Text("home\ncook in rome for a year\nposted\n12 may 2024"), Text(text))
     assert (own.first.show(), own.second.show()) == (words, others)
-    assert find_swap(*own.sides) == fields
+    assert find_swap(own.first, own.second) == fields
 
 
 def test_a_number_in_a_cell_is_a_field_though_the_site_has_it() -> None:
     page = "size\n{}\ncolour red and much else that all pages of this shop have"
     sample = Template([Text(page.format(number)) for number in (10, 12, 10, 12, 10, 12)])
-    own = compare_words(Text(page.format(10)), Text(page.format(12)), sample)
+    own = compare(Text(page.format(10)), Text(page.format(12)), sample)
     assert own.equal  # both numbers are the site's
-    assert find_swap(*own.sides) == ("10", "")
+    assert find_swap(own.first, own.second) == ("10", "")
 
 
 def test_words_beyond_the_bound() -> None:
     one, same, other = (Text("a b", rest) for rest in (b"1", b"1", b"2"))
-    assert compare_words(one, same).equal
-    assert not compare_words(one, other).equal
+    assert compare(one, same).equal
+    assert not compare(one, other).equal
 
 
 @pytest.mark.parametrize(
@@ -138,8 +147,8 @@ def test_words_beyond_the_bound() -> None:
 )
 def test_the_name_in_an_address(url: str, name: str) -> None:
     urls = [f"http://a.example/{number}/view" for number in range(6)]
-    assert Template([Text("a")] * 6, urls).find_name(url) == name
-    assert UNKNOWN_TEMPLATE.find_name("http://a.example/7/view") == "view"
+    assert Template([Text("a")] * 6, urls).find_names(url) == [name]
+    assert UNKNOWN_TEMPLATE.find_names("http://a.example/7/view") == ["view"]
 
 
 def test_numbers_are_known_by_digits_of_all_scripts() -> None:
@@ -181,16 +190,16 @@ def test_what_stands_in_the_place_of_what(
     page = "home of all\nwe say {}\nand much else that all have"
     others = [Text(page.format(text)) for text in [*sample, *"uvwxyz"]]
     one, other = (Text(page.format(text)) for text in texts)
-    own = compare_words(one, other, Template(others))
-    assert find_swap(*own.sides) == swap
-    assert find_swap(*own.sides[::-1]) == (swap[::-1] if swap else None)
+    own = compare(one, other, Template(others))
+    assert find_swap(own.first, own.second) == swap
+    assert find_swap(own.second, own.first) == (swap[::-1] if swap else None)
 
 
 def test_many_words_at_the_top_are_a_frame() -> None:
     one, other = (Text(f"{words}\nhome of all") for words in ("a b c d e f g", "h i j k l m n"))
-    assert find_swap(*compare_words(one, other).sides) is None
+    assert find_swap(*compare(one, other)[:2]) is None
     one, other = (Text(f"{words}\nhome of all") for words in ("a b c", "h i j"))
-    assert find_swap(*compare_words(one, other).sides) == ("a b c", "h i j")
+    assert find_swap(*compare(one, other)[:2]) == ("a b c", "h i j")
 
 
 def test_the_address_that_a_page_writes_out_is_not_its_own() -> None:
@@ -198,16 +207,16 @@ def test_the_address_that_a_page_writes_out_is_not_its_own() -> None:
     one, other = "docs/in/rome", "docs/in/oslo"
     urls = f"http://a.example/{one}.html", f"http://a.example/{other}.html?print=1"
     texts = Text(page.format(one)), Text(page.format(other))
-    own = compare_words(*texts, urls=urls)
+    own = compare(*texts, urls=urls)
     assert own.equal
-    assert find_swap(*own.sides) is None
-    assert [side.show() for side in compare_words(*texts, urls=urls[::-1]).sides] == [
+    assert find_swap(own.first, own.second) is None
+    assert [side.show() for side in compare(*texts, urls=urls[::-1])[:2]] == [
         "rome",
         "oslo",
     ]
     # A name is no address, nor is a date.
     for one, other in (("in rome", "in oslo"), ("on 2026/11/26", "on 2026/11/27")):
-        own = compare_words(
+        own = compare(
             Text(f"we are {one}"),
             Text(f"we are {other}"),
             urls=(f"http://a.example/{one[3:]}", f"http://a.example/{other[3:]}"),
