@@ -162,8 +162,9 @@ def compare_pages(
         one_host = context.sites[0] is context.sites[1]
         known = [(each, each.wording) for each in documents * one_host if each.wording]
         texts = Texts()
-        shared = texts.make_template(known)
-        own = compare_words(texts.read(wording), texts.read(other), shared, (first.url, second.url))
+        urls = first.url, second.url
+        shared = texts.make_template(known).share(*urls)
+        own = compare_words(texts.read(wording), texts.read(other), shared, urls)
     if own and may_be_one(first, second, answer):
         answer = look_at_words(answer, first, second, own)
     decided = decide(answer.evidence)[0]

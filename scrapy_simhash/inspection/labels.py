@@ -271,9 +271,9 @@ class FolderContexts:
         one_host = context.sites[0] is context.sites[1]
         template = self._make_template(context.sites[0].numbers if one_host else ())
         one, other = (self._texts.read(unpack(page.wording)) for page in (mine, theirs))
-        return look_at_words(
-            answer, mine, theirs, compare_words(one, other, template, (mine.url, theirs.url))
-        )
+        urls = mine.url, theirs.url
+        own = compare_words(one, other, template.share(*urls), urls)
+        return look_at_words(answer, mine, theirs, own)
 
     def _read_template(self, numbers: tuple[int, ...]) -> Template:
         """Make the template of a sample."""

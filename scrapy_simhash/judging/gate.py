@@ -33,8 +33,6 @@ from scrapy_simhash.pages.addresses import host_of, last_segment, own_folders, p
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.rule import Evidence
@@ -122,10 +120,9 @@ def judge_words(
     agreed = max(evidence.agreed_within, evidence.main_alike)
     if agreed >= LEAST_OF_DECLARED and is_declared_copy(first, second, own):
         return DECLARED, True
-    names = own.template.find_names(first.url, second.url)
-    if names[0] == names[1] and last_segment(first.url) == last_segment(second.url):
+    if len({*own.shared.names}) == 1 and last_segment(first.url) == last_segment(second.url):
         return _compare_folders(first.url, second.url, own, evidence), False
-    record = _find_record(first, second, own, names, evidence)
+    record = _find_record(first, second, own, evidence)
     return record or "what is only on one of them is no record's", not record
 
 
@@ -137,7 +134,7 @@ def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence)
     """
     folders = own_folders(first, second)
     names = ["/".join(each) for each in folders]
-    if not any(folders) or not own.template.known:
+    if not any(folders) or not own.shared.known:
         return ""
     if all(_find_subjects(own, names[0], names[1], _NUMBER)):
         return _show_two("two folders", *names)
@@ -176,7 +173,7 @@ def _compare_equal(own: OwnWords) -> str:
     if own.common < rule.TRIPLES_OF_A_LONG_TEXT and not own.in_order:
         return "the same words in another order, or more often"
     beside = [
-        next((each for each in mine.beside if each not in own.template.beside.union(seen)), "")
+        next((each for each in mine.beside if each not in own.shared.beside.union(seen)), "")
         for mine, seen in (
             (own.first.text, own.second.text.beside),
             (own.second.text, own.first.text.beside),
@@ -192,10 +189,10 @@ def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool
     front page proves nothing; nor does any where hardly a word is no template, or numbers of one
     stand in the place of others.
     """
-    declared = find_declared(first, second) - own.template.declared
+    declared = find_declared(first, second) - own.shared.declared
     if not declared or own.common < LEAST_IF_CONTAINED or not own.same_rest:
         return False
-    if not own.template.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
+    if not own.shared.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
         return False
     if find_other_numbers(own.first, own.second):
         return False
@@ -209,9 +206,7 @@ def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str
     return bool(own) and declared == {own} and plain_form(other_url) != own
 
 
-def _find_record(
-    first: PageFacts, second: PageFacts, own: OwnWords, names: Sequence[str], evidence: Evidence
-) -> str:
+def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
     for mine, theirs, relation in (
         (first.title, second.title, evidence.title),
@@ -222,12 +217,12 @@ def _find_record(
         differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
         if differ or _are_turned(mine, theirs):
             return _show_two("two names", mine, theirs)
-    subjects = _find_subjects(own, names[0], names[1], _ALL_NUMBER)
+    subjects = _find_subjects(own, own.shared.names[0], own.shared.names[1], _ALL_NUMBER)
     if any(subjects):
         return _show_two("two addresses", *(min(words, default="") for words in subjects))
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
-    known = own.template.known
+    known = own.shared.known
     contained = not all(side.own.any() for side in (own.first, own.second))
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}

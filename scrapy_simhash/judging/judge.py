@@ -183,7 +183,7 @@ class Matcher:
         """Compare a text with the wording of a document, by what their site has."""
         one_host = sites[0] is sites[1]
         template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
-        return compare_words(text, self.texts.read(wording), template, urls)
+        return compare_words(text, self.texts.read(wording), template.share(*urls), urls)
 
     def _read_candidates(
         self, page: Document, candidates: Iterable[Candidate]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from scrapy_simhash.judging.sites import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
-from scrapy_simhash.judging.texts import NOTHING, Text
+from scrapy_simhash.judging.texts import NOTHING, Shared, Text
 from scrapy_simhash.pages.addresses import last_segment, parse_address, part_folders
 
 if TYPE_CHECKING:
@@ -83,14 +83,23 @@ class Template:
         tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
         self._tails = {tail for tail, times in tails.items() if times >= least}
 
-    def find_shared(self, url: str, other: str) -> list[tuple[Hashes, Hashes]]:
-        """Find what nearly all pages share of the part of a site in which only one of two lies.
+    def share(self, url: str, other: str) -> Shared:
+        """Return what the site tells of two of its addresses.
 
-        Returns:
-            For either, triples and masked triples, ascending: a release, the day on which it was
-            made.
+        Of the part of a site in which only the one lies, nearly all pages share a release, or the
+        day on which it was made. A name that many have is the site's: "7" is that of "/7/view".
         """
-        return [self._find_shared(part) for part in part_folders(url, other)]
+        return Shared(
+            self.known,
+            self.triples,
+            self.masked,
+            self.any_triples,
+            self.any_masked,
+            [self._find_shared(part) for part in part_folders(url, other)],
+            [self._find_name(each) for each in (url, other)],
+            self.beside,
+            self.declared,
+        )
 
     def _find_shared(self, part: tuple[str, ...]) -> tuple[Hashes, Hashes]:
         texts = [text for path, text in self._pages if part and path[: len(part)] == part]
@@ -104,21 +113,13 @@ class Template:
             )
         return self._of_parts[part]
 
-    def find_names(self, *urls: str) -> list[str]:
-        """Return the last name in each address that is not the site's: "7" of "/7/view".
-
-        What stands behind an identifier belongs to it, whatever is known of the site: "4022/view".
-        """
-        names = []
-        for url in urls:
-            tails = _list_tails(url)
-            shared = next(
-                (n for n, each in enumerate(tails) if each not in self._tails), len(tails)
-            )
-            rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
-            before = _IDENTIFIER.search(rest.partition("?")[0])
-            names.append(f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest))
-        return names
+    def _find_name(self, url: str) -> str:
+        tails = _list_tails(url)
+        shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
+        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
+        # What stands behind an identifier belongs to it in any case: "4022/view".
+        before = _IDENTIFIER.search(rest.partition("?")[0])
+        return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
 
 
 def _list_tails(url: str) -> list[str]:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.templates import Template
-
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]
 
@@ -247,12 +245,37 @@ def list_runs(marked: Marks) -> Iterator[Run]:
         yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start))
 
 
+class Shared(NamedTuple):
+    """What the pages of a site share, as far as two addresses need it; see `Template.share`.
+
+    Attributes:
+        known: whether enough of its pages are known.
+        triples, masked: those of the template, ascending.
+        any_triples, any_masked: those of any page of the sample, ascending.
+        of_parts: for either address, triples and masked triples of the part of the site in which
+            only that one lies.
+        names: of either address, the last name that is not the site's.
+        beside: what is the site's beside the text.
+        declared: addresses that pages of the sample declare.
+    """
+
+    known: bool
+    triples: Hashes
+    masked: Hashes
+    any_triples: Hashes
+    any_masked: Hashes
+    of_parts: list[tuple[Hashes, Hashes]]
+    names: list[str]
+    beside: set[str]
+    declared: frozenset[str]
+
+
 class OwnWords(NamedTuple):
     """What two pages have for themselves.
 
     Attributes:
         first, second: what either has.
-        template: what was taken off.
+        shared: what was taken off.
         common: how many words they have in common that are no template; of the page with fewer.
         same_rest: whether the words beyond the bound are the same.
         equal: whether neither has a word or number of its own, nor other words beyond the bound.
@@ -260,7 +283,7 @@ class OwnWords(NamedTuple):
 
     first: Side
     second: Side
-    template: Template
+    shared: Shared
     common: int
     same_rest: bool
     equal: bool
@@ -357,35 +380,32 @@ def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Ru
 
 
 def compare_words(
-    first: Text, second: Text, template: Template, urls: tuple[str, str] = ("", "")
+    first: Text, second: Text, shared: Shared, urls: tuple[str, str] = ("", "")
 ) -> OwnWords:
     """Compare the texts of two addresses, of one seed; takes some 0.3 ms."""
-    shared = template.find_shared(*urls)
-    mine = _find_own(first, second, template, shared[0], urls[0])
-    theirs = _find_own(second, first, template, shared[1], urls[1])
+    mine = _find_own(first, second, shared, 0, urls[0])
+    theirs = _find_own(second, first, shared, 1, urls[1])
     same_rest = first.rest == second.rest
     return OwnWords(
         mine,
         theirs,
-        template,
+        shared,
         common=int(min(mine.common.sum(), theirs.common.sum())),
         same_rest=same_rest,
         equal=same_rest and not (mine.own.any() or theirs.own.any()),
     )
 
 
-def _find_own(
-    text: Text, other: Text, template: Template, of_part: tuple[Hashes, Hashes], url: str
-) -> Side:
+def _find_own(text: Text, other: Text, shared: Shared, place: int, url: str) -> Side:
     masked_alone = ~_is_in(text.masked, other.masked_set)
     alone = ~_is_in(text.triples, other.triples_set)
-    masked_own = masked_alone & ~_is_in(text.masked, template.masked)
-    own = alone & ~_is_in(text.triples, template.triples)
-    common = ~masked_alone & ~_is_in(text.masked, template.masked)
-    masked_unique = masked_own & ~_is_in(text.masked, template.any_masked)
-    unique = own & ~_is_in(text.triples, template.any_triples)
+    masked_own = masked_alone & ~_is_in(text.masked, shared.masked)
+    own = alone & ~_is_in(text.triples, shared.triples)
+    common = ~masked_alone & ~_is_in(text.masked, shared.masked)
+    masked_unique = masked_own & ~_is_in(text.masked, shared.any_masked)
+    unique = own & ~_is_in(text.triples, shared.any_triples)
     said = ~text.mark_address(url)
-    shared, masked_shared = of_part
+    of_part, masked_of_part = shared.of_parts[place]
     return Side(
         text,
         _choose(text, masked_own, own) & said,
@@ -393,8 +413,8 @@ def _find_own(
         _span(common),
         _choose(
             text,
-            masked_alone & ~_is_in(text.masked, masked_shared),
-            alone & ~_is_in(text.triples, shared),
+            masked_alone & ~_is_in(text.masked, masked_of_part),
+            alone & ~_is_in(text.triples, of_part),
         )
         & said,
         _choose(text, masked_unique, unique) & said & ~_is_in(text.hashes, other.hashes_set),

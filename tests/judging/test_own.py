@@ -24,7 +24,7 @@ def compare(
     template: Template = UNKNOWN_TEMPLATE,
     urls: tuple[str, str] = ("", ""),
 ) -> OwnWords:
-    return compare_words(first, second, template, urls)
+    return compare_words(first, second, template.share(*urls), urls)
 
 
 def write(words: Sequence[Sequence[str]]) -> str:
@@ -147,8 +147,8 @@ def test_words_beyond_the_bound() -> None:
 )
 def test_the_name_in_an_address(url: str, name: str) -> None:
     urls = [f"http://a.example/{number}/view" for number in range(6)]
-    assert Template([Text("a")] * 6, urls).find_names(url) == [name]
-    assert UNKNOWN_TEMPLATE.find_names("http://a.example/7/view") == ["view"]
+    assert Template([Text("a")] * 6, urls).share(url, "").names[0] == name
+    assert UNKNOWN_TEMPLATE.share("http://a.example/7/view", "").names[0] == "view"
 
 
 def test_numbers_are_known_by_digits_of_all_scripts() -> None:
