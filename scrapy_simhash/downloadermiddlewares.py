@@ -33,8 +33,10 @@ from scrapy_simhash.crawl.policy import (
     spider_of,
 )
 from scrapy_simhash.crawl.running import (
+    add_option,
     fail_command,
     is_looking,
+    name_store,
     place_log,
     place_store,
     tell_bad_setting,
@@ -154,8 +156,10 @@ class SimhashDownloaderMiddleware:
         end = End(self._crawler.stats, self.config, self._actions.chosen)
         has_log = self._detector.log is not None
         failed = self._lost.failed_url if self._lost else ""
+        option = name_store(self._crawler.settings, self.config)
         for said in end.list_lines(self._actions.doubts.describe(), failed, has_log=has_log):
-            logger.log(said.level, "%s", said.text, extra={"spider": self._crawler.spider})
+            text = add_option(said.text, option)
+            logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
     async def _close(self) -> None:
         """Let the followers settle what they have open, and write what was noted."""

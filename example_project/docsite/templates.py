@@ -23,16 +23,17 @@ _HEADER = """<header class="site-header"><p class="brand"><a href="/">Manual She
 def manual(page: ManualPage, text: str, advertisement: str, session: str, *, mirrored: bool) -> str:
     """The manual's own page with the site's header, advertisement and footer around it.
 
-    With `session`, it links to its session address; without, it is at that address, and names the
-    canonical one.
+    With `session`, it links to its other views; without, it is at its session address, and names
+    the canonical one.
     """
-    links = [f'<a href="{page.path}?print=1">Print view</a>']
+    links = []
     if session:
+        links.append(f'<a href="{page.path}?print=1">Print view</a>')
         links.append(f'<a href="{page.path}?sid={session}">Continue reading where you left</a>')
     else:
         canonical = f'<link rel="canonical" href="{page.path}">'
         text = text.replace("</head>", f"{canonical}</head>", 1)
-    if mirrored:
+    if session and mirrored:
         links.append(f'<a href="/mirror{page.path}">This page on our mirror</a>')
     text = re.sub(
         r"(<body[^>]*>)", lambda m: m[1] + _HEADER + _advert(advertisement), text, count=1

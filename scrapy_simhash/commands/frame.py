@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import Config, describe_unknown, read_config
-from scrapy_simhash.crawl.running import place_log, place_store
+from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 from scrapy_simhash.inspection.log import IMPORTED
 
@@ -156,7 +156,10 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
         if unknown := describe_unknown(settings):
             sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
+        if store:
+            settings.set("SIMHASH_STORE", store, "cmdline")
         config = place_log(replace(config, store=store) if store else place_store(config))
+        opts.option = name_store(settings, config)
         assert command.runner is not None  # noqa: S101 - otherwise an action was required
         return _show(command, call(command.runner, config, opts), as_json=opts.json)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:

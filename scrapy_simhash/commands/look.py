@@ -106,9 +106,8 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
     dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
     shown = {name: value for name, value in answer.items() if name != "largest_groups"}
     shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
-    statuses, pages = shown["statuses"].items(), f"{shown['pages']:,}"
-    if not_judged := sum(count for status, count in statuses if status.startswith("not_judged")):
-        shown["pages"] = f"{pages} ({not_judged:,} not judged)"
+    if not_judged := shown.pop("not_judged"):
+        shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
     yield from print_fields(
         {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
     )

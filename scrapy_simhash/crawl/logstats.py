@@ -88,10 +88,16 @@ class End:
         """
         if pages := self._get("pages"):
             yield Said(logging.INFO, self._sum_up(pages))
+        parts = []
         if lost := self._get("owed/lost"):
-            what = f"{plural(lost, 'page')}, dropped for one that failed"
-            what += f", e.g. {quote(failed)}" * bool(failed)
-            yield Said(logging.WARNING, f"Lost: {what} (scrapy simhash owed).")
+            example = f", e.g. {quote(failed)}" * bool(failed)
+            what = f"{plural(lost, 'page')}, dropped for one that failed{example}"
+            parts.append(f"{what} (scrapy simhash owed)")
+        if untried := self._get("owed/untried"):
+            what = f"{plural(untried, 'page')}, not tried"
+            parts.append(f"{what} because pipelines dropped all items of their copies")
+        if parts:
+            yield Said(logging.WARNING, f"Lost: {'; '.join(parts)}.")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
         links = self._get("links/only_on_dropped_pages")
@@ -144,8 +150,13 @@ class End:
         named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
         if others := sum(count for _, count in ranked[_MOST_REASONS:]):
             named.append(f"{others:,} for other reasons")
-        came = "copies among them" if passed > 1 else "if it is a copy, it"
-        return f"Not judged: {plural(passed, 'page')} ({', '.join(named)}); {came} came through."
+        return tell_not_judged(passed, f" ({', '.join(named)})")
+
+
+def tell_not_judged(pages: int, reasons: str = "") -> str:
+    """Tell that pages were not judged."""
+    came = "copies among them" if pages > 1 else "if it is a copy, it"
+    return f"Not judged: {plural(pages, 'page')}{reasons}; {came} came through."
 
 
 def describe_drop(decision: Decision) -> str:

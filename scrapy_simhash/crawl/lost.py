@@ -348,6 +348,7 @@ class LostPages(Follower):
             for key, original in due:
                 if self._most.get(original) == 0:
                     self._forget(key)
+                    count(self._crawler, "owed/untried")
                 elif key not in self._made:
                     left.append((key, original))
             first = {original: key for key, original in reversed(left) if original in self._most}

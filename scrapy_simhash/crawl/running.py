@@ -13,18 +13,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of
+from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
 # The names of a spider's own callbacks: of requests that name none, and of a CrawlSpider's rules.
 DEFAULT_CALLBACK, RULE_CALLBACK, RULE_ERRBACK = "_parse", "_callback", "_errback"
@@ -120,6 +124,22 @@ def place_store(config: Config) -> Config:
     if "://" in config.store or config.store == MEMORY:
         return config
     return replace(config, store=_place("STORE", config.store))
+
+
+def name_store(settings: BaseSettings, config: Config) -> str:
+    """Return the option that commands need to find a store, or "" if the project's settings do."""
+    own = settings.getpriority("SIMHASH_STORE") or 0
+    needed = own > SETTINGS_PRIORITIES["project"]  # of a spider, or of the command line
+    return f" --store {shlex.quote(show_url(config.store))}" * needed
+
+
+def add_option(text: str, option: str) -> str:
+    """Add an option to the commands that a text names.
+
+    >>> add_option("Lost: 1 page (scrapy simhash owed).", " --store shop")
+    'Lost: 1 page (scrapy simhash owed --store shop).'
+    """
+    return re.sub(r"scrapy simhash [a-z]+", lambda found: found[0] + option, text)
 
 
 def place_log(config: Config) -> Config:

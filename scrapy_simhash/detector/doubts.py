@@ -87,6 +87,13 @@ class Examples:
         return {"pages": self.pages, "examples": self.examples}
 
 
+def _find(found: dict[str, Examples], about: str) -> Examples:
+    """Find the examples of a page or site; those beyond the first 10,000 are not remembered."""
+    if about in found or len(found) < _MOST_REMEMBERED:
+        return found.setdefault(about, Examples())
+    return Examples()
+
+
 class Doubts:
     """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
@@ -94,16 +101,21 @@ class Doubts:
         self._examples = examples
         self._pages = 0
         self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
+        self._repeated: dict[str, Examples] = {}  # those of each original
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else."""
         if decision.reason:
             return
         self._pages += 1
+        repeated = _find(self._repeated, decision.match_url or "")
+        repeated.add(decision.url, self._examples)
         for doubt, about in list_doubts(decision):
-            found = self._found[doubt]
-            if about in found or len(found) < _MOST_REMEMBERED:
-                found.setdefault(about, Examples()).add(decision.url, self._examples)
+            if doubt is Doubt.UNLIKE:  # the first ones did not show it
+                self._found[doubt].setdefault(about, repeated)
+            found = _find(self._found[doubt], about)
+            if found is not repeated:
+                found.add(decision.url, self._examples)
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import printable_text
@@ -48,10 +48,12 @@ def compare_side_by_side(
     [{'first': ['', 'Old', ' cars.'], 'second': ['', 'New', ' cars.']}]
     """
     texts = [_split(text) for text in (first, second)]
-    ours, theirs = (sentences[:_MOST_SENTENCES] for sentences in texts)
-    rows: list[dict[str, Any]] = []
+    long = max(map(len, texts)) > _MOST_SENTENCES
+    skipped = long * max(0, _count_common(*texts) - _SENTENCES_AROUND)
+    ours, theirs = (sentences[skipped : skipped + _MOST_SENTENCES] for sentences in texts)
+    rows: list[dict[str, Any]] = [{"skipped": skipped}] if skipped else []
     room = _BYTES_SHOWN
-    shown = 0
+    shown = 2 * skipped
     for row, sentences in _compare_sentences(ours, theirs):
         pieces = [*row.get("first", ()), *row.get("second", ()), row.get("same", "")]
         room -= len("".join(pieces).encode())
@@ -132,19 +134,34 @@ def _compare_passages(
 
 def _compare_words(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
     """Cut two passages into pieces, alternately equal and changed."""
-    if not first or not second or max(len(first), len(second)) > _MOST_WORDS:
-        return ["", "".join(first)], ["", "".join(second)]
+    begin = _count_common(first, second)
+    end = _count_common(first[begin:][::-1], second[begin:][::-1])
+    ours, theirs = (words[begin : len(words) - end] for words in (first, second))
+    parts = [(True, first[:begin], first[:begin])]
+    if max(len(ours), len(theirs)) > _MOST_WORDS:
+        parts.append((False, ours, theirs))
+    else:
+        parts += (
+            (kind == "equal", ours[start:stop], theirs[other_start:other_stop])
+            for kind, start, stop, other_start, other_stop in SequenceMatcher(
+                None, ours, theirs
+            ).get_opcodes()
+        )
+    parts.append((True, first[len(first) - end :], first[len(first) - end :]))
     pieces: tuple[list[str], list[str]] = ([""], [""])
-    matcher = SequenceMatcher(None, first, second)
-    for kind, start, end, other_start, other_end in matcher.get_opcodes():
-        for side, words in zip(
-            pieces, (first[start:end], second[other_start:other_end]), strict=True
-        ):
-            if (kind == "equal") == (len(side) % 2 == 1):
+    for equal, *both in parts:
+        for side, words in zip(pieces, both, strict=True):
+            if equal == (len(side) % 2 == 1):
                 side[-1] += "".join(words)
-            else:
+            elif words or not equal:
                 side.append("".join(words))
     return pieces
+
+
+def _count_common(first: Sequence[str], second: Sequence[str]) -> int:
+    """Count what two sequences have in common at their beginnings."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, plural
+from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.difference import (
@@ -33,6 +34,7 @@ from scrapy_simhash.inspection.sentences import (
     advise_on_keep,
     tell_duplicate,
     tell_kept,
+    tell_not_judged,
     tell_reason,
     tell_undone,
 )
@@ -79,6 +81,7 @@ _LINES_SHOWN = 5
 _SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
+LOST = "Lost"
 REPEATED = "decided once more by the numbers in the log: the same"
 
 
@@ -86,28 +89,31 @@ def explain(
     config: Config,
     what: Sequence[str],
     log_path: str | None,
-    store: str | None,
     html_path: Path | None,
+    option: str = "",
     *,
     overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, or how two URLs or files compare.
 
-    If no store was named (None), two files have seed 0. An HTML file gets the texts side by side.
+    `option` is what commands need to find the store; without it, two files have seed 0. An HTML
+    file gets the texts side by side.
 
     Raises:
         InspectionError: a page has no fingerprint, or there is no text to write.
         PartlyFailedError: a page is unknown.
         OSError: the file cannot be written.
     """
-    answers = _explain(config, what, log_path, store)
+    answers = _explain(config, what, log_path, named=bool(option))
     if html_path is not None:
         answers = iter(write_differences(list(answers), html_path, overwrite=overwrite))
-    yield from answers
+    for answer in answers:
+        advice = add_option(answer.get("advice", ""), option)
+        yield answer | ({"advice": advice} if advice else {})
 
 
 def _explain(
-    config: Config, what: Sequence[str], log_path: str | None, store: str | None
+    config: Config, what: Sequence[str], log_path: str | None, *, named: bool
 ) -> Iterator[dict[str, Any]]:
     if len(what) == 1 and is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
@@ -116,7 +122,7 @@ def _explain(
         raise InspectionError(
             f"name a URL (http://...), or two URLs or files; got {' '.join(what)!r}"
         )
-    stored = store is not None or any(map(is_url, what))
+    stored = named or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         recipe, seed = find_recipe(config, opened)
         first, second = (
@@ -295,10 +301,28 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
                 "page that redirects is known by its target"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
+        answers = []
         if last is not None and not (documents and last.is_judged):
-            yield found | _explain_line(last)
+            answers.append(_explain_line(last))
         for document in documents:
-            yield {**found, **_explain_document(config, store, document, judged, dropped_for)}
+            kept = store.get_document(document.original) if document.original else document
+            led = _Led(log, kept.url if kept else "")
+            answers.append(_explain_document(config, store, document, judged, dropped_for, led))
+    # That a page is lost is the first thing to know, whatever its next visit brought.
+    for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
+        yield found | answer
+
+
+class _Led:
+    """What the log says of the pages that repeat one: how many, and if they make it a wall."""
+
+    def __init__(self, log: Path, url: str) -> None:
+        there, self.wall = set(), ""
+        for decision, _ in _read_if_there(log, LogFilter(url=url), quiet=True) if url else ():
+            if decision.match_url == mask_passwords(url) and not decision.reason:
+                there.add(decision.url)
+                self.wall = url if decision.sink else self.wall
+        self.pages = len(there)
 
 
 def _read_if_there(
@@ -317,8 +341,10 @@ def _explain_line(decision: Decision) -> dict[str, Any]:
         }
     if decision.is_judged:
         return {"verdict": "Forgotten: the store has no such page any more"}
-    why, advice = tell_reason(decision.reason)
-    return {"verdict": f"Not judged, so it came through: {why}", "advice": advice}
+    return {
+        "verdict": tell_not_judged(decision.reason),
+        "advice": tell_reason(decision.reason)[1],
+    }
 
 
 def _explain_document(
@@ -327,6 +353,7 @@ def _explain_document(
     document: StoredDocument,
     judged: Decision | None,
     dropped_for: str,
+    led: _Led,
 ) -> dict[str, Any]:
     """Explain a document, by its last judgement in the log, and what it was dropped for, if any."""
     nearest_url = judged.nearest_url if judged else None
@@ -342,23 +369,30 @@ def _explain_document(
     if original is not None:
         now = compare_pages(config, store, document, original)
     if document.state != "duplicate" and not document.original:
-        return now | _explain_kept(document, nearest_url, judged, now)
+        return now | _explain_kept(document, nearest_url, judged, now, led)
     lost = store.lost.find(document.document)
     is_lost = lost is not None and lost.due
-    return now | _explain_duplicate(document, original, judged, now, is_lost=is_lost)
+    return now | _explain_duplicate(document, original, judged, now, led, is_lost=is_lost)
 
 
 def _explain_kept(
-    document: StoredDocument, nearest_url: str | None, judged: Decision | None, now: dict[str, Any]
+    document: StoredDocument,
+    nearest_url: str | None,
+    judged: Decision | None,
+    now: dict[str, Any],
+    led: _Led,
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    pending = "" if document.state == "done" else "; its items were not delivered so far"
+    delivered = document.state == "done"
     if document.spared:
-        return {"verdict": f"{tell_undone(nearest_url)}{pending}"}
+        return {"verdict": tell_undone(nearest_url, delivered=delivered)}
     tests = judged.nearest_tests if judged else []
     decided = tests[1] if len(tests) > 1 else ""
-    kept = tell_kept(nearest_url, decided)
-    explained = {"verdict": f"{kept}{pending}", "advice": advise_on_keep(nearest_url)}
+    verdict = tell_kept(nearest_url, decided, led.pages, delivered=delivered)
+    advice = advise_on_keep(nearest_url, delivered=delivered)
+    if led.wall:
+        verdict, advice = verdict + OF_WALLS, advise_on_drop("", led.wall, is_lost=False)
+    explained = {"verdict": verdict, "advice": advice}
     if "judged" not in now:
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
@@ -371,6 +405,7 @@ def _explain_duplicate(
     original: StoredDocument | None,
     judged: Decision | None,
     now: dict[str, Any],
+    led: _Led,
     *,
     is_lost: bool,
 ) -> dict[str, Any]:
@@ -386,9 +421,9 @@ def _explain_duplicate(
         document.distance,
         words,
     )
-    verdict += OF_WALLS * (judged is not None and judged.sink)
-    undone = "Undone: it passes when it is fetched again. " * document.spared
-    undone += "Lost: the items of its original never came through. " * is_lost
+    verdict += OF_WALLS * bool(led.wall)
+    undone = f"{LOST}: the items of its original never came through. " * is_lost
+    undone += "Undone: it passes when it is fetched again. " * document.spared
     sample = _list_sample(document.tests)
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.tests)}
     if original is None:
@@ -396,7 +431,7 @@ def _explain_duplicate(
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
-        "advice": "" if document.spared else advise_on_drop(document.url, is_lost=is_lost),
+        "advice": advise_on_drop(document.url, led.wall, is_lost=is_lost) * (not document.spared),
         "now": changed * (not now["judged"]),
         "similarity": document.similarity,
         "site_known": bool(sample),

@@ -15,7 +15,7 @@ from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.detector.doubts import Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages
+from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages, find_host
 from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.stores.keyvalues import cut
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
 _HOSTS_SHOWN = 20
+# Counts of a host for each status and action, half a kilobyte each; beyond, those of hosts with
+# fewest pages are joined.
+_MOST_TALLIES, _HOSTS_REMEMBERED = 20_000, 2_000
+_OTHERS = "(others)"
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
@@ -50,10 +54,11 @@ _MOST_LEAST_ALIKE = 2_000
 
 
 class Figures(Counts):
-    """Counts the decisions of a report; memory grows with hosts, originals and kept pages."""
+    """Counts the decisions of a report; memory grows with originals and kept pages."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._other_hosts: set[int] = set()  # hashes of those that count as one
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
@@ -111,6 +116,17 @@ class Figures(Counts):
             for name in {*_list_names(query)} - {*_list_names(kept)}:
                 self._parameters[name].add(url)
 
+    def _find_host(self, url: str) -> str:
+        """Find the host that a page counts for: one of thousands, or all others together."""
+        if len(self._tallies) >= _MOST_TALLIES:
+            pages: Counter[str] = Counter()
+            for each in self._tallies.values():
+                pages[each.host] += len(each.times)
+            small = {host for host, _ in pages.most_common()[_HOSTS_REMEMBERED:]}
+            self._other_hosts |= {hash(host) for host in small}
+            self._join_hosts(small, _OTHERS)
+        return find_host(url)
+
     def list_least_alike(self) -> Iterator[Decision]:
         """List the near-duplicates that are least alike, at most three of an original."""
         of_group: Counter[str | None] = Counter()
@@ -131,8 +147,9 @@ class Figures(Counts):
         of_hosts: defaultdict[str, list[Tally]] = defaultdict(list)
         for each in judged:
             of_hosts[each.host].append(each)
+        others = {hash(host) for host in of_hosts} | self._other_hosts
         hosts: list[dict[str, Any]] = [
-            {"host": host, **_sum_up(found)} for host, found in of_hosts.items()
+            {"host": host, **_sum_up(found)} for host, found in of_hosts.items() if host != _OTHERS
         ]
         hosts.sort(key=lambda host: (-host["judged"], host["host"]))
         return {
@@ -163,7 +180,7 @@ class Figures(Counts):
             "originals": len(self.groups),
             "statuses": self.count_statuses(),
             "hosts": hosts[:_HOSTS_SHOWN],
-            "hosts_in_all": len(hosts),
+            "other_hosts": len(others - {hash(_OTHERS)}) - len(hosts[:_HOSTS_SHOWN]),
             "similarities": {
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)

@@ -10,6 +10,7 @@ import time
 from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,12 +18,13 @@ import msgspec
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
+from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision
+from scrapy_simhash.detector.log import IMPORT_PREFIX, NOT_FOLLOWED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
 IMPORTED = "(an imported fingerprint)"
@@ -74,9 +76,14 @@ def find_crawl(config: Config, crawl: str | None) -> str | None:
         return crawl
     path = find_log(config, None)
     require_log(path)
-    if not (crawls := _list_crawls(path)):
-        raise PartlyFailedError(f"the decision log {path} has no complete line yet")
-    return crawls[-1]
+    if not (last := _find_last(_list_crawls(path))):
+        raise PartlyFailedError(f"the decision log {path} has no page of a crawl yet")
+    return last
+
+
+def _find_last(crawls: Sequence[str]) -> str:
+    """Find the newest crawl, which is no import; "" if there is none."""
+    return next((each for each in reversed(crawls) if not each.startswith(IMPORT_PREFIX)), "")
 
 
 def show_log(  # noqa: PLR0913 - the arguments of the command
@@ -179,7 +186,7 @@ class LogReader:
         if wanted.crawl == LAST_CRAWL:
             crawls = _list_crawls(Path(file.name))
             self._crawls = {*crawls}
-            self._wanted = replace(wanted, crawl=crawls[-1] if crawls else None)
+            self._wanted = replace(wanted, crawl=_find_last(crawls) or LAST_CRAWL)
         self._progress = progress
         self._file = file
         self.sound = 0
@@ -211,7 +218,8 @@ class LogReader:
     def _accepts(self, decision: Decision) -> bool:
         if self._crawls is not None and decision.crawl not in self._crawls:
             self._crawls.add(decision.crawl)
-            self._wanted = replace(self._wanted, crawl=decision.crawl)
+            if _find_last([decision.crawl]):
+                self._wanted = replace(self._wanted, crawl=decision.crawl)
         return self._wanted.accepts(decision)
 
 
@@ -272,7 +280,7 @@ class Counts:
     def add(self, decision: Decision) -> None:
         """Count a decision."""
         url, status = decision.url, decision.status
-        kind = decision.crawl, status, decision.reason, decision.action, find_host(url)
+        kind = decision.crawl, status, decision.reason, decision.action, self._find_host(url)
         tally = self._tallies.get(kind)
         if tally is None:
             tally = self._tallies[kind] = Tally(*kind, decision.spider, array("d"))
@@ -288,19 +296,38 @@ class Counts:
                 self._grouped.add(grouped)
                 self.groups[original] += 1
 
+    def _find_host(self, url: str) -> str:  # noqa: ARG002
+        """Find the host that a page counts for; a summary tells none apart."""
+        return ""
+
+    def _join_hosts(self, hosts: Container[str], name: str) -> None:
+        """Count the pages of some hosts under one name."""
+        for kind in [kind for kind, each in self._tallies.items() if each.host in hosts]:
+            each = self._tallies.pop(kind)
+            joined = self._tallies.setdefault((*kind[:-1], name), replace(each, host=name))
+            if joined.times is not each.times:
+                joined.times.extend(each.times)
+                joined.body_bytes += each.body_bytes
+                joined.without_bytes += each.without_bytes
+                joined.links += each.links
+
     def list_pages(self) -> list[Tally]:
-        """List what was counted of pages; a link that nobody followed is none."""
-        return [each for each in self._tallies.values() if each.status != NOT_FOLLOWED]
+        """List what was counted of pages that were judged, or should have been."""
+        return [
+            each
+            for each in self._tallies.values()
+            if each.status != NOT_FOLLOWED and each.reason not in LEFT_OUT
+        ]
 
     def list_crawls(self) -> list[dict[str, Any]]:
         """Describe the crawls in the order of their beginning."""
         crawls: dict[str, dict[str, Any]] = {}
         for each in self.list_pages():
             new: dict[str, Any] = {"crawl": each.crawl, "spider": each.spider}
-            new |= {"first_time": each.times[0], "last_time": each.times[-1]}
+            new |= {"first_time": inf, "last_time": 0.0}
             crawl = crawls.setdefault(each.crawl, new | dict.fromkeys(("pages", *STATUSES), 0))
-            crawl["first_time"] = min(crawl["first_time"], each.times[0])
-            crawl["last_time"] = max(crawl["last_time"], each.times[-1])
+            crawl["first_time"] = min(crawl["first_time"], *each.times)
+            crawl["last_time"] = max(crawl["last_time"], *each.times)
             crawl["pages"] += len(each.times)
             if each.status in STATUSES:
                 crawl[each.status] += len(each.times)
@@ -340,8 +367,10 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     for decision in decisions:
         counts.add(decision)
     if statuses := counts.count_statuses():
+        pages = counts.list_pages()
         yield {
-            "pages": count_pages(counts.list_pages()),
+            "pages": count_pages(pages),
+            "not_judged": count_pages(each for each in pages if each.status not in JUDGED),
             "crawls": counts.list_crawls(),
             "statuses": statuses,
             "actions": counts.count_actions(),

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
+from scrapy_simhash.crawl.logstats import tell_not_judged
+from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.detector.log import IMPORT_PREFIX
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
@@ -43,11 +46,17 @@ _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
 
 def write_report(
-    config: Config, *, output: Path, log_path: str | None, crawl: str, overwrite: bool
+    config: Config,
+    *,
+    output: Path,
+    log_path: str | None,
+    crawl: str,
+    option: str = "",
+    overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
     """Write the report, on a crawl, named by its id or `last`, or on `all` of the log.
 
-    A report that is there already is replaced.
+    A report that is there already is replaced. `option` is what commands need to find the store.
 
     Raises:
         InspectionError: there is no log, or no page in it.
@@ -72,7 +81,7 @@ def write_report(
             else [],
         }
         figures["answers"] = _answer(figures)
-        page, shown = render_report(figures, drops, missing)
+        page, shown = render_report(figures, drops, missing, option)
         file.write(page)
     yield {
         "file": str(output),
@@ -110,11 +119,12 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
     with show_progress("bytes of the log") as progress, log.open("rb") as file:
         last = crawl == LAST_CRAWL
         reader = LogReader(file, LogFilter(crawl=None if last else crawl), progress)
-        crawls: set[str] = set()
+        crawls, newest = set[str](), None
         for decision, _ in reader.read():
             if decision.crawl not in crawls:
-                crawls.add(newest := decision.crawl)
-                figures = Figures() if last else figures
+                crawls.add(decision.crawl)
+                if last and not decision.crawl.startswith(IMPORT_PREFIX):
+                    newest, figures = decision.crawl, Figures()
             if not last or decision.crawl == newest:
                 figures.add(decision)
     pages, figures.damaged = figures.list_pages(), reader.damaged
@@ -126,7 +136,8 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
             "bytes."
         )
     if not pages:
-        raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
+        where = "" if crawl is None else " in a crawl" if last else f" in crawl {crawl}"
+        raise InspectionError(f"no page was judged yet{where}")
     return figures
 
 
@@ -155,13 +166,14 @@ def _tell_saved(figures: dict[str, Any]) -> str:
         return f"None of {judged_pages} was a near-duplicate of another."
     share = f"{(would or dropped) / judged:.1%}"
     were = "would be" if would else "was" if dropped == 1 else "were"
-    told = f"{would or dropped:,} of {judged_pages} ({share}) {were}"
+    told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
     saved = f", with {plural(figures['links_dropped'], 'link')}" * (not would)
     if not would and figures["dropped_bytes"]:
         saved += f" and {show_bytes(figures['dropped_bytes'])} of HTML"
-    told += f" dropped as near-duplicates of {plural(figures['originals'], 'page')}{saved}."
+    copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
+    told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
     if kept := figures["near_duplicates_kept"]:
-        told += f" {kept:,} more were near-duplicates and kept."
+        told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
     return told
 
 
@@ -172,7 +184,7 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
     if doubts := figures["doubts"]:
         parts.append(f"Look at: {doubts}.")
     if bare := figures["without_items"]:
-        parts.append(f"{plural(bare, 'page')} repeat one without items.")
+        parts.append(f"{plural(bare, 'page')} repeat{'s' * (bare == 1)} one without items.")
     return " ".join(parts) or "Nothing speaks against one."
 
 
@@ -191,7 +203,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
                 figures["links_not_followed"],
                 f"{plural(figures['links_not_followed'], 'link')} that only dropped pages had.",
             ),
-            (passed, f"Not judged: {plural(passed, 'page')}; copies among them came through."),
+            (passed, tell_not_judged(passed)),
             (copies, f"{same} with the title and canonical address of another kept page."),
         )
         if number
@@ -220,6 +232,7 @@ def render(template: str, **values: object) -> bytes:
         "shown": show,
         "printable": printable,
         "count": "{:,}".format,
+        "plural": plural,
         "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
@@ -235,7 +248,10 @@ _MOST_BYTES = 3_000_000
 
 
 def render_report(
-    figures: dict[str, Any], drops: Sequence[dict[str, Any]], missing: Sequence[str]
+    figures: dict[str, Any],
+    drops: Sequence[dict[str, Any]],
+    missing: Sequence[str],
+    option: str = "",
 ) -> tuple[bytes, int]:
     """Make the page, below 3 MB, and return it with the number of its drops.
 
@@ -243,10 +259,18 @@ def render_report(
         figures: of `report`.
         drops: near-duplicates, the most doubtful first.
         missing: sentences about what could not be shown.
+        option: what commands need to find the store.
     """
     charts = make_charts(figures)
     while True:
-        page = render("report.html", figures=figures, charts=charts, missing=missing, drops=drops)
+        page = render(
+            "report.html",
+            figures=figures,
+            charts=charts,
+            missing=missing,
+            drops=drops,
+            command=lambda text: add_option(f"scrapy simhash {text}", option),
+        )
         if len(page) < _MOST_BYTES or not drops:
             return page, len(drops)
         drops = drops[: len(drops) // 2]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Why a page was not judged, as docs/reference.md has it, and what may be done about it.
 _REASONS = {
     "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
-    "binary": ("it is no text", "SIMHASH_FILES = True compares files by their bytes"),
+    "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
     "bucket_too_full": ("too many pages share the beginning of its fingerprint", ""),
     "empty": ("its body is empty", ""),
     "failed": ("reading it raised an error", "Scrapy's log has the traceback"),
@@ -26,7 +26,7 @@ _REASONS = {
     "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
     "out_of_memory": ("reading it took too much memory", "lower SIMHASH_MAX_BYTES"),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
-    "status": ("its HTTP status is no success", ""),
+    "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
     "store_unavailable": ("the store could not be written", "make space, or see Scrapy's log"),
     "timed_out": ("reading it took too long", "raise SIMHASH_PAGE_TIMEOUT"),
     "too_large": ("it is larger than SIMHASH_MAX_BYTES", "raise SIMHASH_MAX_BYTES"),
@@ -41,6 +41,7 @@ _ACTIONS = {
     "pass": "Kept, for another callback than got the other page",
 }
 OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"
+_NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl still runs)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
 # As many as the log has of each page.
@@ -50,6 +51,12 @@ MOST_WORDS = 10
 def tell_reason(reason: str) -> tuple[str, str]:
     """Tell why a page was not judged, and what to do; "" for nothing."""
     return _REASONS.get(reason, (reason, ""))
+
+
+def tell_not_judged(reason: str) -> str:
+    """Tell that a page was not judged, why, and that it came through, if it did."""
+    came = ", so it came through" * (reason != "status")
+    return f"Not judged{came}: {tell_reason(reason)[0]}"
 
 
 def tell_duplicate(
@@ -82,34 +89,45 @@ def tell_duplicate(
     return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
 
 
-def tell_undone(url: str | None) -> str:
+def tell_undone(url: str | None, *, delivered: bool) -> str:
     """Tell that a page was kept because its drop for another one was undone."""
     dropped = f" for {url}" if url else ""
-    return f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
+    told = f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
+    return told + f"; but {_NOT_DELIVERED}" * (not delivered)
 
 
-def tell_kept(nearest_url: str | None, decided: str) -> str:
-    """Tell why a page was kept: nothing was near, or the nearest page is another one."""
-    if nearest_url is None:
-        return "Kept: nothing like it was there when it was judged"
-    return f"Kept beside {nearest_url}, which is most like it: {decided}"
+def tell_kept(nearest_url: str | None, decided: str, repeats: int, *, delivered: bool) -> str:
+    """Tell why a page was kept, and how many were dropped for it."""
+    told = "Kept: nothing like it was there when it was judged"
+    if nearest_url is not None:
+        told = f"Kept beside {nearest_url}, which is most like it: {decided}"
+    told += f"; but {_NOT_DELIVERED}" * (not delivered)
+    return told + f"; {plural(repeats, 'page')} repeat{'s' * (repeats == 1)} it" * bool(repeats)
 
 
-def advise_on_drop(url: str, *, is_lost: bool) -> str:
-    """Return what to do if a page should not have been dropped."""
+def advise_on_drop(url: str, wall: str, *, is_lost: bool) -> str:
+    """Return what to do if a page should not have been dropped, or is lost behind a wall."""
     if is_lost:
         return "scrapy simhash owed\nlists lost pages; the spider's next crawl requests what it can"
+    if wall:
+        return (
+            f"scrapy simhash undo --original {shlex.quote(wall)}\n"
+            "lets all that led there pass when they are fetched again; but see first why the site "
+            "shows it: what is behind it was not crawled"
+        )
     return (
         f"scrapy simhash undo {shlex.quote(url)}\n"
         "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     )
 
 
-def advise_on_keep(nearest_url: str | None) -> str:
-    """Return what to do if a page should not have been kept."""
+def advise_on_keep(nearest_url: str | None, *, delivered: bool) -> str:
+    """Return what to do if a page should not have been kept, or was not delivered."""
+    if not delivered:
+        return "scrapy simhash owed\nlists pages dropped for it; Scrapy's log has the error"
     if nearest_url is None:
-        return "`scrapy simhash explain URL URL` compares it with the page that it repeats"
+        return "scrapy simhash explain URL URL\ncompares it with the page that it repeats"
     return (
-        "`scrapy simhash urls` finds parts of addresses that make no difference;\n"
-        "`scrapy simhash evaluate --confirm 0.8` tries what would be dropped then"
+        "scrapy simhash urls\nfinds parts of addresses that make no difference;\n"
+        "scrapy simhash evaluate --confirm 0.8\ntries what would be dropped then"
     )

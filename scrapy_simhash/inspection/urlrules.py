@@ -217,14 +217,15 @@ class FoundRule(NamedTuple):
 
 
 def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
-    """Find the rules of a site, at most 64; `stored` are its pages in the order of arrival."""
+    """Find the rules of a site on which any pages vote; `stored` are in the order of arrival."""
     pages = list_voters(stored)
     found = []
     for candidate in _propose(pages):
         of_host = [page for page in pages if page.address.host == candidate.host]
         forms = [format_address(candidate.apply(page.address)) for page in of_host]
         votes = list(list_votes(zip(of_host, forms, strict=True), rule))
-        found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
+        if votes:
+            found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
     return found
 
 

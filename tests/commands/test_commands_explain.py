@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -50,7 +51,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert out.startswith(f"{said}\nhere (-)        {AGAIN}\n")
     assert "\nonly here       nothing\nonly there      nothing\n" in out
     assert "\nagreed          fingerprints (0 bits apart, within 7)" in out
-    assert f"\nif it is wrong  scrapy simhash undo {AGAIN}\n" in out
+    assert f"\nif it is wrong  scrapy simhash undo --store {store} {AGAIN}\n" in out
     assert len(out.splitlines()) <= 24
     assert all(len(line) <= 80 or "http://" in line for line in out.splitlines())
     assert re.search(r"\nin the log +near-duplicate 20", out)
@@ -93,7 +94,7 @@ def test_kept_page(run: Run, store: Path) -> None:
     assert answer["verdict"] == "Kept: nothing like it was there when it was judged"
     out = run.text("explain", TWO, "--store", store)
     assert out.startswith(f"{answer['verdict']}\nhere (-)        {TWO}\n")
-    assert "`scrapy simhash explain URL URL` compares it with" in out
+    assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
 
 
 async def crawl_siblings(store: Path) -> None:
@@ -139,6 +140,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
 def test_page_of_the_log_only(run: Run, store: Path) -> None:
     answer = run.answer("explain", EMPTY, "--store", store)
     assert answer["verdict"] == "Not judged, so it came through: its body is empty"
+    assert "SIMHASH_FILES" not in tell_reason("binary")[1]  # which is for what is no HTML
     out = run.text("explain", EMPTY, "--store", store)
     assert re.search(r"\nin the log +not judged \(empty\) 20", out)
 

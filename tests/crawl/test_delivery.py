@@ -143,7 +143,8 @@ async def test_a_page_without_items_is_counted_with_those_dropped_for_it(
     figures = report(tmp_path, tmp_path)
     assert (figures["dropped"], figures["without_items"]) == (1, bare)
     shown = (tmp_path / "report.html").read_text("utf-8")
-    assert ("repeat one without items" in shown) is bool(bare)
+    assert ("1 page repeats one without items" in shown) is bool(bare)
+    assert "1 of 2 pages judged (50.0%) was dropped as a near-duplicate of 1 page" in shown
 
 
 class TurningAway:
@@ -460,9 +461,14 @@ async def test_what_cannot_be_requested_again_is_listed(
     assert "WARNING" in caplog.text
     said = f"Lost: 1 page, dropped for one that failed, e.g. {site.url('/one')!r}"
     assert f"{said} (scrapy simhash owed)." in caplog.messages
-    explained = run.text("explain", site.url("/twin"), "--store", tmp_path)
-    assert "\nLost: the items of its original never came through. Dropped: it says" in explained
-    assert "\nif it is wrong  scrapy simhash owed\n" in explained
+    first, second = run.answers("explain", site.url("/twin"), "--store", tmp_path)
+    begin = "Lost: the items of its original never came through. Dropped: it says"
+    assert first["verdict"].startswith(begin)
+    assert first["advice"].startswith(f"scrapy simhash owed --store {tmp_path}\n")
+    assert second["verdict"].startswith("Not judged: its HTTP status is no success")
+    failed = run.answer("explain", site.url("/one"), "--store", tmp_path)
+    assert "; but no item of it came through (an error," in failed["verdict"]
+    assert failed["advice"].endswith("Scrapy's log has the error")
     with open_store(str(tmp_path), readonly=True) as store:
         (row,) = list_lost(store)
         assert (row.url, row.request) == (site.url("/twin"), b"")

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from scrapy.http import Response
 
 from scrapy_simhash.detector.doubts import Doubts
+from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
 from tests.helpers.detecting import new_decision
 from tests.helpers.pages import make_page, make_words, page
@@ -110,6 +112,22 @@ async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: E
     ]
 
 
+async def test_commands_find_a_store_that_only_the_spider_names(
+    site: Site, tmp_path: Path, end: End, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ShopSpider(PagesSpider):
+        custom_settings = {"SIMHASH_STORE": str(tmp_path / "of a shop")}  # noqa: RUF012
+
+    await crawl(tmp_path / "none", [site.url("/one"), site.url("/three")], ShopSpider)
+    *_, details = end.read()
+    monkeypatch.chdir(tmp_path)
+    command, *arguments = shlex.split(details.partition("scrapy simhash ")[2])
+    assert (command, arguments) == ("report", ["--store", str(tmp_path / "of a shop")])
+    assert "1 of 2 pages judged" in run.text(command, *arguments)
+    written = (tmp_path / "report.html").read_text("utf-8")
+    assert f"<code>scrapy simhash undo --store &#39;{tmp_path}/of a shop&#39; URL</code>" in written
+
+
 async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path, end: End) -> None:
     settings: dict[str, Any] = {"SIMHASH_ACTION": "ignore-outlinks"}
     await crawl(tmp_path, [site.url("/one")], FollowingSpider, **settings)
@@ -193,7 +211,7 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     assert len(done.paths) == 12
     (said,) = end.read(logging.WARNING)
     assert said == (
-        f"Look at: 8 pages at unlike addresses repeating {site.url('/0')!r}; "
+        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r}; "
         "11 pages from before the site was known."
     )
     assert_report_agrees(tmp_path, said)

@@ -9,6 +9,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
 
+from scrapy_simhash._printable import plural
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, path_of
 from tests.helpers.pages import make_groups, page
@@ -104,7 +105,7 @@ async def test_the_copy_that_pipelines_want_comes_through(
 @pytest.mark.parametrize("at_once", [1, 8])
 @pytest.mark.parametrize("linked", [True, False])
 async def test_pipelines_that_drop_all_cost_no_requests(
-    tmp_path: Path, at_once: int, *, linked: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, at_once: int, *, linked: bool
 ) -> None:
     """Copies are dropped as on any site, and two of one page are tried: their links cost more."""
     groups = make_groups(6, 8)
@@ -129,5 +130,9 @@ async def test_pipelines_that_drop_all_cost_no_requests(
     assert asked[1] <= asked[0] + 2 * (not linked)
     assert done.counted["requested_again"] <= 2
     assert done.counted["without_items"] >= 5  # all groups but the one that was tried
+    untried = done.counted["owed/untried"]
+    assert untried >= 1  # of that group
+    said = "not tried because pipelines dropped all items of their copies."
+    assert f"Lost: {plural(untried, 'page')}, {said}" in caplog.messages
     with open_store(str(tmp_path), readonly=True) as store:
         assert store.lost.count() == 0

@@ -48,15 +48,22 @@ async def test_a_wall_in_mid_crawl_is_named(
 ) -> None:
     done = await crawl(tmp_path, site.urls())
     assert done.paths == [members(n) for n in range(WALL_BEGINS + 1)]
-    explained = run.answer("explain", site.url(members(RECOGNISED)), "--store", tmp_path)
-    assert ". That is a wall: addresses with nothing in common lead there" in explained["verdict"]
+    wall = site.url(members(WALL_BEGINS))
+    undo = "scrapy simhash undo --store", f"--original {wall}\n"
+    for number in (WALL_BEGINS, WALL_BEGINS + 1, RECOGNISED):
+        explained = run.answer("explain", site.url(members(number)), "--store", tmp_path)
+        assert ". That is a wall: addresses with nothing in common lead" in explained["verdict"]
+        assert all(part in explained["advice"] for part in undo)
+        assert ("; 8 pages repeat it" in explained["verdict"]) == (number == WALL_BEGINS)
+    undone = run("undo", "--original", wall, "--dry-run", "--store", tmp_path)
+    assert undone.err == "8 pages listed, nothing undone\n"
     assert sinks(done) == [f"/{n}" for n in range(RECOGNISED, MEMBERS)]
     assert done.counted["dropped"] == MEMBERS - WALL_BEGINS - 1
     assert done.counted["walls/pages"] == MEMBERS - RECOGNISED
     assert done.counted["walls"] == 1
     assert done.stats["finish_reason"] == "finished"
     assert (
-        f"Look at: 5 pages at unlike addresses repeating {site.url(members(WALL_BEGINS))!r}."
+        f"Look at: 8 pages at unlike addresses repeating {site.url(members(WALL_BEGINS))!r}."
     ) in caplog.messages
 
 

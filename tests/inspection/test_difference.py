@@ -95,3 +95,14 @@ def test_controls_are_escaped_and_joiners_kept() -> None:
 
 
 STORE_KINDS = ("lmdb", "redis")
+
+
+def test_the_first_difference_of_long_lists_is_shown() -> None:
+    """Whether each price is a line of its own, or all stand on one."""
+    prices = [f"{number % 7}.99" for number in range(4_000)]
+    other = [*prices[:-1], "5.49"]
+    *_, row = compare_side_by_side("\n".join(prices), "\n".join(other))
+    assert (row["first"], row["second"]) == (["", "2", ".", "99"], ["", "5", ".", "49"])
+    *_, row = compare_side_by_side(" ".join(prices[-290:]), " ".join(other[-290:]))
+    assert row["first"][0].endswith(" 1.99 ")
+    assert (row["first"][1:], row["second"][1:]) == (["2", ".", "99"], ["5", ".", "49"])

@@ -168,6 +168,7 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
     counted = {"spider": "", **dict.fromkeys(("first_time", "last_time", *STATUSES), 0)}
     assert summary == {
         "pages": 5,
+        "not_judged": 1,
         "crawls": [
             counted | {"crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
             counted

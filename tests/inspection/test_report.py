@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from scrapy_simhash.config import Config
+from scrapy_simhash.errors import InspectionError
+from scrapy_simhash.inspection.log import LogFilter, find_crawl, read_log
 from scrapy_simhash.judging.rule import Deciding
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
@@ -126,11 +129,36 @@ def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> No
     other = make_decision(1, status="unjudged", crawl="forged\n2026")
     figures = report(tmp_path, lines=[*hosts, *long, other, "{}", "[]", '{"url": 1}'])
     assert (figures["judged"], figures["not_judged"], figures["damaged_lines"]) == (10_020, 1, 3)
-    assert (len(figures["hosts"]), figures["hosts_in_all"]) == (20, 10_000)
+    assert (len(figures["hosts"]), figures["other_hosts"]) == (20, 9_980)
     assert figures["file_bytes"] < 100_000
     html = (tmp_path / "report.html").read_text("utf-8")
     assert "\u202e" not in html
     assert "\x1b" not in html
+
+
+def test_hosts_with_few_pages_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrapy_simhash.inspection.figures._MOST_TALLIES", 60)
+    monkeypatch.setattr("scrapy_simhash.inspection.figures._HOSTS_REMEMBERED", 30)
+    small = [make_decision(n, url=f"http://h{n}.example/") for n in range(200)]
+    large = [make_decision(n, url=f"http://large.example/{n}") for n in range(50, 60)]
+    found = report(tmp_path, lines=[*small[:50], *large, *small[50:]])
+    assert (found["judged"], len(found["hosts"]), found["other_hosts"]) == (210, 20, 181)
+    assert (found["hosts"][0]["host"], found["hosts"][0]["judged"]) == ("large.example", 10)
+    assert found["last_time"] == small[-1]["time"]
+    assert "And 181 other hosts." in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_the_last_crawl_is_no_import(tmp_path: Path) -> None:
+    imported = [make_decision(n, crawl="import-1") for n in range(2)]
+    lines = [make_decision(0), *imported, make_drop(1)]
+    assert report(tmp_path, lines=lines, crawl="last")["crawls"] == {"crawl-1": 2}
+    log_path = write_log(tmp_path / "log.jsonl", lines)
+    assert find_crawl(Config(log=str(log_path)), "last") == "crawl-1"
+    assert [each.crawl for each, _ in read_log(log_path, LogFilter(crawl="last"))] == [
+        "crawl-1"
+    ] * 2
+    with pytest.raises(InspectionError, match="no page was judged yet in a crawl"):
+        report(tmp_path, lines=imported, crawl="last")
 
 
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
@@ -217,7 +245,7 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
         figures[key]
         for key in ("judged", "near_duplicates", "dropped", "dropped_bytes", "links_dropped")
     ]
-    assert figures["not_judged"] == 1
+    assert figures["not_judged"] == 0  # an answer 404 is none that a judgement was expected of
 
 
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
@@ -250,13 +278,13 @@ def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
     again = make_decision(0, status="revisit", reason="unchanged", sink=True)
     figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
     wall, stub = figures["doubtful"]
-    assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 4)
-    assert wall["examples"] == [drop["url"] for drop in drops[4:7]]
+    assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 8)
+    assert wall["examples"] == [drop["url"] for drop in drops[:3]]
     assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
     html = (tmp_path / "report.html").read_text("utf-8")
     assert "pages at unlike addresses, repeating</h3>" in html
     assert figures["answers"]["Is any drop wrong?"] == (
-        f"Look at: 4 pages at unlike addresses repeating '{WALL}'; "
+        f"Look at: 8 pages at unlike addresses repeating '{WALL}'; "
         "4 pages with too little text to compare repeating 'http://site.example/page/9'."
     )
 

@@ -181,7 +181,6 @@ def test_page_of_one_difference(browser: Browser, hostile: Path, tmp_path: Path)
         Config(store=store),
         ["http://mirror.example/one", HOSTILE_URL],
         None,
-        store,
         path,
         overwrite=False,
     )

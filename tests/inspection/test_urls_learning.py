@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 
 from scrapy_simhash.inspection.urlrules import MOST_RULES
@@ -189,6 +190,14 @@ def test_short_pages_have_no_vote() -> None:
     crawl.fetch(*list_urls("", "?sid=#", pages=3))
     crawl.fetch(*list_urls("", "?sid=7#"), stub=True)
     assert crawl.learn()[SID]["same"] == 3
+
+
+def test_a_rule_on_which_no_page_votes_is_not_shown() -> None:
+    crawl = Crawl(by_path)
+    for number, url in enumerate(list_urls("", "?sid=#", pages=3)):
+        links = np.array([2 * number, 2 * number + 1], "<u4").tobytes()
+        crawl.fetch(url, link_sketch=links)
+    assert crawl.learn() == {}
 
 
 def test_a_page_a_day_later_may_have_changed_but_two_of_that_day_refute_a_rule() -> None:
