@@ -150,7 +150,9 @@ def list_left_behind(store: Path) -> list[str]:
     threads = [t.name for t in threading.enumerate() if "simhash" in t.name]
     files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
     commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in list_children()]
-    workers = [command.replace("\0", " ") for command in commands if "worker.main" in command]
+    workers = [
+        command.replace("\0", " ") for command in commands if "detector.worker import" in command
+    ]
     return [*threads, *workers, *(file for file in files if file.startswith(str(store)))]
 
 

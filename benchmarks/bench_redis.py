@@ -10,12 +10,13 @@ Starts a `redis-server` of its own: without persistence, for writers with `appen
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gzip
 import multiprocessing
 import statistics
 import tempfile
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,18 +27,19 @@ from redis import Redis
 from sites import make_page
 from subjects import CRAWL, Pages, add_pages, draw
 
-from scrapy_simhash.detector.writer import GroupWriter
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.messages import Asked, Open
+from scrapy_simhash.detector.worker import pack_answer
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
 
-    from scrapy_simhash.judging.documents import Document, Verdict
     from scrapy_simhash.stores.store import Store
 
 SEED, CONFIRM = 20_070_508, 0.9
@@ -110,49 +112,61 @@ def measure(count: int) -> dict[str, Any]:
     return row
 
 
-def read_pages(folder: Path | None, count: int, writer: int) -> list[Document]:
+def read_pages(folder: Path | None, count: int, writer: int) -> list[Asked]:
     """Fingerprint the pages of a process."""
     paths = [] if folder is None else sorted(folder.glob("*.html.gz"))
-    documents = []
+    pages = []
     for number in range(count):
         at = writer * count + number
         body = gzip.decompress(paths[at].read_bytes()) if paths else make_page(number, writer)
         url = f"http://site.example/{at if paths else f'{writer}/{number}'}"
-        page = fingerprint_page(body, "utf-8", seed=SEED, url=url)
-        identity = url.encode()
-        documents.append(
-            make_document(
-                page, Rule(3, CONFIRM), identity, url=url, crawl=f"bench-{writer}", scope=""
-            )
-        )
-    return documents
+        made = fingerprint_page(body, "utf-8", seed=SEED, url=url)
+        asked: dict[str, Any] = {
+            "number": number,
+            "read": pack_answer(number, made),
+            "url": url,
+            "more": True,
+        }
+        asked |= {"identity": url.encode(), "body_bytes": len(body), "time": 0.0, "fetched": 0.0}
+        pages.append(Asked(**asked))
+    return pages
 
 
 def write_pages(
     url: str, arguments: tuple[Path | None, int, int], ready: Barrier, told: Queue[dict[str, Any]]
 ) -> None:
     """Be one of the processes: judge all pages, some of them on their way at any time."""
-    pages, crawl = read_pages(*arguments), f"bench-{arguments[2]}"
+    pages = read_pages(*arguments)
+    asyncio.run(judge_pages(url, f"bench-{arguments[2]}", pages, ready, told))
+
+
+async def judge_pages(
+    url: str, crawl: str, pages: list[Asked], ready: Barrier, told: Queue[dict[str, Any]]
+) -> None:
+    """Judge pages in this process."""
+    config = Config(store=url, confirm=CONFIRM, distance=3)
+    link = Link(Open(config, Recipe(), None, crawl, "bench", leased=False))
+    await link.open()
     waits: list[float] = []
     statuses: Counter[str] = Counter()
-    pending: deque[tuple[float, Future[Verdict]]] = deque()
-    with open_store(url, confirm=CONFIRM, seed=SEED) as store:
-        store.start_crawl(crawl, "bench")
-        writer = GroupWriter(store, crawl)
-        ready.wait(PATIENCE_SECONDS)
-        began = time.time()
-        for page in [*pages, *[None] * ON_THEIR_WAY]:
-            if len(pending) == ON_THEIR_WAY or (page is None and pending):
-                asked, answer = pending.popleft()
-                error = answer.exception()
-                statuses["unavailable" if error else answer.result().status] += 1
-                waits.append(time.time() - asked)
-            if page is not None:
-                pending.append((time.time(), writer.submit(page, more=True)))
-        ended = time.time()
-        ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
-        writer.close()
-        told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
+    room = asyncio.Semaphore(ON_THEIR_WAY)
+
+    async def judge(page: Asked) -> None:
+        async with room:
+            asked = time.time()
+            try:
+                statuses[(await link.submit(page)).status] += 1
+            except NotJudgedError:
+                statuses["unavailable"] += 1
+            waits.append(time.time() - asked)
+
+    ready.wait(PATIENCE_SECONDS)
+    began = time.time()
+    await asyncio.gather(*map(judge, pages))
+    ended = time.time()
+    ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
+    await link.close()
+    told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
 
 
 def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, Any]:

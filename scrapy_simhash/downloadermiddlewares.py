@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
+    from scrapy_simhash.detector.worker import Answer
     from scrapy_simhash.judging.documents import Reader
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +153,7 @@ class SimhashDownloaderMiddleware:
         if self.looking:  # each page had a line of its own
             return
         end = End(self._crawler.stats, self.config, self._actions.chosen)
-        has_log = self._detector.log is not None
+        has_log = self._detector.has_log
         failed = self._lost.failed_url if self._lost else ""
         option = name_store(self._crawler.settings, self.config)
         for said in end.list_lines(self._actions.doubts.describe(), failed, has_log=has_log):
@@ -169,9 +168,8 @@ class SimhashDownloaderMiddleware:
                 await self._end(follower)
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
-        log = self._detector.log
-        if log is not None and log.lost:
-            count(self._crawler, "failed/log", log.lost)
+        if lost := self._detector.lost_lines:
+            count(self._crawler, "failed/log", lost)
 
     async def _end(self, follower: Follower) -> None:
         """Let a follower settle what it has open; one that fails costs no other its end."""
@@ -198,8 +196,8 @@ class SimhashDownloaderMiddleware:
         page.scheduled = scheduled
         decision = page.decision
         verdict = request.meta[META_KEY] = decision.make_verdict()
-        if self._detector.is_open and self._detector.log is not None:
-            self._detector.log.write(decision)
+        if self._detector.is_open:
+            self._detector.write(decision)
         for follower in self.followers:
             try:
                 await follower.judged(request, response, page)
@@ -245,15 +243,13 @@ class SimhashDownloaderMiddleware:
 
     async def _judge(self, request: Request, response: Response, reader: Reader) -> JudgedPage:
         """Decide on a page, and what to do with it; whatever breaks, it passes."""
-        read: list[PageFingerprint] = []
+        read: list[Answer] = []
         try:
             reason = find_skip_reason(self.config, request, response)
             if reason is None and not self._detector.is_open:
                 reason = "no_store"
             if reason is None:
                 asked = make_page(self._crawler, request, response, reader)
-                if self._lost is not None:
-                    asked = replace(asked, pack_request=partial(self._lost.packing.pack, request))
                 decision = await self._detector.judge(asked, on_read=read.append)
                 decision.sink = self._walls.is_shown(request, response, decision)
             else:

@@ -22,7 +22,7 @@ from scrapy import signals
 from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.judging.documents import Version
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 import sys
-from collections import Counter, deque
+from collections import deque
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,12 @@ from scrapy_simhash._printable import describe_error, mask_password, plural, quo
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.judging.marks import number_of
 from scrapy_simhash.judging.rows import key_of_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
     from scrapy_simhash.judging.rows import Lost
-    from scrapy_simhash.stores.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -267,6 +266,10 @@ class LostPages(Follower):
                 self._awaited.add(decision.match_document)
                 if len(self._held) < _MOST_HELD:
                     self._held[own] = request.copy()
+                # A later crawl must know how to request the page before this one drops it.
+                if packed := self.packing.pack(request):
+                    self._detector.mark(Mark(packed=(own, packed)))
+                    await self._detector.settle()
             else:
                 self._forget(own)
         if key and response.status in _GONE:
@@ -339,11 +342,10 @@ class LostPages(Follower):
     async def list_requests(self, spider: Spider) -> list[Request]:
         """Make requests for lost pages."""
         detector = self._detector
-        crawl = detector.crawl
         if self._outdated or not self._due:
             self._began, self._outdated = True, False
             self._awaited.clear()
-            due = await detector.ask(lambda store: store.lost.find_due(crawl, spider.name), ())
+            due = await detector.find_due()
             left = []
             for key, original in due:
                 if self._most.get(original) == 0:
@@ -357,8 +359,7 @@ class LostPages(Follower):
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]
-            take = partial(_take, crawl=crawl, spider=spider.name, keys=keys)
-            taken = await detector.ask(take, ())
+            taken = await detector.take_lost(keys)
             if is_closing(self._crawler):
                 break  # the spider's next crawl gets them
             if made := self._make(taken, spider):
@@ -392,17 +393,8 @@ class LostPages(Follower):
 
     async def close(self) -> None:
         """Count the pages that are lost when the crawl ends."""
-        spider, detector = self._crawler.spider, self._detector
-        if spider is None:
+        if self._crawler.spider is None:
             return
-        left, self.failed_url = await detector.ask(
-            lambda store: store.lost.count_left(detector.crawl, spider.name), (Counter[str](), "")
-        )
+        left, self.failed_url = await self._detector.count_left()
         for name, number in left.items():
             count(self._crawler, f"owed/{name}", number)
-
-
-def _take(
-    store: Store, crawl: str, spider: str, keys: Sequence[bytes]
-) -> Sequence[tuple[bytes, Lost]]:
-    return store.lost.take(crawl, spider, keys)

@@ -6,39 +6,36 @@ import asyncio
 import gc
 import logging
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
+import msgspec
+
+from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable, quote
 from scrapy_simhash._shared import SharedByKey
-from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
-from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, DecisionLog, new_crawl
-from scrapy_simhash.detector.scopes import SCOPES_WITHOUT_TEXT, find_site, load_scope
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
+from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, make_line, new_crawl
+from scrapy_simhash.detector.messages import Asked, Mark, Open
+from scrapy_simhash.detector.scopes import find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import GroupWriter, Mark, Relay
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
-from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
+from scrapy_simhash.judging.documents import NOBODY, Reader
+from scrapy_simhash.judging.rows import Lost
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.fingerprint import (
-    PageFingerprint,
-    fingerprint_file,
-    load_reader,
-    make_recipe,
-)
+from scrapy_simhash.pages.fingerprint import load_reader, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.text import WHOLE_TEXT
-from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, open_store
+from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, has_leases_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from scrapy_simhash.stores.store import Store
+    from scrapy_simhash.detector.worker import Answer, ReadPage
 
 logger = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
 Otherwise = TypeVar("Otherwise")
 
 # Reasons whose cause is not the page but the user's extractor, feature set or scope.
@@ -66,18 +63,19 @@ class Page:
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
     foreign: bool = False  # whether a link of another site led to it
-    pack_request: Callable[[], bytes] = bytes  # see `judging.Document`
 
 
 class Detector:
-    """Judges the pages of one crawl. Raises SettingError if a setting names something unknown."""
+    """Judges the pages of one crawl. Raises SettingError if a setting names something unknown.
 
-    # `log` is the decision log, once it is open; None if none is written. The caller writes a
-    # decision there once the action is chosen, too.
+    Args:
+        config: the settings.
+        prefix: of the crawl's id.
+        here: judge in this process, also where a crawl would in another one.
+    """
 
-    def __init__(self, config: Config, prefix: str = "") -> None:
+    def __init__(self, config: Config, prefix: str = "", *, here: bool = False) -> None:
         self._config = config
-        self._rule = config.rule
         with _naming("SIMHASH_EXTRACTOR"):
             load_reader(config.extractor)
         with _naming("SIMHASH_FEATURES"):
@@ -85,83 +83,84 @@ class Detector:
         with _naming("SIMHASH_STORE"):
             check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
-            self._scope = load_scope(config.scope)
+            load_scope(config.scope)
         with _naming("SIMHASH_HAND_OVER_TEXT"):
             if config.text_reader:
                 load_text_reader(config.text_reader)
-        self._keep_text = config.scope not in SCOPES_WITHOUT_TEXT
+        self._here = here or not config.workers
         self._workers = Workers(config.workers, config.page_timeout)
-        self._store: Store | None = None
-        self._writer: GroupWriter | None = None
-        self._relay = Relay()
+        self._link: Link | None = None
         self._on_their_way = 0  # pages that are being fingerprinted
-        self._failing = False
+        self._failing = self._is_frozen = False
         self._warned = 0
-        self._opened = ExitStack()  # what is to be closed
         self.crawl, self._spider = new_crawl(prefix), ""
         self.is_open = False
-        self.lost = 0  # number of pages that may be lost, as the store was opened
-        self.log: DecisionLog | None = None
+        self.has_log = False  # whether decisions are written to a log
 
     @property
     def distance(self) -> int:
         """Bits within which pages are compared: those of the store, once it is open."""
-        return self._store.distance if self._store else self._config.distance
+        return self._link.distance if self._link else self._config.distance
+
+    @property
+    def seed(self) -> int:
+        """The secret of the store; 0 before it is open."""
+        return self._link.seed if self._link else 0
+
+    @property
+    def lost(self) -> int:
+        """Number of pages that may be lost, as the store was opened."""
+        return self._link.lost if self._link else 0
+
+    @property
+    def lost_lines(self) -> int:
+        """Number of lines that could not be written to the log; known once this is closed."""
+        return self._link.lost_lines if self._link else 0
 
     async def open(self, spider: str) -> None:
         """Open store and log and start the workers; the name of the spider is for people."""
-        if self._store is not None:
+        if self._link is not None:
             raise RuntimeError("this detector is open")
         self._spider = spider
         try:
-            await asyncio.to_thread(self._open)
-            await self._workers.start()
+            await self._open()
         except BaseException:
             await self.close()
+            self._link = None
             raise
         self.is_open = True
 
-    def _open(self) -> None:
-        config, opened = self._config, self._opened
-        store = self._store = open_store(
-            config.store,
-            config.distance_to_open,
-            config.tables,
-            self._recipe,
-            config.readonly,
-            config.confirm,
-        )
-        opened.callback(self._leave, store)
+    async def _open(self) -> None:
+        config = self._config
+        log = config.log
+        if log == DEFAULT_LOG:
+            # A read-only crawl leaves nothing in the store's folder.
+            nowhere = config.readonly or config.store == MEMORY
+            folder = None if nowhere else folder_of(config.store)
+            log = str(folder / LOG_IN_STORE) if folder else None
+        apart = not self._here and has_leases_apart(config.store)
+        given = Open(config, self._recipe, log or None, self.crawl, self._spider, leased=apart)
+        self._link = Link(given)
+        # Both load for half a second; what keeps the store from opening is told first.
+        starting = asyncio.ensure_future(self._workers.start())
+        try:
+            await self._link.open()
+            await starting
+        except BaseException:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            raise
         if config.store == MEMORY:
             logger.warning(
                 "SIMHASH_STORE = %r: nothing is kept when this crawl ends, and its drops cannot be "
                 "explained later; name a folder to keep what it saw",
                 config.store,
             )
-        path: str | Path | None = config.log
-        if path == DEFAULT_LOG:
-            # A read-only crawl leaves nothing in the store's folder.
-            nowhere = config.readonly or config.store == MEMORY
-            folder = None if nowhere else folder_of(config.store)
-            path = folder and folder / LOG_IN_STORE
-        if path:
-            try:
-                self.log = DecisionLog(Path(path))
-            except OSError as error:
-                raise StoreUnusableError(
-                    f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
-                    "path, or to None"
-                ) from error
-            opened.callback(self.log.close)
-        if not config.readonly:
-            store.start_crawl(self.crawl, self._spider)
-            self.lost = store.lost.count()
-        # On the event loop, to load the public suffixes would hold it for a tenth of a second.
+        self.has_log = bool(log)
+        # Later, to load the public suffixes would hold the event loop for a tenth of a second.
         find_site("one.example")
         _frozen.acquire("", gc.freeze)
-        opened.callback(_frozen.release, "")
-        self._writer = GroupWriter(store, self.crawl)
-        opened.callback(self._writer.close)
+        self._is_frozen = True
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
@@ -169,20 +168,17 @@ class Detector:
         try:
             await self._workers.stop()
         finally:
-            self._writer = self._store = None  # here, where pages are on their way
-            await asyncio.to_thread(self._opened.close)
-
-    def _leave(self, store: Store) -> None:
-        if not store.readonly:
-            with suppress(StoreError):  # a full disk: the lease ends all the same
-                store.end_crawl(self.crawl)
-        store.close()
+            if self._is_frozen:
+                self._is_frozen = False
+                _frozen.release("")
+            if self._link is not None:
+                await self._link.close()
 
     async def judge(
         self,
         page: Page,
         turn: Callable[[], Awaitable[None]] | None = None,
-        on_read: Callable[[PageFingerprint], object] = lambda _: None,
+        on_read: Callable[[Answer], object] = lambda _: None,
     ) -> Decision:
         """Judge a page. Never raises for what a page or the store does; then it is `not_judged`.
 
@@ -190,23 +186,24 @@ class Detector:
             page: what was fetched.
             turn: awaited between fingerprint and decision, so that pages fingerprinted at once are
                 judged in the caller's order; not awaited if there is no fingerprint.
-            on_read: gets the fingerprint of a page that was read, before it is judged.
+            on_read: gets what the reader answered, before the page is judged.
         """
-        decision = self.pass_over(page.url, len(page.body))
-        decision.extractor = self._config.extractor
+        now = round(time.time(), 3)
         try:
-            made = await self._fingerprint(page)
-            _add_fingerprint(decision, made)
-            on_read(made)
+            read = await self._read(page)
+            on_read(read.answer)
             if turn is not None:
                 await turn()
-            await self._decide(page, made, decision)
+            return await self._decide(page, read, now)
         except NotJudgedError as error:
-            decision.reason = error.reason
+            if error.reason == "store_unavailable":
+                self._store_failed(error.detail)
+            decision = self.pass_over(page.url, len(page.body), error.reason)
+            decision.time, decision.extractor = now, self._config.extractor
             detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
             details = quote(page.url), error.reason, detail
             logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *details)
-        return decision
+            return decision
 
     async def read_text(self, url: str, body: bytes, encoding: str | None) -> tuple[str, str]:
         """Read the main text of a page to hand over, or else all its visible text.
@@ -243,103 +240,93 @@ class Detector:
             spider=self._spider,
         )
 
+    def write(self, decision: Decision) -> None:
+        """Write a decision into the log, once its action is chosen."""
+        if self.has_log and self._link is not None:
+            self._link.write(make_line(decision))
+
     def note_link(self, url: str, page_url: str) -> None:
         """Write into the log that nobody followed a link, and which dropped page has it."""
-        if self.log is not None:
-            found = self.pass_over(url, 0)
-            found.status, found.match_url = NOT_FOLLOWED, page_url
-            self.log.write(found)
+        found = self.pass_over(url, 0)
+        found.status, found.match_url = NOT_FOLLOWED, page_url
+        self.write(found)
 
-    async def _fingerprint(self, page: Page) -> PageFingerprint:
+    async def _read(self, page: Page) -> ReadPage:
+        scope = self._config.scope
         self._on_their_way += 1
         try:
-            if page.is_file:  # in a thread, because it may be large
-                return await asyncio.to_thread(fingerprint_file, page.body, self.seed)
-            return await self._workers.fingerprint(
-                page.body,
-                page.encoding,
-                self._recipe,
-                self.seed,
-                page.url,
-                keep_text=self._keep_text,
+            if page.is_file:
+                return await self._workers.read_file(page.body, self.seed, page.url, scope)
+            return await self._workers.read(
+                page.body, page.encoding, self._recipe, self.seed, page.url, scope
             )
         finally:
             self._on_their_way -= 1
 
-    async def _decide(self, page: Page, made: PageFingerprint, decision: Decision) -> None:
-        decision.scope = self._find_scope(page, made)
-        fetched = decision.time if page.time is None else page.time
-        expiry = self._config.expire_days
-        document = make_document(
-            made,
-            self._rule,
-            page.identity,
-            foreign=page.foreign,
-            url=decision.url,
-            crawl=self.crawl,
-            scope=decision.scope,
-            aliases=page.aliases,
-            requested=page.requested and bound_url(page.requested, self.seed),
-            time=fetched,
-            not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
-            reader=page.reader,
-            across_spiders=self._config.across_spiders,
-            pack_request=page.pack_request,
-        )
-        started = time.perf_counter()
-        if self._writer is None:
-            raise NotJudgedError("store_unavailable", "the crawl has ended")
-        try:
-            verdict = await self._relay.wait(
-                self._writer.submit(document, more=self._on_their_way > 0)
+    async def _decide(self, page: Page, read: ReadPage, now: float) -> Decision:
+        link = self._link
+        if link is None:
+            raise NotJudgedError("store_unavailable", "the store is not open")
+        decision = await link.submit(
+            Asked(
+                number=link.new_number(),
+                read=read.packed,
+                url=bound_url(page.url, link.seed),
+                body_bytes=len(page.body),
+                identity=page.identity,
+                aliases=page.aliases,
+                time=now,
+                fetched=now if page.time is None else page.time,
+                requested=page.requested and bound_url(page.requested, link.seed),
+                reader=page.reader,
+                foreign=page.foreign,
+                scope=read.answer.scope,
+                more=self._on_their_way > 0,
+                sent=time.monotonic(),
             )
-        except Exception as error:
-            self._store_failed(error)
-            raise NotJudgedError("store_unavailable", str(error)) from error
+        )
         self._failing = False
-        decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
-        _add_verdict(decision, verdict)
-        decision.text_digest = document.text_digest.hex()
+        return decision
 
-    def _find_scope(self, page: Page, made: PageFingerprint) -> str:
-        if self._config.scope == "global":
-            return ""
-        try:
-            return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
-        except Exception as error:
-            raise NotJudgedError("scope_failed", describe_error(error)) from error
-
-    def _store_failed(self, error: Exception) -> None:
+    def _store_failed(self, error: str) -> None:
         if not self._failing:
             logger.warning("Pages are not judged while the store fails: %s", printable(error))
         self._failing = True
 
     def mark(self, mark: Mark) -> None:
         """Write down what became of a document or a request; document 0 stands for none."""
-        if any(mark) and self._writer is not None:
-            self._writer.mark(mark)
+        if any(mark) and self._link is not None:
+            self._link.mark(mark)
 
-    @property
-    def seed(self) -> int:
-        """The secret of the store; 0 before it is open."""
-        return self._store.seed if self._store is not None else 0
+    async def find_due(self) -> list[tuple[bytes, int]]:
+        """Find lost pages that this crawl has to request, see `LostTable.find_due`."""
+        return await self._ask("find_due", list[tuple[bytes, int]], [])
 
-    async def ask(
-        self, question: Callable[[Store], Result], otherwise: Otherwise
-    ) -> Result | Otherwise:
-        """Ask the store something once all marks are written; another answer if that fails."""
-        if self._writer is None:
+    async def take_lost(self, keys: Sequence[bytes]) -> list[tuple[bytes, Lost]]:
+        """Take lost pages over, see `LostTable.take`."""
+        return await self._ask("take_lost", list[tuple[bytes, Lost]], [], list(keys))
+
+    async def count_left(self) -> tuple[dict[str, int], str]:
+        """Count the lost pages that this crawl leaves, see `LostTable.count_left`."""
+        return await self._ask("count_left", tuple[dict[str, int], str], ({}, ""))
+
+    async def _ask(
+        self, name: str, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None
+    ) -> Otherwise:
+        """Ask the judge something once all marks are written; another answer if that fails."""
+        if self._link is None:
             return otherwise
         try:
-            return await self._relay.wait(self._writer.ask(question))
+            found: Otherwise = msgspec.msgpack.decode(await self._link.ask(name, keys), type=kind)
         except StoreError as error:
-            self._store_failed(error)
+            self._store_failed(str(error))
             return otherwise
+        return found
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
-        if self._writer is not None:
-            await self._relay.wait(self._writer.settle())
+        if self._link is not None:
+            await self._link.ask("settle")
 
 
 @contextmanager
@@ -348,36 +335,3 @@ def _naming(setting: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise SettingError(f"{setting}: {error}") from None
-
-
-def _add_fingerprint(decision: Decision, made: PageFingerprint) -> None:
-    decision.fingerprint = f"{made.fingerprint:016x}"
-    decision.features, decision.words, decision.links = made.features, made.words, made.links
-    decision.language, decision.canonical = made.language, made.canonical
-    decision.extractor = made.extractor
-    decision.extract_ms, decision.fingerprint_ms = made.extract_ms, made.fingerprint_ms
-
-
-def _add_verdict(decision: Decision, verdict: Verdict) -> None:
-    decision.status = verdict.status
-    decision.reason = verdict.reason
-    decision.document = verdict.document
-    if match := verdict.match:
-        decision.match_url = match.url
-        decision.match_document = match.document
-        if not match.document:
-            decision.match_fingerprint = f"{match.fingerprint:016x}"
-        decision.distance = match.distance
-        decision.similarity = match.similarity
-        decision.tests = list(match.tests)
-        decision.new_links = match.new_links
-        decision.match_pending = match.pending
-        decision.evidence = match.evidence
-        decision.own_words = list(match.own_words)
-        decision.match_own_words = list(match.match_own_words)
-        decision.better_url = match.better_url
-    if nearest := verdict.nearest:
-        decision.nearest_url = nearest.url
-        decision.nearest_distance = nearest.distance
-        decision.nearest_similarity = nearest.similarity
-        decision.nearest_tests = list(nearest.tests)

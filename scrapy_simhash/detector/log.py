@@ -1,13 +1,11 @@
-"""The decision log: JSON Lines, one object a page, written by a thread of its own."""
+"""The decision log: JSON Lines, one object a page."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import queue
 import secrets
-import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +24,7 @@ logger = logging.getLogger(__name__)
 # Ids of imports, which count as crawls, begin with it.
 IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
-_LINES_DELAY_SECONDS = 0.05
+_END_BYTES = 1 << 20
 
 
 def new_crawl(prefix: str = "") -> str:
@@ -122,10 +120,10 @@ VERDICT = Published.__struct_fields__
 
 
 class DecisionLog:
-    """Appends decisions to a file; several processes may share it."""
+    """Appends lines to a file; several processes may share it."""
 
     # Each line is one write to a file opened for appending, so lines of different processes do not
-    # mix, and `tail -f` shows each soon. If a write fails, the line is counted as lost, with one
+    # mix, and `tail -f` shows each at once. If a write fails, the line is counted as lost, with one
     # warning, and the crawl goes on.
 
     def __init__(self, path: Path) -> None:
@@ -135,28 +133,9 @@ class DecisionLog:
         # A line cut by a crash or a full disk is ended, so that it spoils no later one.
         self._ending = b"\n" if _ends_within_a_line(path) else b""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="scrapy_simhash-log", daemon=True)
-        self._thread.start()
 
-    def write(self, line: Decision | dict[str, Any]) -> None:
-        """Append a decision, or the line that it was; returns at once."""
-        self._queue.put(_make_line(line))
-
-    def _run(self) -> None:
-        """Write lines until there is a None among them."""
-        while (line := self._queue.get()) is not None:
-            self._append(line)
-            # Nothing wakes this thread meanwhile: to take the interpreter's lock for each line
-            # would cost the event loop more than the line.
-            self._closing.wait(_LINES_DELAY_SECONDS)
-            with suppress(queue.Empty):
-                while (line := self._queue.get_nowait()) is not None:
-                    self._append(line)
-                return
-
-    def _append(self, line: bytes) -> None:
+    def write(self, line: bytes) -> None:
+        """Append a line of `make_line`."""
         data = self._ending + line + b"\n"
         problem = ""
         try:
@@ -173,16 +152,21 @@ class DecisionLog:
                 logger.warning("Decision log %s: %s; lines are missing", self.path, problem)
             self.lost += 1
 
+    def read_end(self) -> bytes:
+        """Read the last megabyte."""
+        with self.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _END_BYTES))
+            return file.read()
+
     def close(self) -> None:
-        """Write what is left and close the file; blocks. Harmless if closed twice."""
-        if not self._closing.is_set():
-            self._closing.set()
-            self._queue.put(None)
-            self._thread.join()
+        """Close the file; harmless if closed twice."""
+        if self._file >= 0:
             os.close(self._file)
+            self._file = -1
 
 
-def _make_line(decision: Decision | dict[str, Any]) -> bytes:
+def make_line(decision: Decision | dict[str, Any]) -> bytes:
+    """Make the line of a decision, or of what one was; without its end."""
     # ASCII only: no line break, escape sequence or lone surrogate of a page gets through. People
     # send logs to each other, so there are no passwords in it, either.
     with suppress(UnicodeEncodeError):  # a lone surrogate

@@ -56,8 +56,7 @@ def _site_of(hostname: str) -> str:
 
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one language: the declared one, or else the one the text is in."""
-    # Detection takes some milliseconds on the event loop and much memory for its model, so only
-    # this scope does it.
+    # Detection takes some milliseconds, and much memory for its model, so only this scope does it.
     return page.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
 
 
@@ -83,9 +82,20 @@ def find_scope_of_url(name: str, url: str) -> str:
     return SCOPES_WITHOUT_TEXT[name](url, None)
 
 
+@lru_cache(maxsize=16)
 def load_scope(name: str) -> Scope:
     """Find a scope by its name or import path; `ValueError` if there is no such function."""
-    if name == "language":
-        _detect("one text, so that the model is loaded before the first page")
     scope: Scope = load_named(name, SCOPES, callable, "a function from URL and page to text")
     return scope
+
+
+def prepare_scope(name: str) -> None:
+    """Load what a scope needs, so that the first page need not wait for it."""
+    load_scope(name)
+    if name == "language":
+        _detect("one text, so that the model is loaded")
+
+
+def find_scope(name: str, url: str, page: PageFingerprint) -> str:
+    """Find the scope of a page; whatever the user's function raises."""
+    return str(load_scope(name)(url, page)).encode("utf-8", "replace").decode()

@@ -2,8 +2,9 @@
 
 ::
 
-    orders, to the worker       pickle of a list of `Order`
-    answers, from the worker    length, MessagePack of an `_Answer`; before the first one `READY`
+    orders, to the worker       frames: MessagePack of a list of `Order`, then the bodies
+    answers, from the worker    frames: MessagePack of an `Answer`, then of its `PageFingerprint`,
+                                which the crawl passes on as it is; before the first one `READY`
     status, of the worker       shared memory: the page that it is reading, and since when
 
 A worker that hangs in native code runs no Python any more, so nothing in it can bound it. On
@@ -12,39 +13,40 @@ systems other than Linux a thread watches the parent instead, and memory has no 
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import math
 import mmap
 import os
-import pickle
 import resource
 import signal
-import socket
 import struct
-import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
 from scrapy_simhash._printable import describe_error
+from scrapy_simhash.detector.process import Parent, end_with, frame
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import (
+    PageFingerprint,
+    fingerprint_file,
+    fingerprint_page,
+    make_recipe,
+)
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-
-    from scrapy_simhash.pages.recipe import Recipe
 
 # A worker exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.
@@ -54,14 +56,11 @@ OUT_OF_MEMORY_EXIT_CODE = 97
 _TOO_CLOSE = 0.75
 # Fewer than some hundred would not set up OpenBLAS's buffers.
 _WARMING_WORDS = 5_000
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_WATCHING_SECONDS = 0.2
 _KIB = 1_024
 # Answers of so many seconds go together: to take them costs the crawl's process less than half.
 _ANSWERING_SECONDS = 0.01
-_BUFFER_BYTES = 1 << 18
-_LENGTH = struct.Struct("<I")
-READY = _LENGTH.pack(0)
+READY = frame()
+_SIZE = struct.Struct("<I")
 _STATUS_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
 
@@ -75,63 +74,89 @@ class Order(NamedTuple):
     url: str
     recipe: Recipe
     seed: int
-    keep_text: bool
+    scope: str  # SIMHASH_SCOPE
     memory_bytes: int
     timeout_seconds: float
     second_opinion: str = ""  # why only the second reader shall read it
     text_reader: str = ""  # of the main text that is handed over, where nothing else is wanted
 
 
-class _Answer(msgspec.Struct, array_like=True):
-    """A page's fingerprint or text, or the reason why there is none."""
+def pack_orders(orders: Sequence[Order]) -> list[bytes]:
+    """Make the parts of a message; the bodies are not copied."""
+    sizes = [len(order.body) for order in orders]
+    head = _encode((sizes, [order._replace(body=b"") for order in orders]))
+    size = _SIZE.pack(len(head))
+    whole = len(size) + len(head) + sum(sizes)
+    return [_SIZE.pack(whole), size, head, *(order.body for order in orders)]
+
+
+def unpack_orders(message: bytes) -> list[Order]:
+    """Read what `pack_orders` made."""
+    start = _SIZE.size + _SIZE.unpack_from(message)[0]
+    sizes, orders = _decode_orders(message[_SIZE.size : start])
+    ends = list(accumulate(sizes, initial=start))
+    return [
+        order._replace(body=message[start:end])
+        for order, (start, end) in zip(orders, pairwise(ends), strict=True)
+    ]
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """What the crawl needs of a page that was read, or the reason why it was not."""
 
     # Not pickled: what native code made of a hostile page must not become objects of any kind in
     # the crawl's process.
     number: int
-    made: PageFingerprint | str | None = None
+    targets: PageLinks = NO_LINKS
+    scope: str = ""
+    second_opinion: str = ""
+    is_file: bool = False
+    text: str = ""  # that is handed over
     reason: str = ""
     detail: str = ""
 
 
+class ReadPage(NamedTuple):
+    """A page that was read: what the crawl needs, and the whole message, for the judge."""
+
+    answer: Answer
+    packed: bytes
+
+    def unpack(self) -> PageFingerprint:
+        """Read the fingerprint; ValueError if it is damaged."""
+        start = _SIZE.size + _SIZE.unpack_from(self.packed)[0]
+        return replace(_decode_made(self.packed[start:]), targets=self.answer.targets)
+
+
 Found: TypeAlias = PageFingerprint | str | NotJudgedError
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Answer).decode
+_decode_orders = msgspec.msgpack.Decoder(tuple[list[int], list[Order]]).decode
+_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_decode_made = msgspec.msgpack.Decoder(PageFingerprint).decode
 
 
-def pack_answer(number: int, found: Found) -> bytes:
+def pack_answer(number: int, found: Found, scope: str = "") -> bytes:
     """Make the message with the result of a page."""
+    tail = b""
     if isinstance(found, NotJudgedError):
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
-        answer = _Answer(number, reason=found.reason, detail=detail)
+        answer = Answer(number, reason=found.reason, detail=detail)
+    elif isinstance(found, str):
+        answer = Answer(number, text=found)
     else:
-        answer = _Answer(number, found)
-    message = _encode(answer)
-    return _LENGTH.pack(len(message)) + message
+        answer = Answer(number, found.targets, scope, found.second_opinion, found.is_file)
+        tail = _encode(replace(found, targets=NO_LINKS, text=""))
+    head = _encode(answer)
+    return b"".join((_SIZE.pack(len(head)), head, tail))
 
 
-def take_answers(received: bytearray) -> tuple[list[tuple[int, Found]], bool]:
-    """Take complete answers from what was received; return them, and True unless one is damaged.
-
-    A damaged answer, or one with a text that is not UTF-8, is the last one.
-    """
-    answers: list[tuple[int, Found]] = []
-    offset = 0
-    try:
-        while len(received) >= offset + _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(received, offset)
-            end = offset + _LENGTH.size + length
-            if len(received) < end:
-                break
-            answer = _decode(received[offset + _LENGTH.size : end])
-            found = NotJudgedError(answer.reason, answer.detail) if answer.reason else answer.made
-            if found is None:
-                return answers, False
-            answers.append((answer.number, found))
-            offset = end
-    except ValueError:
-        return answers, False
-    del received[:offset]
-    return answers, True
+def unpack_answer(message: bytes) -> ReadPage:
+    """Read the result of a page; ValueError if it is damaged."""
+    # Of a fingerprint not more is looked at here.
+    if len(message) < _SIZE.size:
+        raise ValueError("no answer of a worker")
+    end = _SIZE.size + _SIZE.unpack_from(message)[0]
+    return ReadPage(_decode_answer(message[_SIZE.size : end]), message)
 
 
 class Status:
@@ -188,21 +213,20 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
     end_with(crawl_process)
     # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
     logging.getLogger().addHandler(logging.NullHandler())
-    crawl, status = socket.socket(fileno=orders_file), Status(status_file)
-    orders = crawl.makefile("rb", _BUFFER_BYTES)
+    crawl, status = Parent(orders_file), Status(status_file)
     _warm_up()
     bound = MemoryBound()
     answers = bytearray(READY)
     with suppress(EOFError, ConnectionError):
         while True:
-            crawl.sendall(answers)
+            crawl.send(answers)
             answers.clear()
             sent = time.monotonic()
-            pages: list[Order] = pickle.load(orders)  # noqa: S301 - from the crawl
+            pages = unpack_orders(crawl.get())
             while pages:
-                answers += _answer(pages.pop(0), status, bound)
+                answers += frame(_answer(pages.pop(0), status, bound))
                 if pages and time.monotonic() - sent > _ANSWERING_SECONDS:
-                    crawl.sendall(answers)
+                    crawl.send(answers)
                     answers.clear()
                     sent = time.monotonic()
 
@@ -218,7 +242,6 @@ def _warm_up() -> None:
 def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
     """Read a page; the process ends if that takes more memory than it may."""
     number, memory_bytes = order.number, order.memory_bytes
-    found: Found
 
     @contextmanager
     def loading() -> Iterator[None]:
@@ -231,21 +254,28 @@ def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
     status.begin(number)
     try:
         with bound.apply(memory_bytes):
-            found = work(order, loading)
-    except NotJudgedError as error:
-        found = error
+            return work(order, loading)
     except MemoryError:
-        found = NotJudgedError("out_of_memory", f"{memory_bytes} bytes")
+        return pack_answer(number, NotJudgedError("out_of_memory", f"{memory_bytes} bytes"))
+
+
+def work(order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext) -> bytes:
+    """Read a page in this process, and make its answer; raises MemoryError, nothing else."""
+    number, scope = order.number, ""
     try:
-        return pack_answer(number, found)
+        found = _work(order, loading)
+        if isinstance(found, PageFingerprint):
+            scope = _find_scope(order.scope, order.url, found, loading)
+        return pack_answer(number, found, scope)
+    except NotJudgedError as error:
+        return pack_answer(number, error)
     except UnicodeEncodeError as error:  # a lone surrogate
         return pack_answer(number, NotJudgedError("failed", describe_error(error)))
 
 
-def work(
-    order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext
+def _work(
+    order: Order, loading: Callable[[], AbstractContextManager[None]]
 ) -> PageFingerprint | str:
-    """Read a page in this process; raises NotJudgedError or MemoryError, nothing else."""
     if name := order.text_reader:
         with _load(name, partial(load_text_reader, name), loading):
             return read_text(order.body, order.encoding, name)
@@ -262,7 +292,27 @@ def work(
     if made is None:
         second = replace(recipe, extractor=SECOND_EXTRACTOR, extractor_version=0)
         made = replace(_read(order, second, loading), second_opinion=second_opinion)
-    return made if order.keep_text else replace(made, text="")
+    return made
+
+
+def _find_scope(
+    name: str, url: str, made: PageFingerprint, loading: Callable[[], AbstractContextManager[None]]
+) -> str:
+    if name == "global":
+        return ""
+    from scrapy_simhash.detector import scopes  # noqa: PLC0415 - loads tldextract
+
+    with _load(f"scope {name}", partial(scopes.prepare_scope, name), loading, "scope_failed"):
+        return scopes.find_scope(name, url, made)
+
+
+def read_file(number: int, body: bytes, seed: int, url: str, scope: str) -> bytes:
+    """Make the answer for a file that is no HTML page."""
+    made = fingerprint_file(body, seed)
+    try:
+        return pack_answer(number, made, _find_scope(scope, url, made, nullcontext))
+    except NotJudgedError as error:
+        return pack_answer(number, error)
 
 
 # Recipes, and names of readers of text, that this process has loaded.
@@ -283,6 +333,7 @@ def _load(
     what: Recipe | str,
     load: Callable[[], object],
     loading: Callable[[], AbstractContextManager[None]],
+    reason: str = "failed",
 ) -> Iterator[None]:
     """Load a reader, then run the block, which uses it: trafilatura takes 1 s and 60 MB."""
     if what not in _loaded:
@@ -296,26 +347,7 @@ def _load(
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on
         # SystemExit would end the worker.
-        raise NotJudgedError("failed", describe_error(error)) from None
-
-
-def end_with(process: int) -> None:
-    """End this process with the one that started it: by the kernel, or by a thread if not Linux."""
-    # On Linux the kernel sends SIGKILL: while native code holds the interpreter no other thread
-    # runs, and a hanging worker would outlive a killed crawl for ever. SIGTERM may be blocked. It
-    # does so when the *thread* ends that started this process, which is the event loop's.
-    if sys.platform != "linux" or ctypes.CDLL(None).prctl(
-        _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
-    ):
-        threading.Thread(target=_watch, args=(process,), daemon=True).start()
-    elif os.getppid() != process:  # it ended before the call; the signal would never come
-        os._exit(0)
-
-
-def _watch(process: int) -> None:
-    while os.getppid() == process:
-        time.sleep(_WATCHING_SECONDS)
-    os._exit(0)
+        raise NotJudgedError(reason, describe_error(error)) from None
 
 
 class MemoryBound:

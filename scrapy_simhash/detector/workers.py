@@ -13,26 +13,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
-import pickle
-import socket
-import subprocess
-import sys
 import time
 from collections import deque
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
+from scrapy_simhash.detector.process import Child
 from scrapy_simhash.detector.worker import (
     OUT_OF_MEMORY_EXIT_CODE,
-    READY,
-    Found,
     Order,
+    ReadPage,
     Status,
-    take_answers,
+    pack_orders,
+    read_file,
+    unpack_answer,
     work,
 )
 from scrapy_simhash.errors import NotJudgedError
@@ -64,9 +61,6 @@ _LONGEST_REST_SECONDS = 60.0
 # Within this a worker has come up, or has begun its next page, or has loaded what reads it: a
 # second each on an idle machine.
 _BEGINNING_SECONDS = 60.0
-# A process that is dead or dying is gone within this, as its sockets are closed last.
-_DYING_SECONDS = 1.0
-_RECEIVED_BYTES = 1 << 18
 
 
 class Workers:
@@ -101,44 +95,61 @@ class Workers:
             _crews.release((crew.count, crew.loop))
             await crew.join()
 
-    def fingerprint(
+    def read(
         self,
         body: bytes,
         encoding: str | None,
         recipe: Recipe,
         seed: int,
         url: str = "",
-        *,
-        keep_text: bool,
-    ) -> asyncio.Future[PageFingerprint]:
-        """Make the fingerprint of a page; `NotJudgedError` if there is none, whatever the reason.
+        scope: str = "global",
+    ) -> asyncio.Future[ReadPage]:
+        """Read a page; `NotJudgedError` if there is no fingerprint, whatever the reason.
 
         Call it in the event loop in which `start` was called.
         """
-        page = next(_numbers), body, encoding, url, recipe, seed, keep_text
+        page = next(_numbers), body, encoding, url, recipe, seed, scope
         return self._submit(Order(*page, *self._bounds))
 
-    def read_text(
-        self, body: bytes, encoding: str | None, url: str, reader: str
-    ) -> asyncio.Future[str]:
-        """Read the main text of a page that is handed over; NotJudgedError like `fingerprint`."""
-        page = next(_numbers), body, encoding, url, _NO_RECIPE, 0, True
-        return self._submit(Order(*page, *self._bounds, text_reader=reader))
+    async def fingerprint(
+        self, body: bytes, encoding: str | None, recipe: Recipe, seed: int, url: str = ""
+    ) -> PageFingerprint:
+        """Make the fingerprint of a page, without its text; `NotJudgedError` like `read`."""
+        return (await self.read(body, encoding, recipe, seed, url)).unpack()
 
-    def _submit(self, order: Order) -> asyncio.Future[Any]:
+    async def read_text(self, body: bytes, encoding: str | None, url: str, reader: str) -> str:
+        """Read the main text of a page that is handed over; `NotJudgedError` like `read`."""
+        page = next(_numbers), body, encoding, url, _NO_RECIPE, 0, "global"
+        read = await self._submit(Order(*page, *self._bounds, text_reader=reader))
+        return read.answer.text
+
+    def read_file(self, body: bytes, seed: int, url: str, scope: str) -> asyncio.Future[ReadPage]:
+        """Make the fingerprint of a file that is no HTML page, in a thread: it may be large."""
+
+        def read() -> ReadPage:
+            return require_read(unpack_answer(read_file(next(_numbers), body, seed, url, scope)))
+
+        return asyncio.get_running_loop().run_in_executor(None, read)
+
+    def _submit(self, order: Order) -> asyncio.Future[ReadPage]:
         if self._crew is not None:
             return self._crew.submit(order)
-        found: Found = NotJudgedError("worker_died", "the workers are not running")
-        try:
-            if not self._count:
-                found = work(order)
-        except MemoryError:
-            found = NotJudgedError("out_of_memory", f"{order.memory_bytes} bytes")
-        except NotJudgedError as error:
-            found = error
         job = Job(order, asyncio.get_running_loop().create_future())
-        job.answer(found)
+        if self._count:
+            job.fail(NotJudgedError("worker_died", "the workers are not running"))
+            return job.future
+        try:
+            job.answer(unpack_answer(work(order)))
+        except MemoryError:
+            job.fail(NotJudgedError("out_of_memory", f"{order.memory_bytes} bytes"))
         return job.future
+
+
+def require_read(page: ReadPage) -> ReadPage:
+    """Return a page that was read; raise the NotJudgedError of any other."""
+    if page.answer.reason:
+        raise NotJudgedError(page.answer.reason, page.answer.detail)
+    return page
 
 
 _numbers = itertools.count(1)
@@ -150,18 +161,24 @@ class Job:
     """A page on its way to a fingerprint or text."""
 
     order: Order
-    future: asyncio.Future[Any]
+    future: asyncio.Future[ReadPage]
     deaths: int = 0  # of workers that were at it
     returns: int = 0  # from workers that ended before they answered it; it goes alone then
 
-    def answer(self, found: Found) -> None:
+    def answer(self, found: ReadPage) -> None:
         """Set the result of the page's future, unless that was cancelled."""
-        if self.future.done():
+        try:
+            read = require_read(found)
+        except NotJudgedError as error:
+            self.fail(error)
             return
-        if isinstance(found, NotJudgedError):
-            self.future.set_exception(found)
-        else:
-            self.future.set_result(found)
+        if not self.future.done():
+            self.future.set_result(read)
+
+    def fail(self, error: NotJudgedError) -> None:
+        """Give the page's future the reason why it was not read."""
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class Crew:
@@ -192,7 +209,7 @@ class Crew:
                 "does without, for debugging"
             )
 
-    def submit(self, order: Order) -> asyncio.Future[Any]:
+    def submit(self, order: Order) -> asyncio.Future[ReadPage]:
         """Queue a page; its future may have a NotJudgedError."""
         job = Job(order, self.loop.create_future())
         self._waiting.append(job)
@@ -214,7 +231,7 @@ class Crew:
                 self.feed(channel)
         if not self._channels:
             for job in self._waiting:
-                job.answer(NotJudgedError("worker_died", "no worker process comes up"))
+                job.fail(NotJudgedError("worker_died", "no worker process comes up"))
             self._waiting.clear()
 
     def feed(self, channel: Channel) -> None:
@@ -226,7 +243,7 @@ class Crew:
             and self._prune()
             and not (channel.load and self._waiting[0].returns)
         ):
-            channel.send(self._take_batch())
+            channel.hand(self._take_batch())
 
     def _prune(self) -> bool:
         """Forget pages that nobody waits for any more; return True if any page is left."""
@@ -289,10 +306,10 @@ class Crew:
             fault = _find_fault(job, exit_code, timed_out=timed_out) if job is current else None
             job.returns += 1
             if fault is not None:
-                job.answer(fault)
+                job.fail(fault)
             elif job.returns > _MOST_RETURNS:
                 detail = f"{job.returns} workers ended before they were at it"
-                job.answer(NotJudgedError("worker_died", detail))
+                job.fail(NotJudgedError("worker_died", detail))
             else:
                 self._waiting.appendleft(job)
         self._hand_out_soon()
@@ -301,7 +318,7 @@ class Crew:
         """End all processes, and with them the pages on their way."""
         self._is_stopped = True
         for channel in list(self._channels):
-            channel.end()
+            channel.stop()
 
     async def join(self) -> None:
         """Wait until the processes are gone that were ended."""
@@ -329,33 +346,18 @@ def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> NotJudge
     return NotJudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
 
 
-class Channel:
+class Channel(Child):
     """A worker process: pages go out, answers come in, a deadline is kept."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
-        self._loop = crew.loop
-        # The event loop's own thread starts it: with that it ends (see `worker`).
         with ExitStack() as undone:
             self._status = undone.enter_context(closing(Status()))
-            self._socket, theirs = socket.socketpair()
-            undone.enter_context(self._socket)
-            with theirs:
-                files = theirs.fileno(), self._status.file
-                self.process = start_python(
-                    "from scrapy_simhash.detector import worker; "
-                    f"worker.main{(*files, os.getpid())}",
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=files,
-                )
+            super().__init__(crew.loop, "scrapy_simhash.detector.worker", self._status.file)
             undone.pop_all()
         self._jobs: deque[Job] = deque()
-        self._outgoing: deque[memoryview] = deque()
-        self._received = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._last_heard = time.monotonic()
-        self._socket.settimeout(0.0)
-        self._loop.add_reader(self._socket, self._read)
         self._watch(_BEGINNING_SECONDS)
         self.is_ready = False
 
@@ -369,64 +371,30 @@ class Channel:
         """True if the worker has a page that must be alone."""
         return any(job.returns for job in self._jobs)
 
-    def send(self, jobs: Sequence[Job]) -> None:
-        """Send pages to the process, without waiting."""
+    def hand(self, jobs: Sequence[Job]) -> None:
+        """Hand pages to the process, without waiting."""
         if not self._jobs:
             self._last_heard = time.monotonic()
         self._jobs.extend(jobs)
-        # Not by `dumps`, which copies large pages.
-        pickle.dump([job.order for job in jobs], self, pickle.HIGHEST_PROTOCOL)
-        self._flush()
+        self.send(pack_orders([job.order for job in jobs]))
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
-    def write(self, part: bytes) -> None:
-        """Append to the output, for `pickle`."""
-        self._outgoing.append(memoryview(part))
-
-    def _flush(self) -> None:
-        """Send what the socket takes now, and the rest later."""
-        try:
-            while self._outgoing:
-                part = self._outgoing[0]
-                self._outgoing[0] = part[self._socket.send(part) :]
-                if not self._outgoing[0]:
-                    self._outgoing.popleft()
-        except (BlockingIOError, InterruptedError):
-            self._loop.add_writer(self._socket, self._flush)
-            return
-        except OSError:  # the process is gone; that is seen when its answers are read
-            self._outgoing.clear()
-        self._loop.remove_writer(self._socket)
-
-    def _read(self) -> None:
-        """Read the answers that are there."""
-        try:
-            received = self._socket.recv(_RECEIVED_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            received = b""
+    def take(self, message: bytes) -> bool:
+        """Hand over an answer; return False if the process sent garbage."""
         self._last_heard = time.monotonic()
-        if not self.is_ready and received == READY:
+        if not self.is_ready and not message:
             self.is_ready = True
             self._crew.came_up(self)
-        elif received and self._take_answers(received):
-            self._crew.feed(self)
-        else:  # the worker exited, or sent garbage
-            self.process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_DYING_SECONDS)
-            self.end()
-
-    def _take_answers(self, received: bytes) -> bool:
-        """Hand over complete answers; return False if the process sent garbage."""
-        self._received += received
-        answers, are_sane = take_answers(self._received)
-        for number, found in answers:
-            if not self._jobs or self._jobs[0].order.number != number:
-                return False
-            self._jobs.popleft().answer(found)
-        return are_sane
+            return True
+        try:
+            read = unpack_answer(message)
+        except ValueError:
+            return False
+        if not self._jobs or self._jobs[0].order.number != read.answer.number:
+            return False
+        self._jobs.popleft().answer(read)
+        self._crew.feed(self)
+        return True
 
     def _watch(self, seconds: float) -> None:
         """Check the process in so many seconds, or before."""
@@ -440,8 +408,8 @@ class Channel:
         """Kill the process if its page has taken too long."""
         self._timer = None
         # If the loop was held, answers have come that it has not seen.
-        self._read()
-        if self._has_ended or (self.is_ready and not self._jobs):
+        self._receive()
+        if self.has_ended or (self.is_ready and not self._jobs):
             return
         number, began, loading = self._status.read()
         current = self._find_job(number)
@@ -453,33 +421,20 @@ class Channel:
         if left > 0:
             self._watch(min([left, *(job.order.timeout_seconds for job in self._jobs)]))
         else:
-            self.end(timed_out=True)
+            self.stop(timed_out=True)
 
     def _find_job(self, number: int) -> Job | None:
         return next((job for job in self._jobs if job.order.number == number), None)
 
-    def end(self, *, timed_out: bool = False) -> None:
+    def broken(self) -> None:
+        """Replace the process: it exited, or sent garbage."""
+        self.stop()
+
+    def stop(self, *, timed_out: bool = False) -> None:
         """End the process, if it runs, and give its pages back to the crew."""
-        self.process.kill()
+        self.end()
         current = self._find_job(self._status.read()[0])
         if self._timer is not None:
             self._timer.cancel()
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        self._socket.close()
         self._status.close()
         self._crew.ended(self, self._jobs, current, timed_out=timed_out)
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._socket.fileno() < 0
-
-
-def start_python(program: str, **files: Any) -> subprocess.Popen[bytes]:
-    """Start a process that runs a program, and finds the modules that this one finds."""
-    # Not by multiprocessing, which imports the crawl's main module: a script would need a main
-    # guard, and a worker 61 MB instead of 22. And it lets a daemonic process have no children.
-    # A process group of its own: a Ctrl-C in the terminal is for the crawl.
-    path = [str(folder) for folder in sys.path]
-    program = f"import sys; sys.path[:] = {path}; {program}"
-    return subprocess.Popen([sys.executable, "-c", program], process_group=0, **files)  # noqa: S603

@@ -254,9 +254,7 @@ def fingerprint_all(
         async with room:
             try:
                 body = page.read()
-                made[page.id] = await workers.fingerprint(
-                    body, None, recipe, seed, page.url, keep_text=False
-                )
+                made[page.id] = await workers.fingerprint(body, None, recipe, seed, page.url)
             except OSError as error:
                 problems.append(f"page {page.id!r} cannot be read: {error}")
             except NotJudgedError as error:

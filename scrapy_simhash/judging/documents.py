@@ -157,8 +157,6 @@ class Document(PageFacts, frozen=True):
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
         across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
-        pack_request: packs the request that fetches it again; b"" if that cannot be stored. Called
-            for what is dropped for a pending document.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
@@ -170,7 +168,6 @@ class Document(PageFacts, frozen=True):
     requested: str = ""
     links: PageLinks = NO_LINKS
     across_spiders: bool = False
-    pack_request: Callable[[], bytes] = bytes
 
     def __post_init__(self) -> None:
         # LMDB would refuse or cut it in the middle of a transaction.

@@ -401,7 +401,6 @@ def _add_lost(writing: Documents, document: Document, number: int, original: int
         page=original,
         text_digest=b"" if found is None else found.text_digest,
         reader=NOBODY if found is None else found.reader,
-        request=document.pack_request(),
     )
     key = key_of_lost(number)
     writing.put_row(LOST, key, pack_row(key, lost))

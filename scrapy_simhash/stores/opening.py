@@ -13,7 +13,7 @@ from scrapy_simhash.errors import StoreUnusableError
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
-    from scrapy_simhash.stores.keyvalues import Engine
+    from scrapy_simhash.stores.keyvalues import Engine, Leases
     from scrapy_simhash.stores.store import Store
 
 DEFAULT_PREFIX = "simhash"
@@ -32,6 +32,10 @@ ENGINES = {
     "lmdb": "scrapy_simhash.stores.lmdb.engine:LmdbEngine",
     "memory": "scrapy_simhash.stores.memory:MemoryEngine",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
+}
+_LEASES = {
+    "lmdb": "scrapy_simhash.stores.lmdb.leases:leases_of",
+    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:LeasesApart"),
 }
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
 # tables of `a`, which deletes its old ones.
@@ -98,6 +102,22 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
 def open_as_it_is(url: str) -> Store:
     """Open a store to read it, whatever its recipe and design."""
     return open_store(url, distance=0, readonly=True)
+
+
+def has_leases_apart(url: str) -> bool:
+    """Whether one process can have the lease of a crawl, and another one the store."""
+    return scheme_of(url) in _LEASES
+
+
+def open_leases(url: str) -> Leases:
+    """Open the leases of a store that is there, in a process that does not open the store.
+
+    Raises:
+        StoreUnusableError: the server cannot be reached.
+    """
+    scheme = scheme_of(url)
+    leases: Leases = resolve_name(_LEASES[scheme])(store_folder(url) if scheme == "lmdb" else url)
+    return leases
 
 
 class ServerAddress(NamedTuple):

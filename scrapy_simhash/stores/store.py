@@ -173,12 +173,13 @@ class Store(AbstractContextManager["Store"]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start_crawl(self, crawl: str, spider: str) -> None:
+    def start_crawl(self, crawl: str, spider: str, *, lease: bool = True) -> None:
         """Take the lease of a crawl: its pending records count until it ends or the process dies.
 
         Args:
             crawl: a new id: 1 to 100 letters, digits, `.`, `_` and `-`.
             spider: name of the spider, for display.
+            lease: take it; False if another process has it already.
 
         Raises:
             StoreMismatchError: the store was made with plain simhash, and this is another mode, or
@@ -186,7 +187,8 @@ class Store(AbstractContextManager["Store"]):
         """
         self._require_writable()
         self.require_mode(self.confirm)
-        self.engine.leases.take(crawl)
+        if lease:
+            self.engine.leases.take(crawl)
         started = CrawlRecord(spider, started=time.time())
         try:
             self.write(lambda stored: stored.put_crawl(crawl, started))

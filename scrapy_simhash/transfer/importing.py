@@ -27,8 +27,8 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.scopes import find_scope_of_url
-from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
 from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
@@ -163,7 +163,7 @@ class _Import:
     def read(self, source: Source) -> dict[str, Any]:
         """Import the pages of a source."""
         if self._detector is None:
-            detector = Detector(self._config, IMPORT_PREFIX)
+            detector = Detector(self._config, IMPORT_PREFIX, here=True)
             self._runner.run(detector.open(SPIDER))
             self._held.callback(lambda: self._runner.run(detector.close()))
             self._detector = detector
@@ -318,8 +318,7 @@ def _note(detector: Detector, decision: Decision, counts: _Counts) -> None:
     counts.judged(decision.status, decision.reason)
     if not decision.is_near_duplicate:
         detector.mark(Mark(done=decision.document))
-    if detector.log is not None:
-        detector.log.write(decision)
+    detector.write(decision)
 
 
 class _PageMaker:

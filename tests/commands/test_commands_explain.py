@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store

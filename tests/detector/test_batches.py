@@ -35,7 +35,7 @@ async def worker() -> AsyncIterator[Workers]:
 
 async def read(workers: Workers, html: str, features: str = "WORDS") -> PageFingerprint:
     recipe = Recipe(features=f"{HOSTILE}.{features}")
-    return await workers.fingerprint(html.encode(), "utf-8", recipe, 7, keep_text=True)
+    return await workers.fingerprint(html.encode(), "utf-8", recipe, 7)
 
 
 async def read_all(workers: Workers, pages: Sequence[str]) -> list[Any]:
@@ -59,13 +59,13 @@ def check_others(found: list[Any], bad: int) -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Sizes of the pages of each message to a worker."""
     messages: list[list[int]] = []
-    send = Channel.send
+    hand = Channel.hand
 
-    def note_and_send(to: Channel, jobs: Sequence[Job]) -> None:
+    def note_and_hand(to: Channel, jobs: Sequence[Job]) -> None:
         messages.append([len(job.order.body) for job in jobs])
-        send(to, jobs)
+        hand(to, jobs)
 
-    monkeypatch.setattr(Channel, "send", note_and_send)
+    monkeypatch.setattr(Channel, "hand", note_and_hand)
     return messages
 
 
@@ -100,7 +100,7 @@ async def test_page_that_kills_its_worker_is_read_by_the_second_reader(
     assert (bad.extractor, bad.second_opinion) == ("trafilatura-fast", "worker_died")
     recipe = Recipe("trafilatura-fast")
     expected = fingerprint_page(pages[place], recipe=recipe, seed=7)
-    assert (bad.fingerprint, bad.text) == (expected.fingerprint, expected.text)
+    assert (bad.fingerprint, bad.text_digest) == (expected.fingerprint, expected.text_digest)
     check_others(found, place)
     # Once with the others, once by itself, once for the second reader; the others once more at
     # most, each by itself. On a busy machine a worker that babbles may be at the next page when

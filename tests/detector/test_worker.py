@@ -1,14 +1,14 @@
 """What ends a worker, apart from the crew; and what comes from one that has gone mad."""
 
-import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.detector.worker import take_answers
+from scrapy_simhash.detector.worker import unpack_answer
 from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -19,7 +19,7 @@ import subprocess, sys
 child = '''
 import os, sys, time
 sys.platform = "other"
-from scrapy_simhash.detector.worker import end_with
+from scrapy_simhash.detector.process import end_with
 end_with(os.getppid())
 print(os.getpid(), flush=True)
 time.sleep(3600)
@@ -27,7 +27,7 @@ time.sleep(3600)
 subprocess.run([sys.executable, "-c", child])
 """
 ORPHAN = """
-from scrapy_simhash.detector.worker import end_with
+from scrapy_simhash.detector.process import end_with
 
 end_with(-1)
 print("still here")
@@ -69,8 +69,8 @@ def test_memory_is_bounded_below_a_limit_of_the_system() -> None:
 
 
 @given(st.binary(max_size=60))
-@example(b"\x91\x01")  # neither a fingerprint nor a reason
-@example(b"\x93\x01\xc0\xa2\xff\xfe")  # a text that is not UTF-8
-def test_any_bytes_are_an_answer_or_not_sane(body: bytes) -> None:
-    answers, are_sane = take_answers(bytearray(struct.pack("<I", len(body)) + body))
-    assert len(answers) == are_sane
+@example(b"\x02\0\0\0\x91\x01")  # neither a fingerprint nor a reason
+@example(b"\x0b\0\0\0\x97\x01\x92\xc4\0\xc4\0\xa2\xff\xfe")  # a text that is not UTF-8
+def test_any_bytes_are_an_answer_or_a_value_error(message: bytes) -> None:
+    with suppress(ValueError):
+        unpack_answer(message).unpack()

@@ -43,12 +43,10 @@ async def workers() -> AsyncIterator[Workers]:
         yield two
 
 
-async def read(
-    workers: Workers, html: str, extractor: str = "html2txt", *, keep_text: bool = True
-) -> PageFingerprint:
+async def read(workers: Workers, html: str, extractor: str = "html2txt") -> PageFingerprint:
     name = extractor if extractor == RECIPE.extractor else f"tests.helpers.hostile.{extractor}"
     recipe = Recipe(name, RECIPE.features)
-    made = workers.fingerprint(html.encode(), "utf-8", recipe, seed=7, keep_text=keep_text)
+    made = workers.fingerprint(html.encode(), "utf-8", recipe, seed=7)
     return await asyncio.wait_for(made, PATIENCE_SECONDS)
 
 
@@ -142,8 +140,15 @@ async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
             await asyncio.sleep(0.01)
 
 
+async def describe_process(workers: Workers) -> list[str]:
+    """List the number of the process that reads pages, and the modules that it has loaded."""
+    scope = "tests.helpers.hostile.describe_process"
+    read = await workers.read(page(1).encode(), "utf-8", RECIPE, 7, "", scope)
+    return read.answer.scope.split()
+
+
 async def test_worker_loads_neither_main_module_nor_scrapy(workers: Workers) -> None:
-    pid, *modules = (await read(workers, page(1), "describe_process")).text.split()
+    pid, *modules = await describe_process(workers)
     assert int(pid) in list_workers()
     assert "scrapy_simhash.pages.text" in modules
     assert not {"scrapy", "twisted", "lmdb", "pytest"}.intersection(modules)
@@ -151,8 +156,7 @@ async def test_worker_loads_neither_main_module_nor_scrapy(workers: Workers) -> 
 
 async def test_no_workers_means_this_process() -> None:
     async with working(0) as none:
-        made = await read(none, page(1), "describe_process")
-    assert made.text.split()[0] == str(os.getpid())
+        assert (await describe_process(none))[0] == str(os.getpid())
 
 
 async def test_crawls_share_processes_until_the_last_ends() -> None:
@@ -295,12 +299,12 @@ async def main():
     workers = Workers(2, 600)
     await workers.start()
     made = await workers.fingerprint(
-        b"<html><p>one two three", None, Recipe("html2txt"), 0, keep_text=True
+        b"<html><p>one two three", None, Recipe("html2txt"), 0
     )
     print(made.words, *list_workers(), flush=True)
     bad = b"<html><p>{TRIGGER}</p></html>"
     recipe = Recipe("tests.helpers.hostile." + sys.argv[1])
-    await workers.fingerprint(bad, None, recipe, 0, keep_text=True)
+    await workers.fingerprint(bad, None, recipe, 0)
 
 asyncio.run(main())
 """

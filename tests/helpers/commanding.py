@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scrapy.cmdline import execute
 
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 

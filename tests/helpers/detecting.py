@@ -12,8 +12,8 @@ import msgspec
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import Mark
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.pages import page
@@ -21,14 +21,14 @@ from tests.helpers.pages import page
 EXTRACTOR = "html2txt"
 
 
-def make(store: Path, **fields: Any) -> Detector:
+def make(store: Path | str, **fields: Any) -> Detector:
     """Extract in this process unless told otherwise: quicker, and the same but for its faults."""
     fields = {"workers": 0, "extractor": EXTRACTOR, **fields}
     return Detector(Config(store=str(store), **fields))
 
 
 @asynccontextmanager
-async def running(store: Path, **fields: Any) -> AsyncIterator[Detector]:
+async def running(store: Path | str, **fields: Any) -> AsyncIterator[Detector]:
     detector = make(store, **fields)
     await detector.open("spider")
     try:
@@ -54,7 +54,8 @@ def check_read(seed: int, found: Any, recipe: Recipe | None = None) -> None:
     """Check that a worker found the fingerprint of a page, and by the first reader."""
     assert isinstance(found, PageFingerprint), found
     expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
-    assert (found.fingerprint, found.text) == (expected.fingerprint, expected.text)
+    made = expected.fingerprint, expected.text_digest
+    assert (found.fingerprint, found.text_digest) == made
     assert (found.extractor, found.second_opinion) == (expected.extractor, "")
 
 
@@ -78,8 +79,8 @@ def new_line(url: str = "", crawl: str = "", **fields: Any) -> dict[str, Any]:
 
 def write_decision(detector: Detector, decision: Decision) -> None:
     """Write to the detector's log, as a crawl does."""
-    assert detector.log is not None
-    detector.log.write(decision)
+    assert detector.has_log
+    detector.write(decision)
 
 
 async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str]:

@@ -93,8 +93,8 @@ def _compute(seconds: float) -> None:
         pass
 
 
-def describe_process(_: Any) -> str:
-    """Say which process extracts, and what it has loaded."""
+def describe_process(_: str, __: Any) -> str:
+    """Say as a scope which process reads pages, and what it has loaded."""
     return f"{os.getpid()} {' '.join(sys.modules)}"
 
 

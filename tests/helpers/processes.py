@@ -73,12 +73,13 @@ def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -
         time.sleep(0.02)
 
 
-def list_workers() -> set[int]:
-    """List the worker processes that this process has."""
+def list_workers(*kinds: str) -> set[int]:
+    """List the worker processes that this process has; and those of other kinds (`judge`)."""
     found = set()
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # gone meanwhile, or about to
-            if any("worker.main" in part for part in child.cmdline()):
+            program = " ".join(child.cmdline())
+            if any(f"detector.{kind} import" in program for kind in ("worker", *kinds)):
                 found.add(child.pid)
     return found
 

@@ -10,7 +10,7 @@ import msgspec
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report import write_report
 from tests.helpers.detecting import fetched, new_line, running, write_decision

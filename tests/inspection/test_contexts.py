@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.writer import Mark
+from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.inspection.evaluation import evaluate
 from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.judging.rule import CONFIRM

@@ -193,7 +193,7 @@ async def _read_page(
     if html is None:
         return _read_text(octets.decode(), recipe, seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
-    return await workers.fingerprint(octets, encoding, recipe, seed, url, keep_text=False)
+    return await workers.fingerprint(octets, encoding, recipe, seed, url)
 
 
 def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:

@@ -24,6 +24,7 @@ from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, WAIT_SECONDS, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import guard
+from scrapy_simhash.stores.lmdb.leases import leases_of
 from scrapy_simhash.stores.lmdb.values import DATABASES, LmdbValues
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ class LmdbEngine(Engine):
             self.environment = acquire_environment(self._place, readonly=self.readonly)
             closing.callback(environments.release, self.environment.folder)
             self._databases = _open_databases(self.environment)
-            self.leases = guard.FileLeases(self.environment.folder / "leases")
+            self.leases = leases_of(self.environment.folder)
             closing.callback(self.leases.close)
             self._closing = closing.pop_all()
 

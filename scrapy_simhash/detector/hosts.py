@@ -1,0 +1,125 @@
+"""Where a judge runs: in a process of its own, or in a thread of this one."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from scrapy_simhash.detector.judge import Judge
+from scrapy_simhash.detector.messages import unpack_from_judge
+from scrapy_simhash.detector.process import Child, frame, take_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_simhash.detector.messages import FromJudge
+
+
+class Hearing(Protocol):
+    """Who hears a judge."""
+
+    def take(self, message: FromJudge) -> None:
+        """Act on a message of the judge."""
+
+    def ended(self, judge: JudgeProcess | JudgeThread | None, why: str) -> None:
+        """Act when it has ended."""
+
+
+class JudgeProcess(Child):
+    """A judge in a process of its own."""
+
+    def __init__(self, hearing: Hearing) -> None:
+        self._hearing = hearing
+        super().__init__(asyncio.get_running_loop(), "scrapy_simhash.detector.judge")
+
+    def give(self, messages: list[bytes]) -> None:
+        """Send messages, without waiting."""
+        self.send([frame(message) for message in messages])
+
+    def take(self, message: bytes) -> bool:
+        """Pass a message on; return False if it is none."""
+        try:
+            read = unpack_from_judge(message)
+        except msgspec.MsgspecError:
+            return False
+        self._hearing.take(read)
+        return True
+
+    def broken(self) -> None:
+        """Say that it has ended."""
+        self.end()
+        self._hearing.ended(self, f"exit code {self.process.returncode}")
+
+    def kill(self) -> None:
+        """Kill the process; its end is seen when its socket is read."""
+        self.process.kill()
+
+    def join(self) -> None:
+        """Wait until it is gone; blocks."""
+        self.process.wait()
+
+
+class JudgeThread:
+    """A judge in a thread of this process."""
+
+    def __init__(self, hearing: Hearing) -> None:
+        self._hearing = hearing
+        self._loop = asyncio.get_running_loop()
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._brought: list[bytearray] = []
+        self._thread = threading.Thread(
+            target=self._run, name=f"scrapy_simhash-judge-{id(self):x}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            Judge(self._get, self._bring).run()
+        finally:
+            self._call(lambda: self._hearing.ended(self, "its thread ended"))
+
+    def _get(self, timeout: float | None) -> bytes:
+        message = self._inbox.get(timeout=timeout)
+        if message is None:
+            raise EOFError
+        return message
+
+    def _bring(self, frames: bytearray) -> None:
+        """Bring frames to the event loop, all of a moment in one call."""
+        with self._lock:
+            self._brought.append(frames)
+            if len(self._brought) == 1:
+                self._call(self._deliver)
+
+    def _call(self, work: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(work)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            brought, self._brought = self._brought, []
+        frames = bytearray().join(brought)
+        while (message := take_frame(frames)) is not None:
+            self._hearing.take(unpack_from_judge(message))
+
+    def give(self, messages: list[bytes]) -> None:
+        """Hand messages over."""
+        for message in messages:
+            self._inbox.put(message)
+
+    def kill(self) -> None:
+        """Do nothing: a thread cannot be killed."""
+
+    def end(self) -> None:
+        """Have the thread end."""
+        self._inbox.put(None)
+
+    def join(self) -> None:
+        """Wait until it has ended; blocks."""
+        self._thread.join()

@@ -1,0 +1,455 @@
+"""The judge of a crawl: reads what it is told, judges pages in groups, and commits each group.
+
+It has the store and the log, and runs where `link` puts it: in a process, as `main`, or in a
+thread. While one commit syncs, the next group gathers.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_simhash._printable import describe_error, plural
+from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.detector.log import Decision, DecisionLog
+from scrapy_simhash.detector.messages import (
+    Answered,
+    Asked,
+    Begin,
+    Begun,
+    Close,
+    Closed,
+    Decided,
+    Forget,
+    FromJudge,
+    Line,
+    Mark,
+    Noted,
+    Open,
+    Opened,
+    Question,
+    Refused,
+    Settled,
+    ToJudge,
+    Told,
+    describe_failure,
+    pack,
+    unpack_to_judge,
+)
+from scrapy_simhash.detector.process import Parent, end_with, frame
+from scrapy_simhash.detector.worker import unpack_answer
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.stores.lost import forget, repack
+from scrapy_simhash.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_simhash.judging.documents import Document, Verdict
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.stores.documents import Documents
+
+logger = logging.getLogger(__name__)
+
+# A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
+# make no page cheaper (benchmarks/bench_store.py).
+_PAGES_PER_GROUP = 64
+# Where to judge a page takes long, other processes wait no longer than this for one group.
+_SECONDS_PER_GROUP = 0.25
+# A feed may have all pages done at once, and none should wait for so many marks. Not measured.
+_MARKS_PER_GROUP = 1_024
+# So long after a commit the next one waits for the pages that are on their way. A commit takes four
+# times as long as to judge a page and to write it.
+_PAGES_DELAY_SECONDS = 0.02
+# How long a mark may wait for a page whose commit it can share; chosen, not measured.
+_DONE_DELAY_SECONDS = 1.0
+
+
+class _Page(NamedTuple):
+    """A page that waits for its verdict."""
+
+    asked: Asked
+    made: PageFingerprint
+    document: Document
+
+
+class _Group(NamedTuple):
+    """What one commit writes."""
+
+    pages: list[_Page]
+    marks: list[Mark]
+
+    def split(self) -> Iterator[_Group]:
+        """Make a group of each mark and page."""
+        yield from (_Group([], [mark]) for mark in self.marks)
+        yield from (_Group([page], []) for page in self.pages)
+
+    def settle(self, stored: Documents) -> None:
+        """Write what became of lost pages."""
+        forget(stored, [mark.found for mark in self.marks if mark.found])
+        repack(stored, dict(mark.packed for mark in self.marks if mark.packed))
+
+
+class Judge:
+    """Judges the pages of one crawl; nobody else of the crawl uses the store.
+
+    Args:
+        get: returns the next message, waiting so many seconds at most (None for ever); raises
+            `queue.Empty` if there is none, EOFError if the crawl is gone.
+        send: sends frames to the crawl.
+    """
+
+    def __init__(
+        self, get: Callable[[float | None], bytes], send: Callable[[bytearray], object]
+    ) -> None:
+        self._get, self._send = get, send
+        self._outgoing = bytearray()
+        self._group = _Group([], [])
+        self._most = _PAGES_PER_GROUP  # pages of a group, fewer where judging takes long
+        self._kept_marks = 0  # of a group that failed
+        self._questions: list[Question] = []
+        self._closing = False
+        self._next_commit = 0.0
+        self._last_mark = self._last_line = 0  # numbers of those that came
+        self._lines = 0  # that came since the last commit
+        self._written = b""  # what a judge that died may have written
+        self._settled = Settled(0, 0)
+        self._log: DecisionLog | None = None
+
+    def run(self) -> None:
+        """Judge until the crawl closes or is gone."""
+        try:
+            with ExitStack() as opened:
+                self._open(opened)
+                while not self._closing or self._group.pages:
+                    self._gather()
+                    self._commit()
+                    self._answer()
+                    self._flush()
+        except EOFError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever kept it from opening, the crawl says so
+            self._tell(describe_failure(error))
+        else:
+            self._tell(Closed(self._log.lost if self._log else 0))
+        self._flush()
+
+    def _tell(self, message: FromJudge) -> None:
+        """Have a message sent at the next flush."""
+        self._outgoing += frame(pack(message))
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, bytearray()
+        if outgoing:
+            self._send(outgoing)
+
+    # Opening
+
+    def _open(self, opened: ExitStack) -> None:
+        given = unpack_to_judge(self._get(None))
+        if not isinstance(given, Open):
+            raise TypeError(f"the first message is no Open but {given!r}")
+        self._given = given
+        config = given.config
+        self._rule = config.rule
+        store = self._store = open_store(
+            config.store,
+            config.distance_to_open,
+            config.tables,
+            given.recipe,
+            config.readonly,
+            config.confirm,
+        )
+        opened.callback(store.close)
+        if given.log:
+            try:
+                self._log = DecisionLog(Path(given.log))
+            except OSError as error:
+                raise StoreUnusableError(
+                    f"decision log {given.log} cannot be written ({error}); set SIMHASH_LOG to "
+                    "another path, or to None"
+                ) from error
+            opened.callback(self._log.close)
+        self._tell(Opened(store.seed, store.distance))
+        self._flush()
+        match unpack_to_judge(self._get(None)):
+            case Begin(again=again):
+                self._begin(opened, again=again)
+            case _:
+                self._closing = True
+
+    def _begin(self, opened: ExitStack, *, again: bool) -> None:
+        store, given, lost = self._store, self._given, 0
+        if not store.readonly:
+            if not again:
+                store.start_crawl(given.crawl, given.spider, lease=not given.leased)
+                lost = store.lost.count()
+            opened.callback(self._end_crawl)
+        if again and self._log is not None:
+            self._written = self._log.read_end()
+        self._tell(Begun(lost))
+        self._flush()
+
+    def _end_crawl(self) -> None:
+        if self._closing:  # otherwise it goes on, in the hands of another judge
+            with suppress(StoreError):  # a full disk: the lease ends all the same
+                self._store.end_crawl(self._given.crawl)
+
+    # Gathering
+
+    def _gather(self) -> None:
+        """Wait for pages or questions, an overdue mark or the end; then take what else has come."""
+        deadline = None
+        while not (self._group.pages or self._questions or self._closing or self._is_full):
+            if deadline is None and self._group.marks:
+                deadline = time.monotonic() + _DONE_DELAY_SECONDS
+            if not self._take(None if deadline is None else deadline - time.monotonic()):
+                return
+        while self._has_room and self._group.pages and self._group.pages[-1].asked.more:
+            if not self._take(self._next_commit - time.monotonic()):
+                break
+        while self._has_room and self._take(0.0):
+            pass
+        self._next_commit = time.monotonic() + _PAGES_DELAY_SECONDS
+
+    @property
+    def _has_room(self) -> bool:
+        urgent = self._questions or self._closing or self._is_full
+        return not urgent and len(self._group.pages) < _PAGES_PER_GROUP
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether marks or lines alone fill a group; marks of a failed one wait for their time."""
+        marks = len(self._group.marks) - self._kept_marks
+        return max(marks, self._lines) >= _MARKS_PER_GROUP
+
+    def _take(self, seconds: float | None) -> bool:
+        """Take a message, if one comes within so many seconds."""
+        try:
+            message = self._get(None if seconds is None else max(0.0, seconds))
+        except queue.Empty:
+            return False
+        self._read(unpack_to_judge(message))
+        return True
+
+    def _read(self, message: ToJudge) -> None:
+        match message:
+            case Asked():
+                self._ask(message)
+            case Noted(number=number, mark=mark):
+                self._last_mark = number
+                self._group.marks.append(mark)
+            case Line(number=number, line=line):
+                self._last_line = number
+                self._lines += 1
+                if self._log is not None and line not in self._written:
+                    self._log.write(line)
+            case Question():
+                self._questions.append(message)
+            case Close():
+                self._closing = True
+            case Forget(number=number):  # a page that nobody waits for is not recorded as seen
+                pages = self._group.pages
+                pages[:] = [page for page in pages if page.asked.number != number]
+
+    def _ask(self, asked: Asked) -> None:
+        """Make the document of a page; one that cannot be made costs no other page anything."""
+        try:
+            made = unpack_answer(asked.read).unpack()
+            document = self._make_document(asked, made)
+        except Exception as error:  # noqa: BLE001 - whatever the reader sent
+            self._tell(Refused(asked.number, "failed", describe_error(error)))
+        else:
+            self._group.pages.append(_Page(asked, made, document))
+
+    def _make_document(self, asked: Asked, made: PageFingerprint) -> Document:
+        config = self._given.config
+        expiry = config.expire_days
+        return make_document(
+            made,
+            self._rule,
+            asked.identity,
+            foreign=asked.foreign,
+            url=asked.url,
+            crawl=self._given.crawl,
+            scope=asked.scope,
+            aliases=asked.aliases,
+            requested=asked.requested,
+            time=asked.fetched,
+            not_before=0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
+            reader=asked.reader,
+            across_spiders=config.across_spiders,
+        )
+
+    # Judging
+
+    def _commit(self) -> None:
+        group, self._group, self._kept_marks = self._group, _Group([], []), 0
+        if group.pages or (group.marks and not self._store.readonly):
+            try:
+                self._write(group)
+            except StoreUnavailableError as error:
+                self._refuse(group, error)
+                if self._closing:
+                    warn_of_pending(group.marks, error)
+                else:
+                    self._group.marks.extend(group.marks)
+                    self._kept_marks = len(group.marks)
+            except Exception:  # noqa: BLE001 - the judge must outlive whatever happens
+                # So that one bad page spoils no other.
+                for part in group.split():
+                    try:
+                        self._write(part)
+                    except Exception as error:  # noqa: BLE001
+                        self._refuse(part, error)
+                        warn_of_pending(part.marks, error)
+        self._lines, self._written = 0, b""
+        mark = self._settled.mark if self._group.marks else self._last_mark
+        settled = Settled(mark, self._last_line)
+        if settled != self._settled:
+            self._settled = settled
+            self._tell(settled)
+
+    def _refuse(self, group: _Group, error: Exception) -> None:
+        for page in group.pages:
+            self._tell(Refused(page.asked.number, "store_unavailable", str(error)))
+
+    def _write(self, group: _Group) -> None:
+        verdicts = self._store.find_and_add(
+            [page.document for page in group.pages[: self._most]],
+            crawl=self._given.crawl,
+            done=[mark.done for mark in group.marks if mark.done],
+            withdrawn=[mark.withdrawn for mark in group.marks if mark.withdrawn],
+            after=group.settle if any(mark.found or mark.packed for mark in group.marks) else None,
+            seconds=_SECONDS_PER_GROUP,
+        )
+        for page, verdict in zip(group.pages, verdicts, strict=False):
+            self._tell(Decided(page.asked.number, self._decide(page, verdict)))
+        # All that are given are read ahead, which is in vain for those that are not judged.
+        cut = len(verdicts) < min(len(group.pages), self._most)
+        self._most = 2 * len(verdicts) if cut else min(_PAGES_PER_GROUP, 2 * self._most)
+        # The others come first in the next group.
+        self._group.pages.extend(group.pages[len(verdicts) :])
+
+    def _decide(self, page: _Page, verdict: Verdict) -> Decision:
+        asked, made, match, nearest = page.asked, page.made, verdict.match, verdict.nearest
+        decision = Decision(
+            time=asked.time,
+            url=asked.url,
+            status=verdict.status,
+            reason=verdict.reason,
+            body_bytes=asked.body_bytes,
+            crawl=self._given.crawl,
+            spider=self._given.spider,
+            scope=asked.scope,
+            fingerprint=f"{made.fingerprint:016x}",
+            features=made.features,
+            words=made.words,
+            links=made.links,
+            language=made.language,
+            canonical=made.canonical,
+            extractor=made.extractor,
+            extract_ms=made.extract_ms,
+            fingerprint_ms=made.fingerprint_ms,
+            store_ms=round(1000 * (time.monotonic() - asked.sent), 3),
+            document=verdict.document,
+            text_digest=page.document.text_digest.hex(),
+        )
+        if match:
+            decision.match_url = match.url
+            decision.match_document = match.document
+            if not match.document:
+                decision.match_fingerprint = f"{match.fingerprint:016x}"
+            decision.distance = match.distance
+            decision.similarity = match.similarity
+            decision.tests = list(match.tests)
+            decision.new_links = match.new_links
+            decision.match_pending = match.pending
+            decision.evidence = match.evidence
+            decision.own_words = list(match.own_words)
+            decision.match_own_words = list(match.match_own_words)
+            decision.better_url = match.better_url
+        if nearest:
+            decision.nearest_url = nearest.url
+            decision.nearest_distance = nearest.distance
+            decision.nearest_similarity = nearest.similarity
+            decision.nearest_tests = list(nearest.tests)
+        return decision
+
+    # Questions
+
+    def _answer(self) -> None:
+        questions, self._questions = self._questions, []
+        for question in questions:
+            try:
+                value = pack(QUESTIONS[question.name](self, question.keys))
+                self._tell(Answered(question.number, value))
+            except Exception as error:  # noqa: BLE001 - the crawl goes on without an answer
+                self._tell(Answered(question.number, b"", str(error) or describe_error(error)))
+
+    def find_due(self, _: list[bytes]) -> list[tuple[bytes, int]]:
+        """Find the lost pages that the crawl has to request, see `LostTable.find_due`."""
+        return self._store.lost.find_due(self._given.crawl, self._given.spider)
+
+    def take_lost(self, keys: list[bytes]) -> Any:
+        """Hand lost pages over to the crawl, see `LostTable.take`."""
+        return self._store.lost.take(self._given.crawl, self._given.spider, keys)
+
+    def count_left(self, _: list[bytes]) -> Any:
+        """Count the lost pages that the crawl leaves, see `LostTable.count_left`."""
+        return self._store.lost.count_left(self._given.crawl, self._given.spider)
+
+    def settle(self, _: list[bytes]) -> None:
+        """Raise a StoreUnavailableError unless all marks are on disk."""
+        if marks := self._group.marks:
+            raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
+
+
+QUESTIONS: dict[str, Callable[[Judge, list[bytes]], Any]] = {
+    "find_due": Judge.find_due,
+    "take_lost": Judge.take_lost,
+    "count_left": Judge.count_left,
+    "settle": Judge.settle,
+}
+
+
+def warn_of_pending(marks: list[Mark], error: object) -> None:
+    """Warn of marks that will not be written."""
+    if marks:
+        logger.warning(
+            "%s pending, to be fetched and judged again: %s",
+            f"{plural(len(marks), 'document')} stay{'s' * (len(marks) == 1)}",
+            error,
+        )
+
+
+class _Forwarding(logging.Handler):
+    """Has the crawl log what is logged here."""
+
+    def __init__(self, crawl: Parent) -> None:
+        super().__init__(logging.WARNING)
+        self._crawl = crawl
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record."""
+        with suppress(Exception):
+            told = Told(record.name, record.levelno, self.format(record))
+            self._crawl.send(frame(pack(told)))
+
+
+def main(file: int, crawl_process: int) -> None:
+    """Judge what comes from the crawl until that closes or ends."""
+    # Ctrl-C is for the crawl, and what ends a service tells all its processes at once.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with(crawl_process)
+    crawl = Parent(file)
+    logging.getLogger().addHandler(_Forwarding(crawl))
+    with suppress(ConnectionError):
+        Judge(crawl.get, crawl.send).run()

@@ -1,0 +1,195 @@
+"""What a crawl and its judge say to each other: MessagePack, one message a frame.
+
+::
+
+    to the judge        Open, Begin (the crawl has the lease), then in any order Asked, Noted, Line,
+                        Question, Forget; Close is the last one
+    from the judge      Opened, Begun, or Failed; then Decided or Refused for each Asked, Answered
+                        for each Question, Settled, Told; Closed is the last one
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from scrapy_simhash import errors
+from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.judging.documents import NOBODY, Marked, Reader
+from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
+
+
+class Mark(NamedTuple):
+    """What became of a document, or of a request: one of these."""
+
+    done: Marked = 0  # its items came through
+    withdrawn: Marked = 0  # they did not
+    found: bytes = b""  # key of a lost page that came through, or is gone
+    packed: tuple[bytes, bytes] | None = None  # key of a lost page, and how to request it now
+
+
+class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    pass
+
+
+class Open(_Message, frozen=True):
+    """Open the store and the log."""
+
+    config: Config
+    recipe: Recipe
+    log: str | None  # its path
+    crawl: str
+    spider: str
+    leased: bool  # the judge has a process of its own, and the crawl takes the lease
+
+
+class Begin(_Message, frozen=True):
+    """Begin the crawl, or go on in place of a judge that died."""
+
+    again: bool = False
+
+
+class Asked(_Message, frozen=True, kw_only=True):
+    """Judge a page."""
+
+    number: int
+    read: bytes  # the reader's answer, see `worker.unpack_read`
+    url: str
+    body_bytes: int
+    identity: bytes
+    aliases: tuple[bytes, ...] = ()
+    time: float  # of the decision, seconds since 1970, UTC
+    fetched: float  # likewise
+    requested: str = ""
+    reader: Reader = NOBODY
+    foreign: bool = False
+    scope: str = ""
+    more: bool = False  # others are on their way
+    sent: float = 0.0  # `time.monotonic`, one clock for all processes
+
+
+class Noted(_Message, frozen=True):
+    """Write down what became of something, in the commit of a later group."""
+
+    number: int
+    mark: Mark
+
+
+class Line(_Message, frozen=True):
+    """Append a line to the log."""
+
+    number: int
+    line: bytes
+
+
+class Question(_Message, frozen=True):
+    """Answer a question of `judge.QUESTIONS` once earlier marks are written."""
+
+    number: int
+    name: str
+    keys: list[bytes] = []
+
+
+class Forget(_Message, frozen=True):
+    """Do not judge a page: nobody waits for it any more."""
+
+    number: int
+
+
+class Close(_Message, frozen=True):
+    """Write what is left, and end."""
+
+
+class Opened(_Message, frozen=True):
+    """The store is open."""
+
+    seed: int
+    distance: int
+
+
+class Begun(_Message, frozen=True):
+    """The crawl has begun."""
+
+    lost: int  # number of pages that may be lost
+
+
+class Failed(_Message, frozen=True):
+    """The store or the log cannot be used."""
+
+    kind: str
+    text: str
+
+
+class Decided(_Message, frozen=True):
+    """A page was judged, and that is on disk."""
+
+    number: int
+    decision: Decision
+
+
+class Refused(_Message, frozen=True):
+    """A page was not judged."""
+
+    number: int
+    reason: str
+    detail: str
+
+
+class Answered(_Message, frozen=True):
+    """The answer to a question, in MessagePack; or else why there is none."""
+
+    number: int
+    value: bytes
+    error: str = ""
+
+
+class Settled(_Message, frozen=True):
+    """All marks and lines up to these numbers were dealt with."""
+
+    mark: int
+    line: int
+
+
+class Told(_Message, frozen=True):
+    """Something for the crawl's own log."""
+
+    logger: str
+    level: int
+    text: str
+
+
+class Closed(_Message, frozen=True):
+    """All is written, and the store is closed."""
+
+    lost_lines: int
+
+
+ToJudge: TypeAlias = Open | Begin | Asked | Noted | Line | Question | Forget | Close
+FromJudge: TypeAlias = (
+    Opened | Begun | Failed | Decided | Refused | Answered | Settled | Told | Closed
+)
+pack = msgspec.msgpack.Encoder().encode
+unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
+unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
+
+
+def describe_failure(error: Exception) -> Failed:
+    """Describe an error, for `make_error`."""
+    return Failed(type(error).__name__, str(error))
+
+
+def make_error(failed: Failed) -> Exception:
+    """Make the error that the judge met."""
+    kind = getattr(errors, failed.kind, None)
+    if isinstance(kind, type) and issubclass(kind, StoreUnusableError):
+        return kind(failed.text)
+    if isinstance(kind, type) and issubclass(kind, StoreError):
+        return StoreError(failed.text)
+    return (
+        ValueError(failed.text)
+        if failed.kind == "ValueError"
+        else RuntimeError(f"{failed.kind}: {failed.text}")
+    )

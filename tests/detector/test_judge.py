@@ -1,0 +1,179 @@
+"""The judge: what goes into one transaction, and what a failing store does to it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector import judge
+from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.messages import Asked, Mark, Open
+from scrapy_simhash.detector.worker import pack_answer
+from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
+from scrapy_simhash.pages.fingerprint import PageFingerprint
+from scrapy_simhash.pages.recipe import Recipe
+from tests.helpers.fakestore import FakeStore
+from tests.helpers.processes import wait_until
+
+CRAWL = "crawl-7"
+FULL = StoreUnavailableError("the disk is full")
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
+    fake = FakeStore()
+    monkeypatch.setattr(judge, "open_store", lambda *_: fake)
+    return fake
+
+
+@pytest.fixture
+async def link(store: FakeStore) -> AsyncIterator[Link]:
+    config = Config(store="memory:", confirm=None)
+    link = Link(Open(config, Recipe(), None, CRAWL, "spider", leased=False))
+    await link.open()
+    yield link
+    store.open_gate.set()
+    await link.close()  # harmless where a test has done that
+
+
+def submit(link: Link, *numbers: int) -> list[asyncio.Future[Decision]]:
+    return [link.submit(ask(link, number)) for number in numbers]
+
+
+def ask(link: Link, number: int) -> Asked:
+    made = PageFingerprint(number, b"", b"%016d" % number, features=100)
+    return Asked(
+        number=link.new_number(),
+        read=pack_answer(1, made),
+        url=f"http://site.example/{number}",
+        body_bytes=1,
+        identity=b"page%d" % number,
+        time=1.0,
+        fetched=1.0,
+    )
+
+
+async def wait(store: FakeStore) -> None:
+    await asyncio.to_thread(wait_until, lambda: store.attempts)
+
+
+async def hold(store: FakeStore, link: Link) -> asyncio.Future[Decision]:
+    """Let a page's commit take until the gate is opened."""
+    store.open_gate.clear()
+    (held,) = submit(link, 0)
+    await wait(store)
+    return held
+
+
+def sizes(store: FakeStore) -> list[int]:
+    return [len(group.documents) for group in store.groups]
+
+
+async def numbers_of(futures: list[asyncio.Future[Decision]]) -> list[int]:
+    return [decision.document for decision in await asyncio.gather(*futures)]
+
+
+async def test_pages_that_come_during_a_commit_form_one_group(store: FakeStore, link: Link) -> None:
+    held = await hold(store, link)
+    pages = submit(link, *range(1, 11))
+    finished, _ = await asyncio.wait([held, *pages], timeout=0.1)
+    assert not finished  # before the commit
+    store.open_gate.set()
+    assert await numbers_of([held, *pages]) == list(range(1, 12))
+    assert held.result().status == "new"
+    assert sizes(store) == [1, 10]
+    assert store.groups[0].crawl == CRAWL
+    assert store.groups[1].documents == [b"page%d" % number for number in range(1, 11)]
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_a_group_of_slow_pages_is_cut(
+    store: FakeStore, link: Link, monkeypatch: pytest.MonkeyPatch, closing: bool
+) -> None:
+    """Its other pages come first in the next group, also when the crawl has ended."""
+    monkeypatch.setattr(judge, "_SECONDS_PER_GROUP", 0.0)
+    held = await hold(store, link)
+    slow = submit(link, *(number << 12 for number in range(1, 5)))
+    store.open_gate.set()
+    if closing:
+        await link.close()
+    assert await numbers_of([held, *slow]) == [1, 2, 3, 4, 5]
+    assert sizes(store) == [1, 4, 2, 2, 1]
+
+
+async def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
+    store: FakeStore, link: Link
+) -> None:
+    started = time.monotonic()
+    for number in range(1, 21):
+        link.mark(Mark(done=number))
+    await asyncio.to_thread(wait_until, lambda: store.groups)
+    assert time.monotonic() - started > 0.5
+    assert store.groups[0].done == list(range(1, 21))
+    assert store.attempts == 1
+
+
+async def test_marks_that_cannot_be_written_are_told(
+    store: FakeStore, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.failures += [FULL, FULL]
+    link.mark(Mark(done=3))
+    link.mark(Mark(done=4))
+    await link.close()
+    assert store.groups == []
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("2 documents stay pending")
+    assert "the disk is full" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "bad", [ValueError("bad document"), MemoryError(), RuntimeError("odd"), OSError(5, "I/O")]
+)
+async def test_bad_page_spoils_no_other(store: FakeStore, link: Link, bad: Exception) -> None:
+    held = await hold(store, link)
+    store.failures += [None, bad, None, bad, None]  # held, the group, then page by page
+    first, second, third = submit(link, 1, 2, 3)
+    store.open_gate.set()
+    assert await held
+    with pytest.raises(NotJudgedError) as refused:
+        await second
+    assert refused.value.args == ("store_unavailable", str(bad))
+    assert await numbers_of([first, third, *submit(link, 4)]) == [2, 3, 4]
+
+
+async def test_what_a_reader_made_of_garbage_costs_its_page_only(link: Link) -> None:
+    """Too long an identity, and a fingerprint that is none."""
+    longer, broken = (await_page(link, **odd) for odd in ({"identity": b"x" * 65}, {"read": b"?"}))
+    (good,) = submit(link, 3)
+    for bad in (longer, broken):
+        with pytest.raises(NotJudgedError, match="failed"):
+            await bad
+    assert (await good).status == "new"
+
+
+def await_page(link: Link, **odd: object) -> asyncio.Future[Decision]:
+    fields = {name: getattr(ask(link, 1), name) for name in Asked.__struct_fields__} | odd
+    return link.submit(Asked(**fields))
+
+
+async def test_a_page_that_nobody_waits_for_is_not_recorded(store: FakeStore, link: Link) -> None:
+    held = await hold(store, link)
+    gone, there = submit(link, 1, 2)
+    gone.cancel()
+    await asyncio.sleep(0)
+    store.open_gate.set()
+    await asyncio.gather(held, there)
+    assert [name for group in store.groups for name in group.documents] == [b"page0", b"page2"]
+
+
+async def test_whoever_asks_after_the_end_is_told(store: FakeStore, link: Link) -> None:
+    await link.close()
+    with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
+        await link.ask("find_due")
+    with pytest.raises(NotJudgedError, match="the crawl has ended"):
+        await submit(link, 1)[0]
+    assert store.attempts == 0
