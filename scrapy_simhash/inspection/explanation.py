@@ -69,10 +69,10 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.comparison import Context
-    from scrapy_simhash.judging.interface import Reading
     from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
@@ -214,7 +214,7 @@ def find_context(store: Store, first: StoredDocument, second: StoredDocument) ->
     # No page finds a near-duplicate by its name, so that one is the page that was judged.
     page, other = (first, second) if first.original else (second, first)
 
-    def find(stored: Reading) -> Context:
+    def find(stored: Documents) -> Context:
         names = (
             name
             for name, numbers in stored.list_called(page)

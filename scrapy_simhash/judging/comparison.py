@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.interface import Candidate
     from scrapy_simhash.judging.texts import OwnWords
 
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
@@ -92,23 +93,6 @@ class Answer(NamedTuple):
     def why(self) -> tuple[str, ...]:
         """What decided, for people."""
         return self.tests or (self.deciding.value,)
-
-
-class Candidate(NamedTuple):
-    """A stored document that may be like the one that is judged.
-
-    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
-    that its reader gets, and whether that reader has its items (`settled`).
-    """
-
-    distance: int
-    number: int
-    fingerprint: int
-    name: str = ""
-    keys: int = 0
-    stands: bool = True
-    settled: bool = True
 
 
 class Compared(NamedTuple):

@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from scrapy_simhash.judging.documents import Match, PageFacts, Record
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from scrapy_simhash.judging.documents import Document, Record
     from scrapy_simhash.judging.rows import CrawlRecord
+    from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.wording import Wording
-    from scrapy_simhash.tables.probing import Probe
+
+
+class Candidate(NamedTuple):
+    """A stored document that may be like the one that is judged.
+
+    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
+    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
+    that its reader gets, and whether that reader has its items (`settled`).
+    """
+
+    distance: int
+    number: int
+    fingerprint: int
+    name: str = ""
+    keys: int = 0
+    stands: bool = True
+    settled: bool = True
+
+
+# Candidates with their records, of which bulk-loaded ones have none, in order; and whether these
+# are all, which plain simhash may not know.
+Gathered: TypeAlias = "tuple[list[tuple[Candidate, Record | None]], bool]"
 
 
 class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
 
-    def find_number(self, identity: bytes) -> int | None:
-        """Get the number of the document with this identity or alias."""
+    def find_own(self, page: Document) -> list[tuple[int, Record]]:
+        """Find the documents to which the identities of a page lead, its own one first."""
 
-    def get(self, number: int) -> Record | None:
-        """Get a record, or None."""
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+        """Find the candidates of a page, but for its own document."""
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
 
-    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
-        """List the documents with rare triples of a page, each with their number; 16 at most."""
-        # Of its scope; without `own`. See `judging.keys`.
-
-    def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
-        """List the parts of a page's names, each with up to 9 documents that have it, too."""
-        # Of its host and scope, no near-duplicates and no files, all with sketches.
-
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get those records that are there and undamaged, as they happen to be; one round trip."""
 
-    def near(
-        self,
-        fingerprint: int,
-        distance: int,
-        most: int | None = None,
-        in_bucket: int | None = None,
-        or_nothing: bool = False,
-    ) -> Probe:
-        """Find stored fingerprints within a distance, see `Prober.probe`."""
-
-    def numbers(
-        self, fingerprint: int, scope: str | None = None, most: int | None = None
-    ) -> list[int]:
-        """List the documents that have exactly this fingerprint, oldest first within a scope."""
-        # `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
-
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""
+
+    def get(self, number: int) -> Record | None:
+        """Get a record, or None."""
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
@@ -108,13 +108,3 @@ class Documents(Reading, Protocol):
     def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
 
     def count_rows(self, table: str) -> int: ...
-
-
-def find_matches(documents: Reading, fingerprint: int, distance: int) -> list[Match]:
-    """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
-    matches: list[Match] = []
-    for bits, found in documents.near(fingerprint, distance).near:
-        for number in documents.numbers(found):
-            record = documents.get(number) if number else None
-            matches.append(Match(number, found, bits, record.url if record else None))
-    return matches

@@ -24,7 +24,6 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
-    Candidate,
     Compared,
     compare,
     compare_candidates,
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Kept
-    from scrapy_simhash.judging.interface import Documents, Reading
+    from scrapy_simhash.judging.interface import Candidate, Documents, Reading
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
     from scrapy_simhash.judging.texts import OwnWords, Text
@@ -115,8 +114,8 @@ class Matcher:
         # The document's own record, of the number `own`, must not count. Returns the match; or else
         # the record that would have been it, had it been confirmed; and whether every document that
         # could be one was compared.
-        candidates, complete = self._find_candidates(document, own)
-        compared = self._ask(document, self._read_candidates(document, candidates), own)
+        candidates, complete = self.documents.gather(document, self.rule, own)
+        compared = self._ask(document, self._choose(document, candidates), own)
         compared = self._look_at_words(document, compared, own)
         alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
         # Those that its reader got come first.
@@ -185,13 +184,12 @@ class Matcher:
         template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
         return compare_words(text, self.texts.read(wording), template.share(*urls), urls)
 
-    def _read_candidates(
-        self, page: Document, candidates: Iterable[Candidate]
+    def _choose(
+        self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]
     ) -> Iterator[tuple[Candidate, Record | None]]:
-        """Read the records of candidates that count; a bulk-loaded one has none."""
+        """Choose the candidates that count; a bulk-loaded one has no record."""
         reader, across = page.reader, page.across_spiders
-        for candidate in candidates:
-            record = self.documents.get(candidate.number) if candidate.number else None
+        for candidate, record in candidates:
             if record is None:
                 if not candidate.number:
                     yield candidate, record
@@ -200,41 +198,6 @@ class Matcher:
                 stands = settled or counts(record, self.alive, reader, across_spiders=across)
                 located = _locate(candidate, page, record)
                 yield located._replace(stands=stands, settled=settled), record
-
-    def _find_candidates(self, page: Document, own: int) -> tuple[list[Candidate], bool]:
-        """Find the documents that may be like a page: near, with rare triples of it, or a name."""
-        # Also returns whether these are all, which plain simhash may not know.
-        found, complete = self._find_near(page)
-        if self.rule.confirm is None:
-            return sorted(found.values())[:MOST_CANDIDATES], complete
-        reader = name_reader(page.reader, across_spiders=page.across_spiders)
-        for number, keys in self.documents.list_alike(page, reader, own).items():
-            found.setdefault(number, Candidate(-1, number, 0, keys=keys))
-        for name, numbers in self.documents.list_called(page):
-            if len(numbers) <= MOST_CALLED:
-                for number in numbers:
-                    candidate = found.get(number, Candidate(-1, number, 0))
-                    found[number] = candidate._replace(name=candidate.name or name)
-        return sorted(found.values()), True
-
-    def _find_near(self, page: Document) -> tuple[dict[int, Candidate], bool]:
-        """Find the documents within the distance, and whether these are all."""
-        limits = limit_probe(page, self.rule)
-        # Of equal short pages the newest may be this reader's. There may be more fingerprints than
-        # are used, those of other scopes included.
-        equal = page.stub and self.rule.confirm is not None
-        most = None if equal else limits.most
-        probe = self.documents.near(page.fingerprint, *limits)
-        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
-        found: dict[int, Candidate] = {}
-        for bits, near in probe.near:
-            for number in self.documents.numbers(near, page.scope, most)[-limits.most :]:
-                candidate = Candidate(bits, number, near)
-                found[number] = min(candidate, found.get(number, candidate))
-            if len(found) >= limits.most:
-                complete = False
-                break
-        return {} if limits.or_nothing and not complete else found, complete
 
     def _ask(
         self, page: PageFacts, found: Iterable[tuple[Candidate, Record | None]], own: int
@@ -317,11 +280,7 @@ class Judge(Matcher):
         """Find the record of the document itself, by its identity or that of a redirect."""
         # An alias leads to the same document only while the text is alike: a redirect to a login
         # page does not make that page the document, nor the other way round.
-        for identity in (document.identity, *document.aliases):
-            number = self.documents.find_number(identity)
-            record = self.documents.get(number) if number else None
-            if number is None or record is None:
-                continue
+        for number, record in self.documents.find_own(document):
             if record.identity == document.identity:
                 return number, record
             if self._seen(record) and self.is_alike(document, record):

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Document, PageFacts, Record, State
-from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
+from scrapy_simhash.judging.documents import Match, Record, State
+from scrapy_simhash.judging.interface import Candidate
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
 from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
 from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
 from scrapy_simhash.judging.names import list_parts
@@ -30,7 +32,6 @@ from scrapy_simhash.judging.rows import (
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keys import KeyTable, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -53,15 +54,20 @@ from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.judging.documents import Document, PageFacts
+    from scrapy_simhash.judging.interface import Gathered
+    from scrapy_simhash.judging.judge import Limits
     from scrapy_simhash.judging.keys import Keys
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.tables.permutation import Design
 
-_Query: TypeAlias = tuple[int, int, int | None, int | None, bool]
+Result = TypeVar("Result")
+# Steps of a search: each yields the rows that the next one reads.
+_Steps: TypeAlias = "Generator[Iterable[tuple[str, bytes]], None, Result]"
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 _ADDRESS_KEY_BYTES = 2
@@ -86,10 +92,6 @@ class Documents:
         self.values = values
         self.seed, self.alive = seed, alive
         self._prober = prober
-        # What was probed ahead, for judging asks again; and the fingerprints that this transaction
-        # added to the tables (True) or removed.
-        self._probed: dict[_Query, Probe] = {}
-        self._changed: dict[int, bool] = {}
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
         self.keys = KeyTable(values, dissolved, self._get_keys)
@@ -232,7 +234,6 @@ class Documents:
             else:
                 for table_row in rows:
                     values.add(TABLES, *table_row)
-            self._changed[record.fingerprint] = True
         values.add(FINGERPRINTS, key, row)
         if keys := keys_of(record):
             self.keys.enter(number, keys)
@@ -253,7 +254,6 @@ class Documents:
         if not values.members(FINGERPRINTS, key, most=1):
             for table_row in self._prober.split(record.fingerprint):
                 values.discard(TABLES, *table_row)
-            self._changed[record.fingerprint] = False
 
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
@@ -336,20 +336,6 @@ class Documents:
         or_nothing: bool = False,
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        query = (fingerprint, distance, most, in_bucket, or_nothing)
-        if query not in self._probed:
-            return self._probe(query)
-        near, complete_bits = self._probed[query]
-        near = [found for found in near if found[1] not in self._changed]
-        near += [
-            (bits, added)
-            for added, there in self._changed.items()
-            if there and (bits := hamming_distance(fingerprint, added)) <= distance
-        ]
-        return Probe(sorted(near)[:most], complete_bits)
-
-    def _probe(self, query: _Query) -> Probe:
-        fingerprint, distance, most, in_bucket, or_nothing = query
         try:
             return self._prober.probe(
                 self.values.many, fingerprint, distance, most, in_bucket, or_nothing=or_nothing
@@ -452,80 +438,125 @@ class Documents:
 
     # Reading ahead, which is worthwhile where each read is a round trip
 
-    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
-        """Read what judging documents and marking others will need: three steps for a group.
+    def read_ahead(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
+        """Read what judging pages and marking documents will need, in four steps for a group."""
+        waiting: list[_Steps[object]] = [self._search_marked(marked)]
+        waiting += [
+            steps for page in pages for steps in (self._search_own(page), self._search(page, rule))
+        ]
+        while waiting:
+            wanted = [(steps, rows) for steps in waiting if (rows := next(steps, None)) is not None]
+            self.values.fetch(row for _, rows in wanted for row in rows)
+            waiting = [steps for steps, _ in wanted]
 
-        Identities and buckets; then the documents of the neighbours; then their records. The
-        samples of hosts come along; those of other hosts than the documents' are a step more.
-        """
-        probes = [
-            (document.scope, (document.fingerprint, *limit_probe(document, rule)))
-            for document in documents
-        ]
-        identities = [name for page in documents for name in (page.identity, *page.aliases)]
-        keys = {octets(number) for number in marked}
-        wanted = [(IDENTITIES, identity) for identity in identities]
-        wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
-        wanted += self._list_keys({query[:2] for _, query in probes})
-        wanted += self._list_sites(documents)
-        wanted += [(ADDRESSES, address_row(page.url, 0)[0]) for page in documents if page.url]
-        wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
-        wanted += [
-            row
-            for page in documents
-            if page.sketch and not page.stub
-            for reader in ("", _name_reader(page))
-            for row in self.keys.list_ahead(make_keys(page, reader))
-        ]
-        self.values.fetch(wanted)
-        near: set[tuple[int, str, int]] = set()
-        for scope, query in probes:
-            probe = self._probed[query] = self._probe(query)
-            near.add((query[0], scope, query[2]))
-            near.update((found, scope, query[2]) for _, found in probe.near)
-        known = [number for name in identities if (number := self.find_number(name))]
+    def _search_marked(self, marked: Sequence[int]) -> _Steps[None]:
+        yield [(table, octets(number)) for table in (DOCUMENTS, DUPLICATES) for number in marked]
         dropped = [found for number in marked for found in self.list_duplicates(number)]
-        wanted = [(FINGERPRINTS, octets(found)) for found, *_ in near]
-        wanted += [(LOST, key_of_lost(number)) for number in dropped]
-        called = {
-            number
-            for page in documents
-            for _, numbers in self.list_called(page)
-            if len(numbers) <= MOST_CALLED
-            for number in numbers
-        }
-        called.update(n for page in documents for n in self.list_alike(page, _name_reader(page)))
-        self.prefetch_records([*known, *called], wanted)
-        candidates = {
-            number for found, scope, most in near for number in self.numbers(found, scope, most)
-        }
-        # A page that changed leaves the fingerprints that it had.
-        records = [record for number in known if (record := self.get(number)) is not None]
-        before = {octets(record.fingerprint) for record in records}
-        candidates.discard(0)
-        rows = [(FINGERPRINTS, key) for key in before]
-        rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
-        self.prefetch_records(candidates, rows)
-        pages = self.glance({*candidates, *called})
-        self.values.fetch(self._list_sites(pages.values()))
+        yield [(LOST, key_of_lost(number)) for number in dropped]
+
+    def find_own(self, page: Document) -> list[tuple[int, Record]]:
+        """Find the documents to which the identities of a page lead, its own one first."""
+        return _finish(self._search_own(page))
+
+    def _search_own(self, page: Document) -> _Steps[list[tuple[int, Record]]]:
+        names = (page.identity, *page.aliases)
+        address = [(ADDRESSES, address_row(page.url, 0)[0])] * bool(page.url)
+        yield [*((IDENTITIES, name) for name in names), *address]
+        numbers = [number for name in names if (number := self.find_number(name))]
+        yield ((DOCUMENTS, octets(number)) for number in numbers)
+        records = [(number, record) for number in numbers if (record := self.get(number))]
+        # A page that changed leaves the fingerprints and names that it had.
+        yield (
+            row
+            for number, record in records
+            for row in (
+                (FINGERPRINTS, octets(record.fingerprint)),
+                *((NAMES, key) for key in name_keys(record, self.seed)),
+            )
+        )
+        return records
+
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+        """Find the documents that may be like a page: near, with rare triples of it, or a name.
+
+        The document of the number `own` is the page's own.
+        """
+        return _finish(self._search(page, rule, own))
+
+    def _search(self, page: Document, rule: Rule, own: int = 0) -> _Steps[Gathered]:
+        limits, confirmed = limit_probe(page, rule), rule.confirm is not None
+        reader = name_reader(page.reader, across_spiders=page.across_spiders)
+        yield chain(
+            self._list_buckets(page.fingerprint, limits.bits),
+            self._list_sites([page]),
+            ((NAMES, key) for key in name_keys(page, self.seed)),
+            (
+                row
+                for kept_for in ("", reader) * bool(page.sketch and not page.stub)
+                for row in self.keys.list_ahead(make_keys(page, kept_for))
+            ),
+        )
+        probe = self.near(page.fingerprint, *limits)
+        alike = self.list_alike(page, reader, own) if confirmed else {}
+        called = self.list_called(page) if confirmed else []
+        called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
+        near = {page.fingerprint, *(near for _, near in probe.near)}
+        yield chain(
+            ((FINGERPRINTS, octets(each)) for each in near),
+            ((DOCUMENTS, octets(number)) for number in chain(alike, *(some for _, some in called))),
+        )
+        found, complete = self._list_near(probe, page, limits, equal=page.stub and confirmed)
+        for number, keys in alike.items():
+            found.setdefault(number, Candidate(-1, number, 0, keys=keys))
+        for name, numbers in called:
+            for number in numbers:
+                candidate = found.get(number, Candidate(-1, number, 0))
+                found[number] = candidate._replace(name=candidate.name or name)
+        candidates = sorted(found.values())[: None if confirmed else MOST_CANDIDATES]
+        yield ((DOCUMENTS, octets(each.number)) for each in candidates if each.number)
+        records = [self.get(each.number) if each.number else None for each in candidates]
+        yield self._list_sites(filter(None, records))
+        return list(zip(candidates, records, strict=True)), complete or confirmed
+
+    def _list_near(
+        self, probe: Probe, page: PageFacts, limits: Limits, *, equal: bool
+    ) -> tuple[dict[int, Candidate], bool]:
+        """List the documents within the distance, and whether these are all."""
+        # Of equal short pages the newest may be this reader's. There may be more fingerprints than
+        # are used, those of other scopes included.
+        most = None if equal else limits.most
+        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
+        found: dict[int, Candidate] = {}
+        for bits, near in probe.near:
+            for number in self.numbers(near, page.scope, most)[-limits.most :]:
+                candidate = Candidate(bits, number, near)
+                found[number] = min(candidate, found.get(number, candidate))
+            if len(found) >= limits.most:
+                complete = False
+                break
+        return {} if limits.or_nothing and not complete else found, complete
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
         hosts = {host_of(page.url) for page in pages} - {""}
         return [(SITES, site_key(host, self.seed)) for host in hosts]
 
-    def _list_keys(self, probes: Iterable[tuple[int, int]]) -> list[tuple[str, bytes]]:
-        """List the keys that probes read, each once."""
-        keys = (self._prober.keys(self._prober.rows(found), bits) for found, bits in probes)
-        return [(TABLES, key) for key in dict.fromkeys(key for some in keys for key in some)]
+    def _list_buckets(self, fingerprint: int, bits: int) -> Iterator[tuple[str, bytes]]:
+        """List the keys that a probe reads first."""
+        rows = self._prober.rows(fingerprint)
+        return ((TABLES, key) for key in self._prober.keys(rows, bits))
 
-    def prefetch_matches(self, fingerprint: int, distance: int) -> None:
-        """Read what finding the matches of a fingerprint will need."""
-        self.values.fetch(self._list_keys([(fingerprint, distance)]))
-        near = [found for _, found in self.near(fingerprint, distance).near]
-        self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
-        numbers = (number for found in near for number in self.numbers(found))
-        self.prefetch_records(filter(None, numbers))
+    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
+        """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
+        near = self.near(fingerprint, distance).near
+        self.values.fetch((FINGERPRINTS, octets(found)) for _, found in near)
+        matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
+        self.prefetch_records(number for *_, number in matches if number)
+        records = [self.get(number) if number else None for *_, number in matches]
+        return [
+            Match(number, found, bits, record.url if record else None)
+            for (bits, found, number), record in zip(matches, records, strict=True)
+        ]
 
     def prefetch_records(
         self, numbers: Iterable[int], rows: Iterable[tuple[str, bytes]] = ()
@@ -541,15 +572,21 @@ class Documents:
         self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
 
 
+def _finish(steps: _Steps[Result]) -> Result:
+    """Take all steps of a search, of which a group's rows were read ahead, or need no reading."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Result = end.value
+            return found
+
+
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
     """Read the wording of the document of a key, or raise a DamagedError."""
     if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + packed[_CHECKSUM_BYTES:]):
         raise DamagedError(f"damaged text of document {number_of(key)}: checksum differs")
     return unpack(packed[_CHECKSUM_BYTES:])
-
-
-def _name_reader(page: Document) -> str:
-    return name_reader(page.reader, across_spiders=page.across_spiders)
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
-from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.marks import mark_done, number_of, withdraw
 from scrapy_simhash.judging.rows import CrawlRecord, pack_row
@@ -256,7 +255,7 @@ class Store(AbstractContextManager["Store"]):
             living.clear()  # it may run several times, and crawls end meanwhile
             if self.engine.shared:
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
-                stored.prefetch(documents, marked, rule)
+                stored.read_ahead(documents, marked, rule)
                 self._sites.prepare(stored, documents)
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
@@ -291,9 +290,7 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> list[Match]:
             if distance is not None:
                 stored.design.flips_for(bits)  # raises unless the design is complete
-            if self.engine.shared:
-                stored.prefetch_matches(fingerprint, bits)
-            return find_matches(stored, fingerprint, bits)
+            return stored.find_matches(fingerprint, bits)
 
         return self.read(work)
 
