@@ -72,7 +72,8 @@ class Config:
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
             `never_drop`)
         follow_new_links: follow the links of a near-duplicate if at least half of them are not on
-            its original. See [links of dropped pages](dropping.md#links-of-dropped-pages)
+            its original, nor but for a session requested. See [links of dropped
+            pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
         workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging

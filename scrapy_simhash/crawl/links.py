@@ -9,7 +9,10 @@ and SIMHASH_FOLLOW_NEW_LINKS is on. Links that no kept page had and nobody reque
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import defaultdict
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,9 +31,13 @@ from scrapy_simhash.crawl.policy import (
     spider_of,
 )
 from scrapy_simhash.crawl.running import list_asked
+from scrapy_simhash.detector.log import PARAMETER
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.links import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -69,6 +76,11 @@ class SeenLinks:
         digest = digest_link(url)
         self._tags[digest & _SLOTS] = digest >> 32
 
+    def has_url(self, url: str) -> bool:
+        """Return whether an address is there for all callbacks."""
+        digest = digest_link(url)
+        return bool(self._tags[digest & _SLOTS] == digest >> 32)
+
     def list_new(self, links: PageLinks, callback: str) -> list[str]:
         """List the links that are there neither for all nor for this callback."""
         new = np.ones(len(links.digests) // DIGESTS.itemsize, np.bool_)
@@ -90,6 +102,69 @@ def _split(digests: bytes, callback: str) -> tuple[NDArray[Any], NDArray[Any]]:
     return halves[::2] & _SLOTS, halves[1::2]
 
 
+_PARAMETER = re.compile(r"[?&;]([^=;?&/#]+)=[^;?&/#]*")
+# As many votes as a URL rule needs, and of ten one at most against it: some copies are kept.
+_LEAST_VOTES, _MOST_AGAINST = 11, 0.1
+_MOST_PARAMETERS = 10_000  # of hosts, with votes
+
+
+class Parameters:
+    """Which parameters make no difference, as the pages of a crawl show: sessions, trackers.
+
+    A page that is dropped for one whose address differs in a parameter votes for it, also behind a
+    semicolon, unless most of its new links lead on, as those of a list do; one that is kept beside
+    such a page votes against it.
+    """
+
+    def __init__(self) -> None:
+        self._judged, self._asked = SeenLinks(), SeenLinks()
+        self._votes: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+
+    def vote(self, url: str, original: str | None, new_links: Sequence[str]) -> None:
+        """Let a page vote that was kept (None), or is a near-duplicate of another one."""
+        others = {original, *(form for _, form in _list_forms(original or ""))}
+        for name, form in _list_forms(url):
+            if original is None:
+                votes = self._judged.has_url(form)
+            else:
+                known = sum(self._is_asked_without(link, name) for link in new_links)
+                votes = form in others and known >= MOSTLY_NEW * len(new_links)
+            key = host_of(url), name
+            if votes and (key in self._votes or len(self._votes) < _MOST_PARAMETERS):
+                self._votes[key][original is not None] += 1
+            self._judged.add_url(form)
+        self._judged.add_url(url)
+        self.add_asked(url)
+
+    def _is_asked_without(self, link: str, name: str) -> bool:
+        forms = (form for each, form in _list_forms(link) if each == name)
+        return any(map(self._asked.has_url, forms))
+
+    def add_asked(self, url: str) -> None:
+        """Note an address that was requested."""
+        for _, form in _list_forms(url):
+            self._asked.add_url(form)
+        self._asked.add_url(url)
+
+    def are_all(self, url: str) -> bool:
+        """Whether an address differs from a requested one only in what makes no difference."""
+        return any(
+            self._asked.has_url(form) and self._is_idle(host_of(url), name)
+            for name, form in _list_forms(url)
+        )
+
+    def _is_idle(self, host: str, name: str) -> bool:
+        against, votes = self._votes.get((host, name), (0, 0))
+        return votes >= _LEAST_VOTES and against <= _MOST_AGAINST * votes
+
+
+def _list_forms(url: str) -> Iterator[tuple[str, str]]:
+    """List the parameters of an address, each with the address without it."""
+    for found in _PARAMETER.finditer(url) if "=" in url else ():
+        begin, end = url[: found.start()], url[found.end() :]
+        yield found[1], begin + ("?" + end[1:] if found[0][0] == "?" and end[:1] == "&" else end)
+
+
 class _DroppedPage(NamedTuple):
     """A page that was dropped, with those of its links that were new when it was."""
 
@@ -107,7 +182,7 @@ class Links(Follower):
         self._detector = detector
         self._flags = config.action == "flag" and not config.follow_new_links
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-        self._seen = SeenLinks()
+        self._seen, self._parameters = SeenLinks(), Parameters()
         self._dropped: list[_DroppedPage] = []
         self._remembered = self._beyond = 0
         # Whether kept pages had links, and whether any callback made a request.
@@ -132,7 +207,8 @@ class Links(Follower):
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks
     ) -> bool:
         """Return whether the links of a near-duplicate that is dropped are followed."""
-        if self._config.follow_new_links and (decision.new_links or 0) >= MOSTLY_NEW:
+        mostly_new = (decision.new_links or 0) >= MOSTLY_NEW
+        if self._config.follow_new_links and mostly_new and self._leads_on(reader, links):
             return True
         if decision.sink and self._is_end(request, reader, decision.url, links):
             return False
@@ -143,6 +219,11 @@ class Links(Follower):
         if (reader.callback, document) in self._turns:
             self._turns[reader.callback, document] = request
         return False
+
+    def _leads_on(self, reader: Reader, links: PageLinks) -> bool:
+        """Return whether most new links differ from requested ones in more than a session."""
+        new = self._seen.list_new(links, reader.callback)
+        return sum(map(self._parameters.are_all, new)) <= len(new) * (1 - MOSTLY_NEW)
 
     def _is_end(self, request: Request, reader: Reader, url: str, links: PageLinks) -> bool:
         """Return whether the only new links of a wall name the page itself."""
@@ -164,7 +245,9 @@ class Links(Follower):
         if page is not None and page.lost:
             self._flagged |= {identity} - list_asked(self._crawler)
         else:
-            self._seen.add_url(request.url.partition("#")[0])
+            url = request.url.partition("#")[0]
+            self._seen.add_url(url)
+            self._parameters.add_asked(url)
             self._flagged.discard(identity)
 
     def ended(self, page: JudgedPage) -> None:
@@ -175,6 +258,9 @@ class Links(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Count the links of a page that is kept as seen, or remember those that are lost."""
         decision, callback = page.decision, page.reader.callback
+        if decision.is_judged and not decision.reason:
+            new = self._seen.list_new(page.links, callback) if decision.match_url else []
+            self._parameters.vote(decision.url, decision.match_url, new)
         losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
         if decision.status != "not_judged" and not losing:
@@ -207,12 +293,22 @@ class Links(Follower):
         """Find the links that nobody saw, and count them, unless the spider follows none."""
         if not self._follows and self._has_links:
             return
-        if number := await asyncio.to_thread(self._count_unseen) + self._beyond:
-            count(self._crawler, "links/only_on_dropped_pages", number)
+        unseen, others = await asyncio.to_thread(self._list_unseen)
+        for reason, found in ("", unseen), (PARAMETER, others):
+            number = len(found) + self._beyond * (not reason)
+            if number:
+                kind = "parameter" if reason else "only"
+                count(self._crawler, f"links/{kind}_on_dropped_pages", number)
+            for url, page in islice(found.items(), _MOST_NOTED):
+                self._detector.note_link(url, page, reason, number)
 
-    def _count_unseen(self) -> int:
-        """Count the links that nobody requested, and note the first ones in the log."""
-        made, found = list_asked(self._crawler) - self._flagged | {b""}, set[str]()
+    def _list_unseen(self) -> tuple[dict[str, str], dict[str, str]]:
+        """List the links that nobody requested, each with a page that has it.
+
+        Apart stand those that differ from requested ones only in what makes no difference.
+        """
+        made = list_asked(self._crawler) - self._flagged | {b""}
+        found: tuple[dict[str, str], dict[str, str]] = ({}, {})
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
@@ -220,13 +316,11 @@ class Links(Follower):
             digests = np.fromiter(map(digest_link, page.links), DIGESTS).tobytes()
             links = PageLinks(digests, "\n".join(page.links).encode("utf-8", "replace"))
             for url in self._seen.list_new(links, page.callback):
-                if url in found or self._identify(url) in made:
+                if self._identify(url) in made:
                     continue
                 if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
-                    found.add(url)
-                    if len(found) <= _MOST_NOTED:
-                        self._detector.note_link(url, page.url)
-        return len(found)
+                    found[self._parameters.are_all(url)].setdefault(url, page.url)
+        return found
 
     def _identify(self, link: Request | str) -> bytes:
         """Return the identity of the page that a link leads to, or b"" if there can be none."""

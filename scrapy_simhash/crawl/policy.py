@@ -122,12 +122,12 @@ class Actions:
         if decision.status == "near_duplicate":
             decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
-            self.doubts.add(decision)
             count(self._crawler, f"distance/{decision.distance}")
             count(self._crawler, f"proposed/{decision.proposed_by}")
         elif decision.status == "not_judged":
             count(self._crawler, f"not_judged/{decision.reason}")
             return
+        self.doubts.add(decision)
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")

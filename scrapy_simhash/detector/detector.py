@@ -245,10 +245,10 @@ class Detector:
         if self.has_log and self._link is not None:
             self._link.write(make_line(decision))
 
-    def note_link(self, url: str, page_url: str) -> None:
-        """Write into the log that nobody followed a link, and which dropped page has it."""
-        found = self.pass_over(url, 0)
-        found.status, found.match_url = NOT_FOLLOWED, page_url
+    def note_link(self, url: str, page_url: str, reason: str, number: int) -> None:
+        """Write into the log that nobody followed a link, one of a number, that a page has."""
+        found = self.pass_over(url, 0, reason)
+        found.status, found.match_url, found.links = NOT_FOLLOWED, page_url, number
         self.write(found)
 
     async def _read(self, page: Page) -> ReadPage:

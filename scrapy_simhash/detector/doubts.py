@@ -30,6 +30,7 @@ _MOST_TOLD = 3
 class Doubt(StrEnum):
     """What speaks against a near-duplicate, in words for people."""
 
+    BECAME_ONE = "that were different before, now"
     UNLIKE = "at unlike addresses"
     TITLES = "with other titles"
     STUB = "with too little text to compare"
@@ -39,7 +40,7 @@ class Doubt(StrEnum):
 
 
 # Only so many pages that repeat one are told.
-_LEAST = {Doubt.TITLES: _MANY, Doubt.STUB: _MANY}
+_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _MANY)
 
 
 def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
@@ -102,10 +103,17 @@ class Doubts:
         self._pages = 0
         self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
         self._repeated: dict[str, Examples] = {}  # those of each original
+        self._changed: dict[str, str] = {}  # the first page with a new text, by its digest
 
     def add(self, decision: Decision) -> None:
-        """Count a near-duplicate, unless it is kept for somebody else."""
-        if decision.reason:
+        """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
+        if decision.status == "revisit" and decision.reason == "changed" and decision.text_digest:
+            if len(self._changed) < _MOST_REMEMBERED:
+                self._changed.setdefault(decision.text_digest, decision.url)
+            first = self._changed.get(decision.text_digest, decision.url)
+            if first != decision.url:
+                _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+        if not decision.is_near_duplicate or decision.reason:
             return
         self._pages += 1
         repeated = _find(self._repeated, decision.match_url or "")

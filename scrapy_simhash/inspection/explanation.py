@@ -335,8 +335,10 @@ def _explain_line(decision: Decision) -> dict[str, Any]:
     """Explain a page that is not in the store, by its line in the log."""
     if decision.status == NOT_FOLLOWED:
         page = decision.match_url
+        but = "; but for a parameter that made no difference, it was requested"
         return {
-            "verdict": f"Not followed: only dropped pages link to it, {page} for one",
+            "verdict": f"Not followed: only dropped pages link to it, {page} for one"
+            + but * bool(decision.reason),
             "advice": "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones",
         }
     if decision.is_judged:

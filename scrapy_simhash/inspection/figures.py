@@ -13,7 +13,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.detector.doubts import Doubts, Examples, list_doubts
-from scrapy_simhash.detector.log import NOT_FOLLOWED
+from scrapy_simhash.detector.log import NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages, find_host
 from scrapy_simhash.inspection.sentences import tell_reason
@@ -78,8 +78,11 @@ class Figures(Counts):
         super().add(decision)
         status, url = decision.status, decision.url
         if status == NOT_FOLLOWED:
+            if decision.reason:
+                return
             self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             return
+        self.doubts.add(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
         elif status == "new":
@@ -91,7 +94,6 @@ class Figures(Counts):
         original = decision.match_url or ""
         self.originals[original] = decision.match_document
         self.newest.append((original, decision.url))
-        self.doubts.add(decision)
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
         alike = 1.0 if decision.similarity is None else decision.similarity
@@ -173,7 +175,9 @@ class Figures(Counts):
             "links_dropped": sum(
                 each.links for each in judged if each.action in {"drop", "ignore-outlinks"}
             ),
-            "links_not_followed": sum(found.pages for found in self._not_followed.values()),
+            "links_not_followed": self.count_links(),
+            "links_listed": sum(found.pages for found in self._not_followed.values()),
+            "links_known": self.count_links(PARAMETER),
             "not_followed": _rank(self._not_followed, "url"),
             "doubts": self.doubts.describe(),
             "parameters": _rank(self._parameters, "parameter"),

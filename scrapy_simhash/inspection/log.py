@@ -272,6 +272,8 @@ class Counts:
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, ...], Tally] = {}
+        # How many links nobody followed, by crawl and reason; the log lists the first ones.
+        self._links: dict[tuple[str, str], int] = {}
         # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
@@ -286,6 +288,9 @@ class Counts:
             tally = self._tallies[kind] = Tally(*kind, decision.spider, array("d"))
         tally.times.append(decision.time)
         tally.links += decision.links
+        if status == NOT_FOLLOWED:
+            links = decision.crawl, decision.reason
+            self._links[links] = max(decision.links, self._links.get(links, 0))
         if decision.body_bytes is None:
             tally.without_bytes += 1
         else:
@@ -335,11 +340,24 @@ class Counts:
 
     def count_statuses(self) -> dict[str, int]:
         """Count the decisions by their statuses, with reasons, the most frequent first."""
-        statuses: Counter[str] = Counter()
+        statuses: Counter[tuple[str, str]] = Counter()
         for each in self._tallies.values():
-            reason = f" ({each.reason})" if each.reason else ""
-            statuses[f"{each.status}{reason}"] += len(each.times)
-        return dict(statuses.most_common())
+            statuses[each.status, each.reason] += len(each.times)
+        return {
+            status
+            + f" ({reason})" * bool(reason)
+            + self._tell_listed(status, reason, number): number
+            for (status, reason), number in statuses.most_common()
+        }
+
+    def _tell_listed(self, status: str, reason: str, listed: int) -> str:
+        """Tell of how many links the log lists those that are counted, if not all."""
+        links = self.count_links(reason) if status == NOT_FOLLOWED else 0
+        return f" (listed, of {links:,})" * (links > listed)
+
+    def count_links(self, reason: str = "") -> int:
+        """Count the links that nobody followed, for a reason."""
+        return sum(number for (_, why), number in self._links.items() if why == reason)
 
     def count_actions(self) -> dict[str, int]:
         """Count the near-duplicates by what was done, "" for an import, the most frequent first."""

@@ -178,9 +178,7 @@ def _tell_saved(figures: dict[str, Any]) -> str:
 
 
 def _tell_doubts(figures: dict[str, Any]) -> str:
-    if not figures["near_duplicates"]:
-        return "Nothing was dropped."
-    parts = []
+    parts = ["Nothing was dropped."] * (not figures["near_duplicates"])
     if doubts := figures["doubts"]:
         parts.append(f"Look at: {doubts}.")
     if bare := figures["without_items"]:
@@ -192,6 +190,8 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
     copies = len(figures["copies"])
     same = plural(copies, "page")
+    links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
+    cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
     parts = [
         told
         for number, told in (
@@ -199,10 +199,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
                 len(figures["lost"]),
                 f"{plural(len(figures['lost']), 'page')}, dropped for one that failed.",
             ),
-            (
-                figures["links_not_followed"],
-                f"{plural(figures['links_not_followed'], 'link')} that only dropped pages had.",
-            ),
+            (figures["links_not_followed"], f"{links} that only dropped pages had{cut}."),
             (passed, tell_not_judged(passed)),
             (copies, f"{same} with the title and canonical address of another kept page."),
         )

@@ -217,6 +217,24 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     assert_report_agrees(tmp_path, said)
 
 
+async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End) -> None:
+    """A session that expired, or an error; pages of which one word changed are other ones."""
+    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(12)}
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls())
+        form = make_page(make_words(99), title="Log in", links=["/login"])
+        site.answers |= {
+            f"/{n}": Answer(form.replace("/login", f"/{n}").encode()) for n in range(6)
+        }
+        for n in range(6, 12):
+            site.answers[f"/{n}"] = Answer(answers[f"/{n}"].replace("</p>", " sold</p>").encode())
+        end.read()
+        await crawl(tmp_path, site.urls())
+    said = f"Look at: 5 pages that were different before, now repeating {site.url('/0')!r}."
+    assert end.read(logging.WARNING) == [said]
+    assert_report_agrees(tmp_path, f"Nothing was dropped. {said}")
+
+
 def test_the_least_alike_are_counted() -> None:
     """Of the example's 261 near-duplicates one is, by its names; pages made here are none then."""
     doubts = Doubts()

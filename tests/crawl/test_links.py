@@ -9,8 +9,8 @@ import pytest
 from scrapy.http import Request, Response
 
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
-from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -48,6 +48,34 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     noted = [each for each in done.decisions if each["status"] == "not_followed"]
     assert [each["url"] for each in noted] == list(map(site.url, LOST))
     assert {each["match_url"] for each in noted} == {site.url("/list?page=2")}
+
+
+class Sessions(dict[str, Answer]):
+    """Pages whose links have a new session in each answer; copies have a link more."""
+
+    def get(self, path: str, default: Any = None) -> Any:  # noqa: ARG002
+        page = path.partition("?")[0]
+        links = [f"/p{n}?sid={len(self)}" for n in range(8)] + ["/late"] * (page in self)
+        number = 9 if page == "/late" else int(page[2:])
+        self[path] = self[page] = Answer(make_page(make_words(number), links=links).encode())
+        return self[path]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_to_an_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, follows: bool
+) -> None:
+    with serve({}) as site:
+        site.answers = Sessions()
+        start = [site.url("/p0")]
+        settings = {"SIMHASH_FOLLOW_NEW_LINKS": follows, "CLOSESPIDER_PAGECOUNT": 400}
+        done = await crawl(tmp_path, start, FollowingSpider, **settings)
+    assert done.stats["finish_reason"] == "finished"
+    assert done.counted["links/parameter_on_dropped_pages"] > 400
+    if not follows:
+        assert done.counted[ONLY] == 1
+        told = "Not followed: 1 link that only dropped pages had (SIMHASH_FOLLOW"
+        assert any(text.startswith(told) for text in caplog.messages)
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
     assert wall["examples"] == [drop["url"] for drop in drops[:3]]
     assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
     html = (tmp_path / "report.html").read_text("utf-8")
-    assert "pages at unlike addresses, repeating</h3>" in html
+    assert "pages at unlike addresses repeating</h3>" in html
     assert figures["answers"]["Is any drop wrong?"] == (
         f"Look at: 8 pages at unlike addresses repeating '{WALL}'; "
         "4 pages with too little text to compare repeating 'http://site.example/page/9'."
@@ -308,7 +308,7 @@ def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:
 
 def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None:
     links = [
-        make_decision(n, status="not_followed", match_url="http://site.example/page/1")
+        make_decision(n, status="not_followed", match_url="http://site.example/page/1", links=3)
         for n in range(7, 10)
     ]
     figures = report(tmp_path, lines=[make_decision(0), make_drop(1), *links])
@@ -317,6 +317,17 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     assert (found["url"], found["pages"]) == ("http://site.example/page/1", 3)
     assert found["examples"] == [link["url"] for link in links]
     assert "3 links that only dropped pages had" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_of_many_links_it_says_how_many_are_listed(tmp_path: Path) -> None:
+    link = make_decision(7, status="not_followed", match_url=WALL, links=3_681)
+    lines = [make_decision(0), make_drop(1), link, {**link, "reason": "parameter", "links": 9}]
+    said = report(tmp_path, lines=lines)["answers"]["Is anything lost?"]
+    assert said == "3,681 links that only dropped pages had (listed: 1)."
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "Left out: 9 links to requested addresses but for a parameter" in html
+    (summary,) = summarise(lines)
+    assert summary["statuses"]["not_followed (listed, of 3,681)"] == 1
 
 
 @pytest.mark.usefixtures("warm_worker")

@@ -51,7 +51,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(make_drop(n, url=f"http://host{n % 2}.example/{n:03}") for n in range(1, DROPS - 2)),
             make_drop(300, url="javascript:window.hacked=1//", match_url="data:text/html,<b>"),
             make_drop(301, url=f"http://site.example/{'long' * 500}"),
-            make_decision(9, status="not_followed", match_url=f"http://site.example/{'x' * 200}"),
+            make_decision(
+                9, status="not_followed", match_url=f"http://site.example/{'x' * 200}", links=1
+            ),
             make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None, distance=None),
         ],
     )
