@@ -147,7 +147,7 @@ def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence)
 def _find_subjects(
     own: OwnWords, first: str, second: str, number: re.Pattern[str]
 ) -> tuple[set[str], set[str]]:
-    """Find the words, but numbers, of only one of two addresses' names that are its page's own."""
+    """Find the words, but numbers, of only one of two addresses' names that its page alone says."""
     mine, theirs = (
         {
             word
@@ -217,7 +217,11 @@ def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: E
         differ = relation is not Relation.SAME and all(_tell_apart(mine, theirs))
         if differ or _are_turned(mine, theirs):
             return _show_two("two names", mine, theirs)
-    subjects = _find_subjects(own, own.shared.names[0], own.shared.names[1], _ALL_NUMBER)
+    mine, theirs = (
+        f"{last_segment(page.url)} {name}"
+        for page, name in zip((first, second), own.shared.names, strict=True)
+    )
+    subjects = _find_subjects(own, mine, theirs, _ALL_NUMBER)
     if any(subjects):
         return _show_two("two addresses", *(min(words, default="") for words in subjects))
     if not own.same_rest:

@@ -215,8 +215,8 @@ class Side(NamedTuple):
         return self.unique | self.own & self.within
 
     def list_tokens(self) -> set[str]:
-        """List the distinct own words."""
-        return {self.text.tokens[place] for place in np.flatnonzero(self.own)}
+        """List the distinct words that stand alone: a colour of all products is template."""
+        return {self.text.tokens[place] for place in np.flatnonzero(self.alone)}
 
     def list_words(self, most: int = 10) -> tuple[str, ...]:
         """List the first own words."""

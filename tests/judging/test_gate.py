@@ -186,6 +186,20 @@ def test_variants_of_a_product() -> None:
     assert list_dropped(judge_pages([*ARTICLES[:7], *ARTICLES[8:], *pages])) == []
 
 
+def test_variants_in_the_words_of_all_products() -> None:
+    """ "Colour: black" is on so many pages of a site that it is template."""
+    colours = ("black", "white", "red")
+    pages = [
+        (f"/p/{number}{path}", make_article(number, beside=f"<p>{', '.join(colours)}{beside}"))
+        for number in range(9)
+        for path, beside in (
+            ("", ""),
+            *((f"/{each}", f"<p>Colour: {each}. Article {number}{len(each)}.") for each in colours),
+        )
+    ]
+    assert list_dropped(judge_pages(pages)) == []
+
+
 def test_an_address_that_alone_names_a_page() -> None:
     """A manual of Free Pascal has no titles; all that one class has, another one has, too."""
     text = make_article(7).partition("</h1>")[2]
