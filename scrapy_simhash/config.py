@@ -76,7 +76,8 @@ class Config:
             pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
-        workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging
+        workers: processes that read pages, 0 to 1024; 0 reads and judges them in Scrapy's own, for
+            debugging
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
             `trafilatura`, `html2txt` (all visible text), and the import path of a function from

@@ -84,7 +84,7 @@ class SimhashDownloaderMiddleware:
         from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
 
         self._crawler = crawler
-        self._detector = Detector(self.config)
+        self._detector = Detector(self.config, here=self.looking)
         self._warned_of_unnamed = self._warned_of_text = self._ended = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 from collections import deque
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
 from scrapy_simhash.detector.messages import Mark
+from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.marks import number_of
 from scrapy_simhash.judging.rows import key_of_lost
 
@@ -269,7 +271,8 @@ class LostPages(Follower):
                 # A later crawl must know how to request the page before this one drops it.
                 if packed := self.packing.pack(request):
                     self._detector.mark(Mark(packed=(own, packed)))
-                    await self._detector.settle()
+                    with suppress(StoreError):  # then only this crawl can request it
+                        await self._detector.settle()
             else:
                 self._forget(own)
         if key and response.status in _GONE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from scrapy_simhash.detector.judge import Judge
+from scrapy_simhash.detector.judge import GroupJudge
 from scrapy_simhash.detector.messages import unpack_from_judge
 from scrapy_simhash.detector.process import Child, frame, take_frame
 
@@ -80,7 +80,7 @@ class JudgeThread:
 
     def _run(self) -> None:
         try:
-            Judge(self._get, self._bring).run()
+            GroupJudge(self._get, self._bring).run()
         finally:
             self._call(lambda: self._hearing.ended(self, "its thread ended"))
 

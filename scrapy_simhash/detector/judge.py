@@ -96,7 +96,7 @@ class _Group(NamedTuple):
         repack(stored, dict(mark.packed for mark in self.marks if mark.packed))
 
 
-class Judge:
+class GroupJudge:
     """Judges the pages of one crawl; nobody else of the crawl uses the store.
 
     Args:
@@ -411,11 +411,11 @@ class Judge:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
 
 
-QUESTIONS: dict[str, Callable[[Judge, list[bytes]], Any]] = {
-    "find_due": Judge.find_due,
-    "take_lost": Judge.take_lost,
-    "count_left": Judge.count_left,
-    "settle": Judge.settle,
+QUESTIONS: dict[str, Callable[[GroupJudge, list[bytes]], Any]] = {
+    "find_due": GroupJudge.find_due,
+    "take_lost": GroupJudge.take_lost,
+    "count_left": GroupJudge.count_left,
+    "settle": GroupJudge.settle,
 }
 
 
@@ -452,4 +452,4 @@ def main(file: int, crawl_process: int) -> None:
     crawl = Parent(file)
     logging.getLogger().addHandler(_Forwarding(crawl))
     with suppress(ConnectionError):
-        Judge(crawl.get, crawl.send).run()
+        GroupJudge(crawl.get, crawl.send).run()
