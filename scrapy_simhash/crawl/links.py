@@ -146,7 +146,7 @@ class Parameters:
             self._asked.add_url(form)
         self._asked.add_url(url)
 
-    def are_all(self, url: str) -> bool:
+    def is_known(self, url: str) -> bool:
         """Whether an address differs from a requested one only in what makes no difference."""
         return any(
             self._asked.has_url(form) and self._is_idle(host_of(url), name)
@@ -223,7 +223,7 @@ class Links(Follower):
     def _leads_on(self, reader: Reader, links: PageLinks) -> bool:
         """Return whether most new links differ from requested ones in more than a session."""
         new = self._seen.list_new(links, reader.callback)
-        return sum(map(self._parameters.are_all, new)) <= len(new) * (1 - MOSTLY_NEW)
+        return sum(map(self._parameters.is_known, new)) <= len(new) * (1 - MOSTLY_NEW)
 
     def _is_end(self, request: Request, reader: Reader, url: str, links: PageLinks) -> bool:
         """Return whether the only new links of a wall name the page itself."""
@@ -258,11 +258,12 @@ class Links(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Count the links of a page that is kept as seen, or remember those that are lost."""
         decision, callback = page.decision, page.reader.callback
-        if decision.is_judged and not decision.reason:
-            new = self._seen.list_new(page.links, callback) if decision.match_url else []
-            self._parameters.vote(decision.url, decision.match_url, new)
         losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
+        if reached and decision.is_judged and not decision.reason:
+            original = (decision.match_url or "") if decision.is_near_duplicate else None
+            new = self._seen.list_new(page.links, callback) if original else []
+            self._parameters.vote(decision.url, original, new)
         if decision.status != "not_judged" and not losing:
             # Its links count as followed before they are, because copies are often fetched with
             # it. If its callback fails, a copy is made again.
@@ -319,7 +320,7 @@ class Links(Follower):
                 if self._identify(url) in made:
                     continue
                 if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
-                    found[self._parameters.are_all(url)].setdefault(url, page.url)
+                    found[self._parameters.is_known(url)].setdefault(url, page.url)
         return found
 
     def _identify(self, link: Request | str) -> bytes:

@@ -61,12 +61,9 @@ class Walls(Follower):
         return len(forms) >= UNLIKE_ADDRESSES
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
-        """Count a page that shows a wall; send the signal if it is the first one."""
+        """Count a wall, and send its signal, at the first page that shows it."""
         decision = page.decision
-        if not decision.sink:
-            return
-        count(self._crawler, "walls/pages")
-        if decision.match_document in self._found:
+        if not decision.sink or decision.match_document in self._found:
             return
         self._found.add(decision.match_document)
         count(self._crawler, "walls")
