@@ -12,7 +12,7 @@ import msgspec
 
 from scrapy_simhash.detector.judge import GroupJudge
 from scrapy_simhash.detector.messages import unpack_from_judge
-from scrapy_simhash.detector.process import Child, frame, take_frame
+from scrapy_simhash.detector.process import Child, length, take_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class JudgeProcess(Child):
 
     def give(self, messages: list[bytes]) -> None:
         """Send messages, without waiting."""
-        self.send([frame(message) for message in messages])
+        self.send(part for message in messages for part in (length(message), message))
 
     def take(self, message: bytes) -> bool:
         """Pass a message on; return False if it is none."""

@@ -90,7 +90,7 @@ class Link:
         self._judge: JudgeProcess | JudgeThread | None = None
         self._started: list[JudgeProcess | JudgeThread] = []
         self._opened: asyncio.Future[Opened | Begun] | None = None  # while that is waited for
-        self._has_begun = self._is_ready = self._closing = False
+        self._has_begun = self._is_ready = self._is_sending = self._closing = False
         self._pages: dict[int, _Page] = {}
         self._sent: set[int] = set()  # those of them that the judge has
         self._suspects = 0  # number of those that a judge died with
@@ -233,7 +233,10 @@ class Link:
             waiting = [number for number in self._pages if number not in self._sent]
         if waiting:
             self._sent.update(waiting)
-            self._send([self._pages[number].message for number in waiting])
+            self._later += [self._pages[number].message for number in waiting]
+            if not self._is_sending:  # all pages of a turn of the event loop go together
+                self._is_sending = True
+                self._loop.call_soon(self._send, [])
 
     def mark(self, mark: Mark) -> None:
         """Have a mark written, in the commit of a later group."""
@@ -286,10 +289,9 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._is_sending = False
         messages, self._later = [*self._later, *messages], []
         if self._judge is not None and messages:
-            if not self._is_awaited:
-                self._last_heard = self._loop.time()
             self._judge.give(messages)
 
     @property
@@ -299,9 +301,10 @@ class Link:
     def _watch(self) -> None:
         """Kill a judge that stands still."""
         self._watching = self._loop.call_later(_SILENT_SECONDS / 4, self._watch)
-        silent = self._loop.time() - self._last_heard
-        most = _SILENT_SECONDS if self._is_ready else _OPENING_SECONDS
-        if self._judge is not None and self._is_awaited and silent > most:
+        now = self._loop.time()
+        if self._judge is None or not self._is_awaited:
+            self._last_heard = now
+        elif now - self._last_heard > (_SILENT_SECONDS if self._is_ready else _OPENING_SECONDS):
             self._judge.kill()
 
     # From the judge

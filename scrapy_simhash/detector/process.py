@@ -35,9 +35,14 @@ _WATCHING_SECONDS = 0.2
 _DYING_SECONDS = 1.0
 
 
+def length(*parts: bytes) -> bytes:
+    """Make the beginning of a frame of parts."""
+    return _LENGTH.pack(sum(map(len, parts)))
+
+
 def frame(*parts: bytes) -> bytes:
     """Make a frame of parts."""
-    return b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
+    return b"".join((length(*parts), *parts))
 
 
 def take_frame(received: bytearray) -> bytes | None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.detector.process import Parent, end_with, frame
+from scrapy_simhash.detector.process import Parent, end_with, frame, length
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import (
@@ -86,8 +86,8 @@ def pack_orders(orders: Sequence[Order]) -> list[bytes]:
     sizes = [len(order.body) for order in orders]
     head = _encode((sizes, [order._replace(body=b"") for order in orders]))
     size = _SIZE.pack(len(head))
-    whole = len(size) + len(head) + sum(sizes)
-    return [_SIZE.pack(whole), size, head, *(order.body for order in orders)]
+    parts = size, head, *(order.body for order in orders)
+    return [length(*parts), *parts]
 
 
 def unpack_orders(message: bytes) -> list[Order]:

@@ -148,6 +148,21 @@ async def test_a_judge_that_stands_still_is_replaced(
     assert count_done(tmp_path / "s") == 1
 
 
+async def test_a_judge_that_nobody_asked_for_long_is_not_replaced(detector: Detector) -> None:
+    link: Any = detector._link
+    link._last_heard -= 3_600
+    link._watch()  # nothing is awaited
+    os.kill(stopped := pid_of(detector), signal.SIGSTOP)
+    judging = asyncio.ensure_future(judge(detector, fetched("one", page(1))))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not link._sent:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    link._watch()
+    os.kill(stopped, signal.SIGCONT)
+    assert await judging == ["new"]
+    assert pid_of(detector) == stopped
+
+
 async def test_a_page_that_ends_two_judges_passes(
     detector: Detector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
