@@ -7,6 +7,7 @@ what many of them have counts for little, in the text as in the names (docs/stud
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -78,7 +79,6 @@ class Site:
     Attributes:
         known: whether there are enough.
         numbers: those of the documents, if there are.
-        names: what is the site's in the names of its pages.
     """
 
     def __init__(self, documents: Mapping[int, PageFacts] = MappingProxyType({})) -> None:
@@ -86,8 +86,25 @@ class Site:
         self.numbers = tuple(documents) if self.known else ()
         known = [documents[number] for number in self.numbers]
         self._values = read_sketches([page.sketch for page in known]).values
-        titles, headings = (page.title for page in known), (page.heading for page in known)
-        self.names = SiteNames(NameShares(titles), NameShares(headings)) if known else UNKNOWN_NAMES
+        self._called = [(page.title, page.heading) for page in known]
+
+    def without(self, numbers: Collection[int]) -> Site:
+        """Make the site that all but some of the documents show."""
+        kept = [place for place, number in enumerate(self.numbers) if number not in numbers]
+        site = Site()
+        if len(kept) >= LEAST_KNOWN:
+            site.known, site.numbers = True, tuple(self.numbers[place] for place in kept)
+            site._values = self._values[kept]
+            site._called = [self._called[place] for place in kept]
+        return site
+
+    @cached_property
+    def names(self) -> SiteNames:
+        """What is the site's in the names of its pages."""
+        if not self.known:
+            return UNKNOWN_NAMES
+        titles, headings = zip(*self._called, strict=True)
+        return SiteNames(NameShares(titles), NameShares(headings))
 
     def weigh(self, smallest: NDArray[np.uint16]) -> NDArray[np.float64]:
         """Weigh triples by how few of the sample have them, 0 to 1; all 1 where nothing is known.
@@ -118,42 +135,49 @@ class Sites:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[tuple[int, bytes], ...], Site] = OrderedDict()
+        self._found: OrderedDict[Hashable, Site] = OrderedDict()
 
     def prepare(self, documents: Reading, pages: Iterable[PageFacts]) -> None:
         """Read what is not known of the sites of pages; one round trip, where reads are some."""
         hosts = {host_of(page.url) for page in pages} - {""}
         samples = [documents.sample(host) for host in hosts]
-        unknown = [sample for sample in samples if tuple(sample.items()) not in self._found]
+        unknown = [sample for sample in samples if _key_of(sample) not in self._found]
         documents.glance([number for sample in unknown for number in sample])
         for sample in unknown:
-            self._make(documents, sample)
+            self._find(documents, sample, frozenset())
 
     def find(
         self, documents: Reading, urls: tuple[str, str], without: Collection[int]
     ) -> tuple[Site, Site]:
         """Find the sites of two documents by address, as all but certain documents tell them."""
-        hosts = host_of(urls[0]), host_of(urls[1])
-        found = {host: self._find(documents, host, without) for host in dict.fromkeys(hosts)}
-        return found[hosts[0]], found[hosts[1]]
+        first, second = map(host_of, urls)
+        mine, theirs = [
+            self._find(documents, documents.sample(host), without) if host else UNKNOWN_SITE
+            for host in (first, second)
+        ]
+        return mine, mine if first == second else theirs
 
-    def _find(self, documents: Reading, host: str, without: Collection[int]) -> Site:
-        sample = documents.sample(host) if host else {}
-        if not sample.keys().isdisjoint(without):
-            sample = {number: facts for number, facts in sample.items() if number not in without}
-        return self._make(documents, sample)
-
-    def _make(self, documents: Reading, sample: Mapping[int, bytes]) -> Site:
-        if len(sample) < LEAST_KNOWN:
+    def _find(
+        self, documents: Reading, sample: Mapping[int, bytes], without: Collection[int]
+    ) -> Site:
+        left_out = sample.keys() & without
+        count = len(sample) - len(left_out)
+        if count < LEAST_KNOWN:
             return UNKNOWN_SITE
-        key = tuple(sample.items())
+        key = _key_of(sample, left_out)
         site = self._found.pop(key, None)
-        if site is None:
-            there = documents.glance(sample)
-            site = Site(there)
-            if len(there) < len(sample):  # some are damaged, or deleted just now
-                return site
+        if site is None and left_out:
+            site = self._find(documents, sample, ()).without(left_out)
+        elif site is None:
+            site = Site(documents.glance(sample))
+        if len(site.numbers) < count:  # some are damaged, or deleted just now
+            return site
         self._found[key] = site
         if len(self._found) > _SITES_REMEMBERED:
             self._found.popitem(last=False)
         return site
+
+
+def _key_of(sample: Mapping[int, bytes], left_out: Collection[int] = ()) -> Hashable:
+    """Return what a site is remembered by: its sample, and which of it does not count."""
+    return tuple(sample.items()), frozenset(left_out)
