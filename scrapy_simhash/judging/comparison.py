@@ -96,11 +96,12 @@ class Answer(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A candidate that was compared; a bulk-loaded one has no record."""
+    """A candidate that was compared, by what sites; a bulk-loaded one has no record."""
 
     candidate: Candidate
     record: Record | None
     answer: Answer
+    sites: tuple[Site, Site]
 
 
 def compare(
@@ -249,6 +250,7 @@ def compare_candidates(
                 context=contexts[place],
                 content=contents.get(place),
             ),
+            contexts[place].sites,
         )
         for place, (candidate, record) in enumerate(found)
         if place not in passed
@@ -276,9 +278,9 @@ def can_be_one(
 
 def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
     """Find the addresses that one of two pages declares, and the other has, or declares, too."""
-    mine, theirs = first.declared, second.declared
-    if not (mine or theirs):
+    if not (first.canonical or first.views or second.canonical or second.views):
         return set()
+    mine, theirs = first.declared, second.declared
     declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
     return {address for address in declared if address.partition("/")[2]}
 

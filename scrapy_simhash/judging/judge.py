@@ -116,7 +116,7 @@ class Matcher:
         # could be one was compared.
         candidates, complete = self.documents.gather(document, self.rule, own)
         compared = self._ask(document, self._choose(document, candidates), own)
-        compared = self._look_at_words(document, compared, own)
+        compared = self._look_at_words(document, compared)
         alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
         # Those that its reader got come first.
         if match := next((each for each in alike if each.candidate.stands), None):
@@ -145,16 +145,14 @@ class Matcher:
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
 
-    def _look_at_words(
-        self, page: Document, compared: Iterable[Compared], own: int
-    ) -> list[Compared]:
+    def _look_at_words(self, page: Document, compared: Iterable[Compared]) -> list[Compared]:
         """Compare word by word what would be a match, the best first, until one is."""
         compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
         if self.rule.confirm is None or not page.wording:
             return compared
         alike = {
             candidate.number: record
-            for candidate, record, answer in compared
+            for candidate, record, answer, _ in compared
             if record is not None and may_be_one(page, record, answer)
         }
         if not alike:
@@ -167,9 +165,8 @@ class Matcher:
             if record is None:
                 looked.append(each)
             elif number in first:
-                two = self._find_sites(page, record, {own, number})
                 urls, wording = (page.url, record.url), wordings.get(number)
-                words = wording and self._compare_words(text, wording, two, urls)
+                words = wording and self._compare_words(text, wording, each.sites, urls)
                 answer = look_at_words(each.answer, page, record, words)
                 looked.append(each._replace(answer=answer))
                 if answer.duplicate:
@@ -204,16 +201,13 @@ class Matcher:
     ) -> list[Compared]:
         """Compare candidates by what all but these two tell of their sites."""
         found = list(found)
-        sites = [self._find_sites(page, other, {own, each.number}) for each, other in found]
+        sites = [
+            self.sites.find(self.documents, (page.url, other.url), {own, candidate.number})
+            if page.sketch and other and other.sketch
+            else UNKNOWN_SITES
+            for candidate, other in found
+        ]
         return compare_candidates(page, found, sites, self.rule)
-
-    def _find_sites(
-        self, page: PageFacts, other: PageFacts | None, two: set[int]
-    ) -> tuple[Site, Site]:
-        """Find the sites of two pages, as all but these two documents tell them."""
-        if not page.sketch or other is None or not other.sketch:
-            return UNKNOWN_SITES
-        return self.sites.find(self.documents, (page.url, other.url), two)
 
 
 def _locate(candidate: Candidate, page: PageFacts, record: Record) -> Candidate:
@@ -230,7 +224,7 @@ def _rank(compared: Compared) -> tuple[float, Candidate]:
 
 
 def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
-    candidate, record, answer = compared
+    candidate, record, answer, _ = compared
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
         links = page.links if answer.duplicate else NO_LINKS

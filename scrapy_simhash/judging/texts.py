@@ -85,8 +85,13 @@ class Text:
         self.tokens = [token for token in tokens if token != _LINE]
         self.hashes = hashes[~ends_of_blocks]
         self.numbers: Marks = np.fromiter(map(_is_number, self.tokens), np.bool_, len(self))
-        self.triples = _hash_triples(self.hashes)
-        self.masked = _hash_triples(np.where(self.numbers, _NUMBER, self.hashes))
+        padded = [
+            np.concatenate([[_BEFORE], words, [_BEHIND]])
+            for words in (self.hashes, np.where(self.numbers, _NUMBER, self.hashes))
+        ]
+        self.triples, self.masked = [
+            hash_shingles(words, SKETCH_WINDOW) if self.tokens else NOTHING for words in padded
+        ]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -168,12 +173,6 @@ class Text:
 @lru_cache(maxsize=8_192)
 def _is_number(token: str) -> bool:
     return any(map(str.isdecimal, token))
-
-
-def _hash_triples(words: Hashes) -> Hashes:
-    """Hash each word with both neighbours; shape (n,)."""
-    padded = np.concatenate([[_BEFORE], words, [_BEHIND]])
-    return hash_shingles(padded, SKETCH_WINDOW) if len(words) else NOTHING
 
 
 class Run(NamedTuple):

@@ -291,7 +291,7 @@ class Documents:
         found: dict[int, int] = {}
         for kept_for, most in [("", KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS), *kept]:
             members = self.keys.find(make_keys(page, kept_for), most)
-            found |= rank_by_keys([number for number in key if number != own] for key in members)
+            found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
 
     def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
@@ -415,7 +415,7 @@ class Documents:
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get wordings in one round trip; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
-        self.values.fetch((TEXTS, key) for key in keys)
+        self.values.fetch([(TEXTS, key) for key in keys])
         found: dict[int, Wording] = {}
         for number, key in zip(numbers, keys, strict=True):
             if (packed := self.values.get(TEXTS, key)) is not None:
@@ -536,15 +536,15 @@ class Documents:
                 break
         return {} if limits.or_nothing and not complete else found, complete
 
-    def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
+    def _list_sites(self, pages: Iterable[PageFacts]) -> Iterator[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
-        hosts = {host_of(page.url) for page in pages} - {""}
-        return [(SITES, site_key(host, self.seed)) for host in hosts]
+        for host in {host_of(page.url) for page in pages} - {""}:
+            yield SITES, site_key(host, self.seed)
 
     def _list_buckets(self, fingerprint: int, bits: int) -> Iterator[tuple[str, bytes]]:
         """List the keys that a probe reads first."""
-        rows = self._prober.rows(fingerprint)
-        return ((TABLES, key) for key in self._prober.keys(rows, bits))
+        for key in self._prober.keys(self._prober.rows(fingerprint), bits):
+            yield TABLES, key
 
     def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
         """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
