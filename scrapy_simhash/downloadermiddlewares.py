@@ -81,6 +81,7 @@ class SimhashDownloaderMiddleware:
         if self.looking:  # write neither to the store nor to its log
             config = replace(config, readonly=True, log=None)
         self.config = place_log(place_store(config))
+        self._option = name_store(crawler.settings, self.config)
         from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
 
         self._crawler = crawler
@@ -97,7 +98,7 @@ class SimhashDownloaderMiddleware:
     def _choose_followers(self) -> list[Follower]:
         """Make what follows pages under these settings, in the order in which they act."""
         crawler, config, detector = self._crawler, self.config, self._detector
-        self._lost = None if config.readonly else LostPages(crawler, detector)
+        self._lost = None if config.readonly else LostPages(crawler, detector, self._option)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
         self.links, self._walls = Links(crawler, config, detector), Walls(crawler)
         lost = [] if self._lost is None else [self._lost]
@@ -155,9 +156,8 @@ class SimhashDownloaderMiddleware:
         end = End(self._crawler.stats, self.config, self._actions.chosen)
         has_log = self._detector.has_log
         failed = self._lost.failed_url if self._lost else ""
-        option = name_store(self._crawler.settings, self.config)
         for said in end.list_lines(self._actions.doubts.describe(), failed, has_log=has_log):
-            text = add_option(said.text, option)
+            text = add_option(said.text, self._option)
             logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
     async def _close(self) -> None:

@@ -26,7 +26,13 @@ from scrapy.utils.request import request_from_dict
 from scrapy_simhash._printable import describe_error, mask_password, plural, quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
-from scrapy_simhash.crawl.running import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK, is_closing
+from scrapy_simhash.crawl.running import (
+    PROXY_KEY,
+    RULE_CALLBACK,
+    RULE_ERRBACK,
+    add_option,
+    is_closing,
+)
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.marks import number_of
@@ -231,9 +237,10 @@ _MOST_HELD = 10_000
 class LostPages(Follower):
     """Requests each page of a crawl again that was dropped for one that was never delivered."""
 
-    def __init__(self, crawler: Crawler, detector: Detector) -> None:
+    def __init__(self, crawler: Crawler, detector: Detector, option: str) -> None:
         self._crawler = crawler
         self._detector = detector
+        self._owed = add_option("`scrapy simhash owed`", option)  # where commands need it
         # Requests as they were, by the keys of their pages: some cannot be stored.
         self._held: dict[bytes, Request] = {}
         self._made: set[bytes] = set()
@@ -387,9 +394,9 @@ class LostPages(Follower):
         if lost:
             logger.warning(
                 "%s cannot be requested again: how to do so is not stored, because the request has "
-                "credentials, or the spider has no such callback now; `scrapy simhash owed` lists "
-                "them",
+                "credentials, or the spider has no such callback now; %s lists them",
                 plural(lost, "lost page"),
+                self._owed,
                 extra={"spider": spider},
             )
         return made
