@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.errors import InspectionError
+from scrapy_simhash.inspection.figures import Figures
 from scrapy_simhash.inspection.log import LogFilter, find_crawl, read_log
 from scrapy_simhash.judging.rule import Deciding
 from tests.helpers.commanding import Run
@@ -141,7 +144,12 @@ def test_hosts_with_few_pages_are_joined(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("scrapy_simhash.inspection.figures._HOSTS_REMEMBERED", 30)
     small = [make_decision(n, url=f"http://h{n}.example/") for n in range(200)]
     large = [make_decision(n, url=f"http://large.example/{n}") for n in range(50, 60)]
-    found = report(tmp_path, lines=[*small[:50], *large, *small[50:]])
+    lines = [*small[:50], *large, *small[50:]]
+    counted = Figures()
+    for line in lines:
+        counted.add(msgspec.convert(line, Decision))
+    assert len(counted.list_pages()) <= 60
+    found = report(tmp_path, lines=lines)
     assert (found["judged"], len(found["hosts"]), found["other_hosts"]) == (210, 20, 181)
     assert (found["hosts"][0]["host"], found["hosts"][0]["judged"]) == ("large.example", 10)
     assert found["last_time"] == small[-1]["time"]
