@@ -97,15 +97,17 @@ def limit_probe(page: PageFacts, rule: Rule) -> Limits:
 
 
 @dataclass
-class Matcher:
-    """Finds matches inside one transaction; `alive` tells whether a crawl is still running."""
+class Judge:
+    """Judges documents inside one transaction one after the other, each against all before it."""
 
     documents: Reading
     rule: Rule
-    alive: Callable[[str], bool]
-    # These last from one matcher to the next.
+    alive: Callable[[str], bool]  # tells whether a crawl is still running
+    # These last from one judge to the next.
     sites: Sites = field(default_factory=Sites)
     texts: Texts = field(default_factory=Texts)
+    # The same documents in a write transaction; None to judge only.
+    writing: Documents | None = None
 
     def find_match(
         self, document: Document, own: int = 0
@@ -122,10 +124,11 @@ class Matcher:
         if match := next((each for each in alike if each.candidate.stands), None):
             return _make_match(document, match), None, complete
         if alike:
-            same_callback = structs.replace(document, across_spiders=True)
-            kept: Kept = (
-                "other_spider" if self._is_for(same_callback, alike[0].record) else "other_callback"
+            record = alike[0].record
+            same_callback = record is None or counts(
+                record, self.alive, document.reader, across_spiders=True
             )
+            kept: Kept = "other_spider" if same_callback else "other_callback"
             return _make_match(document, alike[0], kept), None, complete
         parted = (
             each
@@ -134,16 +137,6 @@ class Matcher:
         )
         nearest = min(parted, key=_rank, default=None)
         return None, _make_match(document, nearest) if nearest else None, complete
-
-    def _is_for(self, page: Document, record: Record | None) -> bool:
-        """Whether a page may be dropped for a record; one that was bulk-loaded stands for all."""
-        across = page.across_spiders
-        return record is None or counts(record, self.alive, page.reader, across_spiders=across)
-
-    def is_alike(self, page: PageFacts, record: Record) -> bool:
-        """Whether a record matches, whatever its scope, and whether or not it counts."""
-        facts = structs.replace(record, scope=page.scope)
-        return compare(page, facts, self.rule).duplicate
 
     def _look_at_words(self, page: Document, compared: Iterable[Compared]) -> list[Compared]:
         """Compare word by word what would be a match, the best first, until one is."""
@@ -193,8 +186,11 @@ class Matcher:
             elif counts(record, self.alive) and record.time >= page.not_before:
                 settled = was_delivered(record, reader, across_spiders=across)
                 stands = settled or counts(record, self.alive, reader, across_spiders=across)
-                located = _locate(candidate, page, record)
-                yield located._replace(stands=stands, settled=settled), record
+                located = candidate._replace(stands=stands, settled=settled)
+                if candidate.distance < 0:  # it was not found by its fingerprint
+                    distance = hamming_distance(page.fingerprint, record.fingerprint)
+                    located = located._replace(distance=distance, fingerprint=record.fingerprint)
+                yield located, record
 
     def _ask(
         self, page: PageFacts, found: Iterable[tuple[Candidate, Record | None]], own: int
@@ -208,53 +204,6 @@ class Matcher:
             for candidate, other in found
         ]
         return compare_candidates(page, found, sites, self.rule)
-
-
-def _locate(candidate: Candidate, page: PageFacts, record: Record) -> Candidate:
-    """Count how far away a candidate is that was not found by its fingerprint."""
-    if candidate.distance >= 0:
-        return candidate
-    distance = hamming_distance(page.fingerprint, record.fingerprint)
-    return candidate._replace(distance=distance, fingerprint=record.fingerprint)
-
-
-def _rank(compared: Compared) -> tuple[float, Candidate]:
-    """Rank candidates: the one most alike first, then the nearest, then the oldest."""
-    return -(compared.answer.similarity or 0.0), compared.candidate
-
-
-def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
-    candidate, record, answer, _ = compared
-    new_links = None
-    if record is not None and record.sketch:  # without one nobody looked at its links
-        links = page.links if answer.duplicate else NO_LINKS
-        new_links = measure_new_links(
-            page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
-        )
-    return Match(
-        candidate.number,
-        candidate.fingerprint,
-        candidate.distance,
-        record.url if record else None,
-        answer.similarity,
-        (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
-        new_links,
-        pending=not (kept or candidate.settled),
-        kept=kept,
-        evidence=answer.evidence,
-        own_words=answer.own.first.list_words() if answer.own else (),
-        match_own_words=answer.own.second.list_words() if answer.own else (),
-        better_url=record is not None
-        and is_better_url(page.url, page.canonical, record.url, record.canonical),
-    )
-
-
-@dataclass
-class Judge(Matcher):
-    """Judges documents one after the other, each against all before it."""
-
-    # `writing` are the same documents in a write transaction; None to judge only.
-    writing: Documents | None = None
 
     def judge(self, document: Document) -> Verdict:
         """Judge a document, and record it if this judge may write."""
@@ -277,7 +226,8 @@ class Judge(Matcher):
         for number, record in self.documents.find_own(document):
             if record.identity == document.identity:
                 return number, record
-            if self._seen(record) and self.is_alike(document, record):
+            facts = structs.replace(record, scope=document.scope)
+            if self._seen(record) and compare(document, facts, self.rule).duplicate:
                 return number, record
         return 0, None
 
@@ -342,6 +292,37 @@ class Judge(Matcher):
         if match is not None and match.pending and not match.kept:
             _add_lost(writing, document, number, match.document)
         return number
+
+
+def _rank(compared: Compared) -> tuple[float, Candidate]:
+    """Rank candidates: the one most alike first, then the nearest, then the oldest."""
+    return -(compared.answer.similarity or 0.0), compared.candidate
+
+
+def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
+    candidate, record, answer, _ = compared
+    new_links = None
+    if record is not None and record.sketch:  # without one nobody looked at its links
+        links = page.links if answer.duplicate else NO_LINKS
+        new_links = measure_new_links(
+            page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
+        )
+    return Match(
+        candidate.number,
+        candidate.fingerprint,
+        candidate.distance,
+        record.url if record else None,
+        answer.similarity,
+        (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
+        new_links,
+        pending=not (kept or candidate.settled),
+        kept=kept,
+        evidence=answer.evidence,
+        own_words=answer.own.first.list_words() if answer.own else (),
+        match_own_words=answer.own.second.list_words() if answer.own else (),
+        better_url=record is not None
+        and is_better_url(page.url, page.canonical, record.url, record.canonical),
+    )
 
 
 def _add_lost(writing: Documents, document: Document, number: int, original: int) -> None:
