@@ -334,13 +334,12 @@ def _read_if_there(
 def _explain_line(decision: Decision) -> dict[str, Any]:
     """Explain a page that is not in the store, by its line in the log."""
     if decision.status == NOT_FOLLOWED:
-        page = decision.match_url
-        but = "; but for a parameter that made no difference, it was requested"
-        return {
-            "verdict": f"Not followed: only dropped pages link to it, {page} for one"
-            + but * bool(decision.reason),
-            "advice": "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones",
-        }
+        verdict = f"Not followed: only dropped pages link to it, {decision.match_url} for one"
+        advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
+        if decision.reason:
+            verdict += "; but for a parameter that made no difference, it was requested"
+            advice = "scrapy simhash urls\nshows if pages differ in a parameter"
+        return {"verdict": verdict, "advice": advice}
     if decision.is_judged:
         return {"verdict": "Forgotten: the store has no such page any more"}
     return {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scrapy.http import Request, Response
 
+from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
@@ -63,7 +64,7 @@ class Sessions(dict[str, Answer]):
 
 @pytest.mark.parametrize("follows", [False, True])
 async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_to_an_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, follows: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run, *, follows: bool
 ) -> None:
     with serve({}) as site:
         site.answers = Sessions()
@@ -76,6 +77,10 @@ async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_t
         assert done.counted[ONLY] == 1
         told = "Not followed: 1 link that only dropped pages had (SIMHASH_FOLLOW"
         assert any(text.startswith(told) for text in caplog.messages)
+        link = next(each["url"] for each in done.decisions if each["reason"] == "parameter")
+        answer = run.answer("explain", link, "--store", tmp_path)
+        assert answer["verdict"].endswith("made no difference, it was requested")
+        assert answer["advice"].startswith("scrapy simhash urls --store")
 
 
 @pytest.mark.parametrize(
