@@ -17,7 +17,7 @@ from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.detector.link import Link
 from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, make_line, new_crawl
-from scrapy_simhash.detector.messages import Asked, Mark, Open
+from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
@@ -311,7 +311,7 @@ class Detector:
         return await self._ask("count_left", tuple[dict[str, int], str], ({}, ""))
 
     async def _ask(
-        self, name: str, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None
+        self, name: QuestionName, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None
     ) -> Otherwise:
         """Ask the judge something once all marks are written; another answer if that fails."""
         if self._link is None:

@@ -388,35 +388,23 @@ class GroupJudge:
         questions, self._questions = self._questions, []
         for question in questions:
             try:
-                value = pack(QUESTIONS[question.name](self, question.keys))
-                self._tell(Answered(question.number, value))
+                self._tell(Answered(question.number, pack(self._find(question))))
             except Exception as error:  # noqa: BLE001 - the crawl goes on without an answer
                 self._tell(Answered(question.number, b"", str(error) or describe_error(error)))
 
-    def find_due(self, _: list[bytes]) -> list[tuple[bytes, int]]:
-        """Find the lost pages that the crawl has to request, see `LostTable.find_due`."""
-        return self._store.lost.find_due(self._given.crawl, self._given.spider)
-
-    def take_lost(self, keys: list[bytes]) -> Any:
-        """Hand lost pages over to the crawl, see `LostTable.take`."""
-        return self._store.lost.take(self._given.crawl, self._given.spider, keys)
-
-    def count_left(self, _: list[bytes]) -> Any:
-        """Count the lost pages that the crawl leaves, see `LostTable.count_left`."""
-        return self._store.lost.count_left(self._given.crawl, self._given.spider)
-
-    def settle(self, _: list[bytes]) -> None:
-        """Raise a StoreUnavailableError unless all marks are on disk."""
+    def _find(self, question: Question) -> Any:
+        """Find the answer to a question."""
+        lost, crawl, spider = self._store.lost, self._given.crawl, self._given.spider
+        match question.name:
+            case "find_due":
+                return lost.find_due(crawl, spider)
+            case "take_lost":
+                return lost.take(crawl, spider, question.keys)
+            case "count_left":
+                return lost.count_left(crawl, spider)
         if marks := self._group.marks:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
-
-
-QUESTIONS: dict[str, Callable[[GroupJudge, list[bytes]], Any]] = {
-    "find_due": GroupJudge.find_due,
-    "take_lost": GroupJudge.take_lost,
-    "count_left": GroupJudge.count_left,
-    "settle": GroupJudge.settle,
-}
+        return None
 
 
 def warn_of_pending(marks: list[Mark], error: object) -> None:

@@ -37,6 +37,7 @@ from scrapy_simhash.detector.messages import (
     Open,
     Opened,
     Question,
+    QuestionName,
     Refused,
     Settled,
     ToJudge,
@@ -252,8 +253,8 @@ class Link:
             self._lines.append((next(self._numbers), line))
             self._give_later(Line(*self._lines[-1]))
 
-    def ask(self, name: str, keys: list[bytes] | None = None) -> asyncio.Future[bytes]:
-        """Ask one of `judge.QUESTIONS` after earlier marks; the future may have a StoreError."""
+    def ask(self, name: QuestionName, keys: list[bytes] | None = None) -> asyncio.Future[bytes]:
+        """Ask a question after earlier marks; the future may have a StoreError."""
         future: asyncio.Future[bytes] = self._loop.create_future()
         if trouble := self._find_trouble():
             future.set_exception(StoreUnavailableError(trouble))

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -85,11 +85,14 @@ class Line(_Message, frozen=True):
     line: bytes
 
 
+QuestionName: TypeAlias = Literal["find_due", "take_lost", "count_left", "settle"]
+
+
 class Question(_Message, frozen=True):
-    """Answer a question of `judge.QUESTIONS` once earlier marks are written."""
+    """Answer a question once earlier marks are written; `settle` asks whether they are."""
 
     number: int
-    name: str
+    name: QuestionName
     keys: list[bytes] = []
 
 
