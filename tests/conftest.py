@@ -11,6 +11,7 @@ import pytest
 from filelock import FileLock
 from tldextract import tldextract
 
+from scrapy_simhash.detector import detector as detector_module
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run
@@ -38,6 +39,21 @@ async def warm_worker() -> AsyncIterator[None]:
     """Keep one worker process for all crawls with `SIMHASH_WORKERS = 1`; to start it takes long."""
     async with working(1, 5.0):
         yield
+
+
+@pytest.fixture(autouse=True)
+def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge in this process, because to start another one takes half a second a crawl.
+
+    The gate does not, nor tests that use `judge_apart`, nor crawls in processes of their own.
+    """
+    if EVERYTHING not in os.environ and "judge_apart" not in request.fixturenames:
+        monkeypatch.setattr(detector_module, "has_leases_apart", lambda _: False)
+
+
+@pytest.fixture
+def judge_apart() -> None:
+    """Judge in a process of its own, as crawls do."""
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import edit_words, make_groups, make_page, make_words, page
 from tests.helpers.server import Answer, Answers, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
+pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
 GROUPS, COPIES = 12, 3
 
 

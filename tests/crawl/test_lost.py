@@ -25,7 +25,7 @@ from tests.helpers.processes import wait_until
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
+pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
 ANSWERS = {
     "/one": page(1),
     "/twin": page(1, menu="Other"),

@@ -75,6 +75,7 @@ def open_things() -> tuple[set[str], set[str], int]:
     return threads, processes, len(environments._entries)
 
 
+@pytest.mark.usefixtures("judge_apart")
 async def test_nothing_is_left_open(store: Path) -> None:
     before = open_things()
     for workers in (0, 2):

@@ -31,7 +31,7 @@ from tests.helpers.processes import (
 ROUNDS = int(os.environ.get("SIMHASH_TEST_JUDGE_KILLS", "20"))
 GROUPS, COPIES, KILLS = 12, 3, 2
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
+pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
 
 
 @pytest.fixture
