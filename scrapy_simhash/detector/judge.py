@@ -46,7 +46,7 @@ from scrapy_simhash.detector.worker import unpack_answer
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.stores.lost import forget, repack
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,6 +158,8 @@ class GroupJudge:
         self._given = given
         config = given.config
         self._rule = config.rule
+        if given.seed is not None:  # none is made in the place of one that is gone
+            open_as_it_is(config.store).close()
         store = self._store = open_store(
             config.store,
             config.distance_to_open,
@@ -165,6 +167,7 @@ class GroupJudge:
             given.recipe,
             config.readonly,
             config.confirm,
+            seed=given.seed,
         )
         opened.callback(store.close)
         if given.log:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.detector.hosts import JudgeProcess, JudgeThread
 from scrapy_simhash.detector.judge import warn_of_pending
@@ -56,9 +58,11 @@ logger = logging.getLogger(__name__)
 
 # Marks and lines wait so long for a page whose message they can share.
 _LATER_SECONDS = 0.05
-# A page passes that ends so many judges; and all pages pass for a while if so many die in a while.
+# A page passes that ends so many judges; and all pages pass for a while if so many die in a while,
+# or so many in a row do not open the store.
 _DEATHS_OF_A_PAGE = 2
 _MOST_DEATHS = 3
+_MOST_UNOPENED = 2
 _WHILE_SECONDS = 60.0
 # A judge that is silent for so long while somebody waits is killed. It waits 10 seconds at most for
 # other processes that write to the store; to open one that has to be verified may take minutes.
@@ -103,6 +107,7 @@ class Link:
         self._watching: asyncio.TimerHandle | None = None
         self._last_heard = 0.0
         self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        self._unopened = 0  # judges in a row that did not open the store
         self._passing_until, self._trouble = 0.0, ""
         self._closed: asyncio.Future[None] | None = None
         self.seed = self.distance = 0  # of the store
@@ -113,6 +118,7 @@ class Link:
 
     async def open(self) -> None:
         """Start the judge; raises what kept it from opening the store."""
+        self._watch()
         self._start()
         opened = await self._wait_for_opening(self._given)
         if isinstance(opened, Opened):
@@ -123,9 +129,10 @@ class Link:
         if isinstance(begun, Begun):
             self.lost = begun.lost
         self._has_begun = self._is_ready = True
-        self._watch()
 
     async def _wait_for_opening(self, message: ToJudge) -> Opened | Begun:
+        if self._judge is None:
+            raise StoreError(self._trouble)
         self._opened = self._loop.create_future()
         try:
             self._give(message)
@@ -149,7 +156,7 @@ class Link:
             self.ended(None, describe_error(error))
             return
         self._later.clear()
-        again = [pack(self._given), pack(Begin(again=True))]
+        again = [pack(replace(self._given, seed=self.seed)), pack(Begin(again=True))]
         again += [pack(Noted(*each)) for each in self._marks]
         again += [pack(Line(*each)) for each in self._lines]
         again += [message for message, _ in self._questions.values()]
@@ -190,8 +197,10 @@ class Link:
         if self._lines and self._given.log:
             with suppress(OSError):
                 log = DecisionLog(Path(self._given.log))
+                written = log.read_end()
                 for _, line in self._lines:
-                    log.write(line)
+                    if line not in written:
+                        log.write(line)
                 log.close()
                 self.lost_lines += log.lost
         self._lines.clear()
@@ -290,6 +299,8 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._is_sending:  # a callback may have held the event loop since the last message
+            self._last_heard = self._loop.time()
         self._is_sending = False
         messages, self._later = [*self._later, *messages], []
         if self._judge is not None and messages:
@@ -297,7 +308,7 @@ class Link:
 
     @property
     def _is_awaited(self) -> bool:
-        return bool(self._sent or self._questions or self._closing)
+        return bool(self._sent or self._questions or self._closing or self._opened)
 
     def _watch(self) -> None:
         """Kill a judge that stands still."""
@@ -340,7 +351,7 @@ class Link:
             if message.seed != self.seed:
                 self._fail_opening(Failed("StoreError", "another store is at its place"))
         else:
-            self._is_ready = True
+            self._is_ready, self._unopened = True, 0
             self._feed()
             if self._closing:
                 self._give(Close())
@@ -383,18 +394,22 @@ class Link:
         if judge is not self._judge:
             return
         self._judge = None
-        if self._opened is not None:
-            if not self._opened.done():
-                text = f"the process that judges pages ended while it opened the store: {why}"
-                self._opened.set_exception(StoreError(text))
+        if not self._has_begun:
+            self._trouble = f"the process that judges pages ended while it opened the store: {why}"
+            if self._opened is not None and not self._opened.done():
+                self._opened.set_exception(StoreError(self._trouble))
             return
         now = self._loop.time()
         self._deaths.append(now)
         self._trouble = f"the process that judges pages ended: {why}"
         if self._is_ready:
             self._blame(why)
+        else:
+            self._unopened += 1
         self._is_ready = False
-        if len(self._deaths) == _MOST_DEATHS and now - self._deaths[0] < _WHILE_SECONDS:
+        often = len(self._deaths) == _MOST_DEATHS and now - self._deaths[0] < _WHILE_SECONDS
+        if often or self._unopened >= _MOST_UNOPENED or (self._closing and self._unopened):
+            self._unopened = 0
             self._passing_until = now + _WHILE_SECONDS
             self._fail_all(self._trouble)
             if self._closing:

@@ -44,6 +44,7 @@ class Open(_Message, frozen=True):
     crawl: str
     spider: str
     leased: bool  # the judge has a process of its own, and the crawl takes the lease
+    seed: int | None = None  # of a store that must be there
 
 
 class Begin(_Message, frozen=True):

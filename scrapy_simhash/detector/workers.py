@@ -373,10 +373,19 @@ class Channel(Child):
 
     def hand(self, jobs: Sequence[Job]) -> None:
         """Hand pages to the process, without waiting."""
+        try:
+            message = pack_orders([job.order for job in jobs])
+        except UnicodeEncodeError as error:  # an address that cannot be sent
+            for job in jobs:
+                if len(jobs) > 1:
+                    self.hand([job])
+                else:
+                    job.fail(NotJudgedError("failed", describe_error(error)))
+            return
         if not self._jobs:
             self._last_heard = time.monotonic()
         self._jobs.extend(jobs)
-        self.send(pack_orders([job.order for job in jobs]))
+        self.send(message)
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
     def take(self, message: bytes) -> bool:

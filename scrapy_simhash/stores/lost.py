@@ -84,12 +84,12 @@ def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool
 def _list_due(
     stored: Documents, keys: Iterable[bytes], crawl: str, spider: str
 ) -> Iterator[tuple[bytes, Lost]]:
-    """List what a crawl may request: it has not, and no other running crawl will."""
+    """List what a crawl may request, and no other running crawl will."""
     alive = cache(stored.alive)
     for key, lost in _read(stored, keys):
         owner = lost.taken or lost.crawl
-        mine = lost.spider == spider and lost.taken != crawl
-        if mine and (owner == crawl or not alive(owner)) and _is_due(stored, lost, alive):
+        free = owner == crawl or not alive(owner)
+        if lost.spider == spider and free and _is_due(stored, lost, alive):
             yield key, lost
 
 
@@ -128,20 +128,21 @@ class LostTable:
     def find_due(self, crawl: str, spider: str) -> list[tuple[bytes, int]]:
         """Return the keys of the pages that a crawl of a spider has to request, with originals.
 
-        They were lost by this crawl or by crawls that ended. Reads all rows of the spider.
+        They were lost by this crawl or by crawls that ended, and this one did not take them. Reads
+        all rows of the spider.
         """
 
         def work(stored: Documents) -> list[tuple[bytes, int]]:
             due = _list_due(stored, _list_keys(stored, spider), crawl, spider)
-            return [(key, lost.page) for key, lost in due]
+            return [(key, lost.page) for key, lost in due if lost.taken != crawl]
 
         return self._store.read(work)
 
     def take(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[tuple[bytes, Lost]]:
         """Hand pages over to a crawl that requests them again, and return their rows as they were.
 
-        Each is handed to a crawl once, if it is still due; a later crawl gets it unless its row was
-        deleted.
+        They are due still. A crawl that asks again, because it got no answer, gets them again; a
+        later one, unless their rows were deleted.
         """
 
         def work(stored: Documents) -> list[tuple[bytes, Lost]]:

@@ -104,6 +104,14 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
     assert (await read(workers, page(5), extractor)).words
 
 
+async def test_an_address_that_cannot_be_sent_costs_its_page_only(workers: Workers) -> None:
+    urls = "http://a.example/\udc80", "http://a.example/"
+    bad, good = (workers.read(page(1).encode(), "utf-8", RECIPE, 7, url) for url in urls)
+    with pytest.raises(NotJudgedError, match="surrogates"):
+        await bad
+    assert (await asyncio.wait_for(good, PATIENCE_SECONDS)).unpack().words
+
+
 # In a loop of its own, so that it shares no workers with other tests.
 @pytest.mark.asyncio(loop_scope="function")
 async def test_pool_outlives_a_worker_killed_while_idle() -> None:

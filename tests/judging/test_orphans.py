@@ -40,6 +40,19 @@ def test_documents_outside_of_crawls_count_when_they_are_done(store: Store) -> N
     assert judge(store, document("c", A, crawl="")) == ["near_duplicate 3 of 2"]
 
 
+def test_lost_pages_are_handed_over_again_to_a_crawl_that_got_no_answer(home: str) -> None:
+    """Its judge may die between the commit and the answer."""
+    with begin_crawl(home) as store:
+        assert judge(store, document("a", A), document("b", NEAR_A)) == [
+            "new 1",
+            "near_duplicate 2 of 1",
+        ]
+    with begin_crawl(home, crawl="crawl-2") as store:
+        keys = [key for key, _ in take_lost(store, "crawl-2")]
+        assert [key for key, _ in store.lost.take("crawl-2", "spider", keys)] == keys != []
+        assert store.lost.find_due("crawl-2", "spider") == []
+
+
 def test_a_drop_for_another_text_of_the_same_page_is_lost(home: str) -> None:
     with begin_crawl(home) as store:
         pages = document("a", A), document("b", A ^ 1)
