@@ -82,7 +82,7 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
-        from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
+        from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads numpy
 
         self._crawler = crawler
         self._detector = Detector(self.config, here=self.looking)

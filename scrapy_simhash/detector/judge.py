@@ -38,6 +38,7 @@ from scrapy_simhash.detector.messages import (
     ToJudge,
     Told,
     describe_failure,
+    explain,
     pack,
     unpack_to_judge,
 )
@@ -91,7 +92,7 @@ class _Group(NamedTuple):
         yield from (_Group([page], []) for page in self.pages)
 
     def settle(self, stored: Documents) -> None:
-        """Write what became of lost pages."""
+        """Write what became of lost pages, before one of them is dropped anew."""
         forget(stored, [mark.found for mark in self.marks if mark.found])
         repack(stored, dict(mark.packed for mark in self.marks if mark.packed))
 
@@ -134,7 +135,10 @@ class GroupJudge:
                     self._flush()
         except EOFError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever kept it from opening, the crawl says so
+        except StoreError as error:
+            self._tell(describe_failure(error))
+        except Exception as error:
+            logger.exception("The judge of the crawl failed")
             self._tell(describe_failure(error))
         else:
             self._tell(Closed(self._log.lost if self._log else 0))
@@ -244,6 +248,7 @@ class GroupJudge:
     def _read(self, message: ToJudge) -> None:
         match message:
             case Asked():
+                self._written = b""  # what is told again comes before
                 self._ask(message)
             case Noted(number=number, mark=mark):
                 self._last_mark = number
@@ -268,6 +273,7 @@ class GroupJudge:
             document = self._make_document(asked, made)
         except Exception as error:  # noqa: BLE001 - whatever the reader sent
             self._tell(Refused(asked.number, "failed", describe_error(error)))
+            self._flush()  # perhaps nothing else comes
         else:
             self._group.pages.append(_Page(asked, made, document))
 
@@ -299,11 +305,6 @@ class GroupJudge:
                 self._write(group)
             except StoreUnavailableError as error:
                 self._refuse(group, error)
-                if self._closing:
-                    warn_of_pending(group.marks, error)
-                else:
-                    self._group.marks.extend(group.marks)
-                    self._kept_marks = len(group.marks)
             except Exception:  # noqa: BLE001 - the judge must outlive whatever happens
                 # So that one bad page spoils no other.
                 for part in group.split():
@@ -311,8 +312,8 @@ class GroupJudge:
                         self._write(part)
                     except Exception as error:  # noqa: BLE001
                         self._refuse(part, error)
-                        warn_of_pending(part.marks, error)
-        self._lines, self._written = 0, b""
+                    self._flush()  # so that the crawl hears of a judge that works for long
+        self._lines = 0
         mark = self._settled.mark if self._group.marks else self._last_mark
         settled = Settled(mark, self._last_line)
         if settled != self._settled:
@@ -320,8 +321,15 @@ class GroupJudge:
             self._tell(settled)
 
     def _refuse(self, group: _Group, error: Exception) -> None:
+        """Refuse the pages of a group that failed; keep its marks if they can be written later."""
+        why = explain(error)
         for page in group.pages:
-            self._tell(Refused(page.asked.number, "store_unavailable", str(error)))
+            self._tell(Refused(page.asked.number, "store_unavailable", why))
+        if isinstance(error, StoreUnavailableError) and not self._closing:
+            self._group.marks.extend(group.marks)
+            self._kept_marks += len(group.marks)
+        else:
+            warn_of_pending(group.marks, why)
 
     def _write(self, group: _Group) -> None:
         verdicts = self._store.find_and_add(
@@ -329,7 +337,7 @@ class GroupJudge:
             crawl=self._given.crawl,
             done=[mark.done for mark in group.marks if mark.done],
             withdrawn=[mark.withdrawn for mark in group.marks if mark.withdrawn],
-            after=group.settle if any(mark.found or mark.packed for mark in group.marks) else None,
+            before=group.settle if any(mark.found or mark.packed for mark in group.marks) else None,
             seconds=_SECONDS_PER_GROUP,
         )
         for page, verdict in zip(group.pages, verdicts, strict=False):
@@ -393,7 +401,8 @@ class GroupJudge:
             try:
                 self._tell(Answered(question.number, pack(self._find(question))))
             except Exception as error:  # noqa: BLE001 - the crawl goes on without an answer
-                self._tell(Answered(question.number, b"", str(error) or describe_error(error)))
+                self._tell(Answered(question.number, b"", explain(error)))
+            self._flush()
 
     def _find(self, question: Question) -> Any:
         """Find the answer to a question."""

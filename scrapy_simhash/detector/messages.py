@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from scrapy_simhash import errors
+from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.errors import StoreError, StoreUnusableError
@@ -57,7 +58,7 @@ class Asked(_Message, frozen=True, kw_only=True):
     """Judge a page."""
 
     number: int
-    read: bytes  # the reader's answer, see `worker.unpack_read`
+    read: bytes  # the reader's answer, see `worker.unpack_answer`
     url: str
     body_bytes: int
     identity: bytes
@@ -182,7 +183,13 @@ unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
 
 def describe_failure(error: Exception) -> Failed:
     """Describe an error, for `make_error`."""
-    return Failed(type(error).__name__, str(error))
+    kind = type(error).__name__
+    return Failed(kind, str(error) if kind == "ValueError" else explain(error))
+
+
+def explain(error: Exception) -> str:
+    """Return the message of a store's error; of any other one also the last calls."""
+    return str(error) if isinstance(error, StoreError) else describe_error(error)
 
 
 def make_error(failed: Failed) -> Exception:
@@ -192,8 +199,4 @@ def make_error(failed: Failed) -> Exception:
         return kind(failed.text)
     if isinstance(kind, type) and issubclass(kind, StoreError):
         return StoreError(failed.text)
-    return (
-        ValueError(failed.text)
-        if failed.kind == "ValueError"
-        else RuntimeError(f"{failed.kind}: {failed.text}")
-    )
+    return (ValueError if failed.kind == "ValueError" else RuntimeError)(failed.text)

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise
+from typing import Annotated
 
+import msgspec
 import numpy as np
 import xxhash
 
@@ -35,6 +37,9 @@ _BLANKS = {"", " ", "\n"}
 _USUAL = FEATURE_SETS["words-1"]
 # Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
+# Checked where the fingerprint of a worker is decoded; MessagePack has no integer above 2**64 - 1.
+_Bits = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +75,23 @@ class PageFingerprint:
         repeats_query: whether title or text has two words of a value in the page's address.
     """
 
-    fingerprint: int
+    fingerprint: _Bits
     stub: bytes
     text_digest: bytes
-    whole_fingerprint: int = 0
+    whole_fingerprint: _Bits = 0
     sketch: bytes = b""
     link_sketch: bytes = b""
-    features: int = 0
-    whole_features: int = 0
-    words: int = 0
-    whole_words: int = 0
+    features: _Count = 0
+    whole_features: _Count = 0
+    words: _Count = 0
+    whole_words: _Count = 0
     title: str = ""
     heading: str = ""
     language: str = ""
     canonical: str = ""
     views: str = ""
     data_fingerprint: bytes = b""
-    links: int = 0
+    links: _Count = 0
     extractor: str = ""
     fell_back: bool = False
     text: str = ""

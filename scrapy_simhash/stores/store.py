@@ -216,7 +216,7 @@ class Store(AbstractContextManager["Store"]):
         crawl: str = "",
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
-        after: Callable[[Documents], object] | None = None,
+        before: Callable[[Documents], object] | None = None,
         seconds: float = math.inf,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
@@ -232,7 +232,7 @@ class Store(AbstractContextManager["Store"]):
             crawl: the crawl of `done` and `withdrawn`.
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
-            after: what else to do in the same transaction, after that.
+            before: what else to do in the same transaction, before a document is judged.
             seconds: judge no further document after this time, as others wait to write.
 
         Returns:
@@ -260,6 +260,8 @@ class Store(AbstractContextManager["Store"]):
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
+            if before is not None:
+                before(stored)
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, self._sites, self._texts, writing)
             end = time.monotonic() + seconds
@@ -268,8 +270,6 @@ class Store(AbstractContextManager["Store"]):
                 verdicts.append(judge.judge(document))
                 if time.monotonic() > end:
                     break
-            if after is not None:
-                after(stored)
             return verdicts
 
         return self.read(work) if self.readonly else self.write(work)

@@ -3,20 +3,34 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector import judge
 from scrapy_simhash.detector.link import Link
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.messages import Asked, Mark, Open
+from scrapy_simhash.detector.messages import (
+    Asked,
+    Begin,
+    Close,
+    Failed,
+    Line,
+    Mark,
+    Open,
+    pack,
+    unpack_from_judge,
+)
+from scrapy_simhash.detector.process import take_frame
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
+from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.fingerprint import PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.fakestore import FakeStore
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
 CRAWL = "crawl-7"
 FULL = StoreUnavailableError("the disk is full")
@@ -131,7 +145,7 @@ async def test_marks_that_cannot_be_written_are_told(
 
 
 @pytest.mark.parametrize(
-    "bad", [ValueError("bad document"), MemoryError(), RuntimeError("odd"), OSError(5, "I/O")]
+    "bad", [ValueError("bad document"), MemoryError(), KeyError("x"), OSError(5, "I/O")]
 )
 async def test_bad_page_spoils_no_other(store: FakeStore, link: Link, bad: Exception) -> None:
     held = await hold(store, link)
@@ -141,23 +155,66 @@ async def test_bad_page_spoils_no_other(store: FakeStore, link: Link, bad: Excep
     assert await held
     with pytest.raises(NotJudgedError) as refused:
         await second
-    assert refused.value.args == ("store_unavailable", str(bad))
+    assert refused.value.reason == "store_unavailable"
+    assert f"{type(bad).__name__}{f': {bad}' * bool(str(bad))}" in refused.value.detail
     assert await numbers_of([first, third, *submit(link, 4)]) == [2, 3, 4]
 
 
-async def test_what_a_reader_made_of_garbage_costs_its_page_only(link: Link) -> None:
-    """Too long an identity, and a fingerprint that is none."""
-    longer, broken = (await_page(link, **odd) for odd in ({"identity": b"x" * 65}, {"read": b"?"}))
-    (good,) = submit(link, 3)
-    for bad in (longer, broken):
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"identity": b"x" * 65},
+        {"read": b"?"},
+        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, links=-1))},
+        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, features=2**53 + 1))},
+    ],
+)
+async def test_what_a_reader_made_of_garbage_costs_its_page_only(
+    store: FakeStore, link: Link, odd: dict[str, bytes]
+) -> None:
+    """It is told at once, though no other page comes."""
+    bad = link.submit(replace(ask(link, 1), **odd))
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(NotJudgedError, match="failed"):
             await bad
-    assert (await good).status == "new"
+    assert (await submit(link, 3)[0]).status == "new"
+    assert sizes(store) == [1]
 
 
-def await_page(link: Link, **odd: object) -> asyncio.Future[Decision]:
-    fields = {name: getattr(ask(link, 1), name) for name in Asked.__struct_fields__} | odd
-    return link.submit(Asked(**fields))
+async def test_a_mark_is_kept_where_the_store_fails_it_alone(
+    store: FakeStore, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.failures += [ValueError("bad document"), FULL, None]  # the group, its mark, its page
+    link.mark(Mark(done=3))
+    assert await submit(link, 1)[0]
+    await link.ask("settle")
+    assert [group.done for group in store.groups] == [[], [3]]
+    assert caplog.records == []
+
+
+async def test_of_a_group_that_failed_each_page_is_answered_at_once(
+    store: FakeStore, link: Link
+) -> None:
+    held = await hold(store, link)
+    store.failures += [None, ValueError("bad document"), None, None]
+    first, second = submit(link, 1, 2)
+    store.stops_at = 4  # the second page, alone
+    store.open_gate.set()
+    await asyncio.wait_for(asyncio.gather(held, first), PATIENCE_SECONDS)
+    assert not second.done()
+    store.open_gate.set()
+    assert await second
+
+
+async def test_a_page_that_came_through_and_is_dropped_anew_is_lost_anew(
+    store: FakeStore, link: Link
+) -> None:
+    await submit(link, 1)[0]
+    for _ in range(2):
+        copy = await link.submit(replace(ask(link, 1), identity=b"copy"))
+        assert copy.is_near_duplicate
+        assert store.lost.find(copy.document)
+        link.mark(Mark(found=key_of_lost(copy.document)))
 
 
 async def test_a_page_that_nobody_waits_for_is_not_recorded(store: FakeStore, link: Link) -> None:
@@ -177,3 +234,31 @@ async def test_whoever_asks_after_the_end_is_told(store: FakeStore, link: Link) 
     with pytest.raises(NotJudgedError, match="the crawl has ended"):
         await submit(link, 1)[0]
     assert store.attempts == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_lines_told_again_are_written_once_however_many_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a judge that died wrote is known until the first page comes."""
+    monkeypatch.setattr(judge, "_MARKS_PER_GROUP", 2)
+    lines = [b'{"line":%d}' % number for number in range(5)]
+    (log := tmp_path / "log.jsonl").write_bytes(b"\n".join([*lines, b""]))
+    given = Open(Config(store="memory:", confirm=None), Recipe(), str(log), CRAWL, "s", leased=True)
+    told = [given, Begin(again=True), *map(Line, range(5), lines), Close()]
+    messages = iter([pack(message) for message in told])
+    judge.GroupJudge(lambda _: next(messages), lambda _: None).run()
+    assert log.read_bytes().splitlines() == lines
+
+
+def test_what_ends_a_judge_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def get(_: float | None) -> bytes:
+        raise KeyError("x")
+
+    sent = bytearray()
+    judge.GroupJudge(get, sent.extend).run()
+    told = unpack_from_judge(take_frame(sent) or b"")
+    assert isinstance(told, Failed)
+    assert "KeyError: 'x'" in told.text
+    (record,) = caplog.records
+    assert record.exc_info

@@ -34,13 +34,14 @@ class FakeStore(Store):
         failures: raised by the next writes, one each; None lets one pass.
         attempts: writes begun, failed ones included.
         open_gate: while this is not set, writes wait.
+        stops_at: the number of the attempt that closes it.
     """
 
     def __init__(self) -> None:
         super().__init__(_Engine(), distance=0)
         self.groups: list[Group] = []
         self.failures: deque[BaseException | None] = deque()
-        self.attempts = 0
+        self.attempts = self.stops_at = 0
         self.open_gate = threading.Event()
         self.open_gate.set()
 
@@ -54,6 +55,8 @@ class FakeStore(Store):
         **more: Any,
     ) -> list[Verdict]:
         self.attempts += 1
+        if self.attempts == self.stops_at:
+            self.open_gate.clear()
         assert self.open_gate.wait(PATIENCE_SECONDS)
         if self.failures and (failure := self.failures.popleft()):
             raise failure

@@ -14,6 +14,8 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.judging.documents import Document, Verdict
+from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores import redisserver
@@ -237,19 +239,23 @@ def lose_lock(server: RedisServer, store: Store) -> None:
 
 
 @pytest.mark.parametrize("home", KINDS)
-def test_a_lost_lock_writes_nothing(home: str, request: pytest.FixtureRequest) -> None:
+def test_a_lost_lock_writes_nothing(
+    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process writes meanwhile; then the page is judged again, beside what that wrote."""
     server: RedisServer = request.getfixturevalue(home)
-    url, turns = server.url(), iter(range(1))
+    url, turns, judge = server.url(), iter(range(1)), Judge.judge
     with begin_crawl(url) as store, open_store(url) as other:
 
-        def stand_still(stored: Documents) -> None:
-            stored.values.count("documents")
+        def judge_and_stand_still(judging: Judge, page: Document) -> Verdict:
+            verdict = judge(judging, page)
             if next(turns, None) is not None:
                 lose_lock(server, store)
                 assert add(other, "b", A ^ 1) == "new"
+            return verdict
 
-        (verdict,) = store.find_and_add([document("a", A)], after=stand_still)
+        monkeypatch.setattr(Judge, "judge", judge_and_stand_still)
+        (verdict,) = store.find_and_add([document("a", A)])
         assert verdict.status == "near_duplicate"
         assert store.stats()["documents"] == 2
         assert store.check() == []
@@ -259,7 +265,7 @@ def test_who_always_loses_the_lock_gives_up(redis_server: RedisServer) -> None:
     with begin_crawl(redis_server.url()) as store:
         lose = partial(lose_lock, redis_server, store)
         with pytest.raises(StoreUnavailableError, match="was lost, as this process stood still"):
-            store.find_and_add([document("a", A)], after=lambda _: lose())
+            store.find_and_add([document("a", A)], before=lambda _: lose())
         assert store.stats()["documents"] == 0
 
 
