@@ -31,7 +31,7 @@ async def test_store_that_fails_later_lets_pages_pass(
     store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeStore()
-    monkeypatch.setattr(judge_module, "open_store", lambda *_: fake)
+    monkeypatch.setattr(judge_module, "open_store", lambda *_, **__: fake)
     full = StoreUnavailableError("the disk is full")
     pages = [fetched(str(number), page(number)) for number in range(7)]
 

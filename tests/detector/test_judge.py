@@ -39,7 +39,7 @@ FULL = StoreUnavailableError("the disk is full")
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     fake = FakeStore()
-    monkeypatch.setattr(judge, "open_store", lambda *_: fake)
+    monkeypatch.setattr(judge, "open_store", lambda *_, **__: fake)
     return fake
 
 
