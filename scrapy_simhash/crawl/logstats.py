@@ -90,7 +90,7 @@ class End:
             yield Said(logging.INFO, self._sum_up(pages))
         parts = []
         if lost := self._get("owed/lost"):
-            example = f", e.g. {quote(failed)}" * bool(failed)
+            example = f", such as {quote(failed)}" * bool(failed)
             what = f"{plural(lost, 'page')}, dropped for one that failed{example}"
             parts.append(f"{what} (scrapy simhash owed)")
         if untried := self._get("owed/untried"):
