@@ -28,7 +28,7 @@ from sites import make_page
 from subjects import CRAWL, Pages, add_pages, draw
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.detector.messages import Asked, Open
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError
@@ -145,8 +145,8 @@ async def judge_pages(
 ) -> None:
     """Judge pages in this process."""
     config = Config(store=url, confirm=CONFIRM, distance=3)
-    link = Link(Open(config, Recipe(), None, crawl, "bench", leased=False))
-    await link.open()
+    client = JudgeClient(Open(config, Recipe(), None, crawl, "bench", leased=False))
+    await client.open()
     waits: list[float] = []
     statuses: Counter[str] = Counter()
     room = asyncio.Semaphore(ON_THEIR_WAY)
@@ -155,7 +155,7 @@ async def judge_pages(
         async with room:
             asked = time.time()
             try:
-                statuses[(await link.submit(page)).status] += 1
+                statuses[(await client.submit(page)).status] += 1
             except NotJudgedError:
                 statuses["unavailable"] += 1
             waits.append(time.time() - asked)
@@ -165,7 +165,7 @@ async def judge_pages(
     await asyncio.gather(*map(judge, pages))
     ended = time.time()
     ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
-    await link.close()
+    await client.close()
     told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
 
 

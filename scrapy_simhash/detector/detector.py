@@ -15,7 +15,7 @@ import msgspec
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
-from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, make_line, new_crawl
 from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
@@ -89,7 +89,7 @@ class Detector:
                 load_text_reader(config.text_reader)
         self._here = here or not config.workers
         self._workers = Workers(config.workers, config.page_timeout)
-        self._link: Link | None = None
+        self._client: JudgeClient | None = None
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = self._is_frozen = False
         self._warned = 0
@@ -100,33 +100,33 @@ class Detector:
     @property
     def distance(self) -> int:
         """Bits within which pages are compared: those of the store, once it is open."""
-        return self._link.distance if self._link else self._config.distance
+        return self._client.distance if self._client else self._config.distance
 
     @property
     def seed(self) -> int:
         """The secret of the store; 0 before it is open."""
-        return self._link.seed if self._link else 0
+        return self._client.seed if self._client else 0
 
     @property
     def lost(self) -> int:
         """Number of pages that may be lost, as the store was opened."""
-        return self._link.lost if self._link else 0
+        return self._client.lost if self._client else 0
 
     @property
     def lost_lines(self) -> int:
         """Number of lines that could not be written to the log; known once this is closed."""
-        return self._link.lost_lines if self._link else 0
+        return self._client.lost_lines if self._client else 0
 
     async def open(self, spider: str) -> None:
         """Open store and log and start the workers; the name of the spider is for people."""
-        if self._link is not None:
+        if self._client is not None:
             raise RuntimeError("this detector is open")
         self._spider = spider
         try:
             await self._open()
         except BaseException:
             await self.close()
-            self._link = None
+            self._client = None
             raise
         self.is_open = True
 
@@ -140,11 +140,11 @@ class Detector:
             log = str(folder / LOG_IN_STORE) if folder else None
         apart = not self._here and has_leases_apart(config.store)
         given = Open(config, self._recipe, log or None, self.crawl, self._spider, leased=apart)
-        self._link = Link(given)
+        self._client = JudgeClient(given)
         # Both load for half a second; what keeps the store from opening is told first.
         starting = asyncio.ensure_future(self._workers.start())
         try:
-            await self._link.open()
+            await self._client.open()
             await starting
         except BaseException:
             starting.cancel()
@@ -171,8 +171,8 @@ class Detector:
             if self._is_frozen:
                 self._is_frozen = False
                 _frozen.release("")
-            if self._link is not None:
-                await self._link.close()
+            if self._client is not None:
+                await self._client.close()
 
     async def judge(
         self,
@@ -242,8 +242,8 @@ class Detector:
 
     def write(self, decision: Decision) -> None:
         """Write a decision into the log, once its action is chosen."""
-        if self.has_log and self._link is not None:
-            self._link.write(make_line(decision))
+        if self.has_log and self._client is not None:
+            self._client.write(make_line(decision))
 
     def note_link(self, url: str, page_url: str, reason: str, number: int) -> None:
         """Write into the log that nobody followed a link, one of a number, that a page has."""
@@ -264,20 +264,20 @@ class Detector:
             self._on_their_way -= 1
 
     async def _decide(self, page: Page, read: ReadPage, now: float) -> Decision:
-        link = self._link
-        if link is None:
+        client = self._client
+        if client is None:
             raise NotJudgedError("store_unavailable", "the store is not open")
-        decision = await link.submit(
+        decision = await client.submit(
             Asked(
-                number=link.new_number(),
+                number=client.new_number(),
                 read=read.packed,
-                url=bound_url(page.url, link.seed),
+                url=bound_url(page.url, client.seed),
                 body_bytes=len(page.body),
                 identity=page.identity,
                 aliases=page.aliases,
                 time=now,
                 fetched=now if page.time is None else page.time,
-                requested=page.requested and bound_url(page.requested, link.seed),
+                requested=page.requested and bound_url(page.requested, client.seed),
                 reader=page.reader,
                 foreign=page.foreign,
                 scope=read.answer.scope,
@@ -295,8 +295,8 @@ class Detector:
 
     def mark(self, mark: Mark) -> None:
         """Write down what became of a document or a request; document 0 stands for none."""
-        if any(mark) and self._link is not None:
-            self._link.mark(mark)
+        if any(mark) and self._client is not None:
+            self._client.mark(mark)
 
     async def find_due(self) -> list[tuple[bytes, int]]:
         """Find lost pages that this crawl has to request, see `LostTable.find_due`."""
@@ -314,10 +314,10 @@ class Detector:
         self, name: QuestionName, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None
     ) -> Otherwise:
         """Ask the judge something once all marks are written; another answer if that fails."""
-        if self._link is None:
+        if self._client is None:
             return otherwise
         try:
-            found: Otherwise = msgspec.msgpack.decode(await self._link.ask(name, keys), type=kind)
+            found: Otherwise = msgspec.msgpack.decode(await self._client.ask(name, keys), type=kind)
         except StoreError as error:
             self._store_failed(str(error))
             return otherwise
@@ -325,8 +325,8 @@ class Detector:
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
-        if self._link is not None:
-            await self._link.ask("settle")
+        if self._client is not None:
+            await self._client.ask("settle")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The judge of a crawl: reads what it is told, judges pages in groups, and commits each group.
 
-It has the store and the log, and runs where `link` puts it: in a process, as `main`, or in a
+It has the store and the log, and runs where `client` puts it: in a process, as `main`, or in a
 thread. While one commit syncs, the next group gathers.
 """
 

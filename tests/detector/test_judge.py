@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector import judge
-from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.messages import (
     Asked,
@@ -44,23 +44,23 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
 
 
 @pytest.fixture
-async def link(store: FakeStore) -> AsyncIterator[Link]:
+async def client(store: FakeStore) -> AsyncIterator[JudgeClient]:
     config = Config(store="memory:", confirm=None)
-    link = Link(Open(config, Recipe(), None, CRAWL, "spider", leased=False))
-    await link.open()
-    yield link
+    client = JudgeClient(Open(config, Recipe(), None, CRAWL, "spider", leased=False))
+    await client.open()
+    yield client
     store.open_gate.set()
-    await link.close()  # harmless where a test has done that
+    await client.close()  # harmless where a test has done that
 
 
-def submit(link: Link, *numbers: int) -> list[asyncio.Future[Decision]]:
-    return [link.submit(ask(link, number)) for number in numbers]
+def submit(client: JudgeClient, *numbers: int) -> list[asyncio.Future[Decision]]:
+    return [client.submit(ask(client, number)) for number in numbers]
 
 
-def ask(link: Link, number: int) -> Asked:
+def ask(client: JudgeClient, number: int) -> Asked:
     made = PageFingerprint(number, b"", b"%016d" % number, features=100)
     return Asked(
-        number=link.new_number(),
+        number=client.new_number(),
         read=pack_answer(1, made),
         url=f"http://site.example/{number}",
         body_bytes=1,
@@ -74,10 +74,10 @@ async def wait(store: FakeStore) -> None:
     await asyncio.to_thread(wait_until, lambda: store.attempts)
 
 
-async def hold(store: FakeStore, link: Link) -> asyncio.Future[Decision]:
+async def hold(store: FakeStore, client: JudgeClient) -> asyncio.Future[Decision]:
     """Let a page's commit take until the gate is opened."""
     store.open_gate.clear()
-    (held,) = submit(link, 0)
+    (held,) = submit(client, 0)
     await wait(store)
     return held
 
@@ -90,9 +90,11 @@ async def numbers_of(futures: list[asyncio.Future[Decision]]) -> list[int]:
     return [decision.document for decision in await asyncio.gather(*futures)]
 
 
-async def test_pages_that_come_during_a_commit_form_one_group(store: FakeStore, link: Link) -> None:
-    held = await hold(store, link)
-    pages = submit(link, *range(1, 11))
+async def test_pages_that_come_during_a_commit_form_one_group(
+    store: FakeStore, client: JudgeClient
+) -> None:
+    held = await hold(store, client)
+    pages = submit(client, *range(1, 11))
     finished, _ = await asyncio.wait([held, *pages], timeout=0.1)
     assert not finished  # before the commit
     store.open_gate.set()
@@ -105,25 +107,25 @@ async def test_pages_that_come_during_a_commit_form_one_group(store: FakeStore, 
 
 @pytest.mark.parametrize("closing", [False, True])
 async def test_a_group_of_slow_pages_is_cut(
-    store: FakeStore, link: Link, monkeypatch: pytest.MonkeyPatch, closing: bool
+    store: FakeStore, client: JudgeClient, monkeypatch: pytest.MonkeyPatch, closing: bool
 ) -> None:
     """Its other pages come first in the next group, also when the crawl has ended."""
     monkeypatch.setattr(judge, "_SECONDS_PER_GROUP", 0.0)
-    held = await hold(store, link)
-    slow = submit(link, *(number << 12 for number in range(1, 5)))
+    held = await hold(store, client)
+    slow = submit(client, *(number << 12 for number in range(1, 5)))
     store.open_gate.set()
     if closing:
-        await link.close()
+        await client.close()
     assert await numbers_of([held, *slow]) == [1, 2, 3, 4, 5]
     assert sizes(store) == [1, 4, 2, 2, 1]
 
 
 async def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
-    store: FakeStore, link: Link
+    store: FakeStore, client: JudgeClient
 ) -> None:
     started = time.monotonic()
     for number in range(1, 21):
-        link.mark(Mark(done=number))
+        client.mark(Mark(done=number))
     await asyncio.to_thread(wait_until, lambda: store.groups)
     assert time.monotonic() - started > 0.5
     assert store.groups[0].done == list(range(1, 21))
@@ -131,12 +133,12 @@ async def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
 
 
 async def test_marks_that_cannot_be_written_are_told(
-    store: FakeStore, link: Link, caplog: pytest.LogCaptureFixture
+    store: FakeStore, client: JudgeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.failures += [FULL, FULL]
-    link.mark(Mark(done=3))
-    link.mark(Mark(done=4))
-    await link.close()
+    client.mark(Mark(done=3))
+    client.mark(Mark(done=4))
+    await client.close()
     assert store.groups == []
     (record,) = caplog.records
     assert record.levelname == "WARNING"
@@ -147,17 +149,19 @@ async def test_marks_that_cannot_be_written_are_told(
 @pytest.mark.parametrize(
     "bad", [ValueError("bad document"), MemoryError(), KeyError("x"), OSError(5, "I/O")]
 )
-async def test_bad_page_spoils_no_other(store: FakeStore, link: Link, bad: Exception) -> None:
-    held = await hold(store, link)
+async def test_bad_page_spoils_no_other(
+    store: FakeStore, client: JudgeClient, bad: Exception
+) -> None:
+    held = await hold(store, client)
     store.failures += [None, bad, None, bad, None]  # held, the group, then page by page
-    first, second, third = submit(link, 1, 2, 3)
+    first, second, third = submit(client, 1, 2, 3)
     store.open_gate.set()
     assert await held
     with pytest.raises(NotJudgedError) as refused:
         await second
     assert refused.value.reason == "store_unavailable"
     assert f"{type(bad).__name__}{f': {bad}' * bool(str(bad))}" in refused.value.detail
-    assert await numbers_of([first, third, *submit(link, 4)]) == [2, 3, 4]
+    assert await numbers_of([first, third, *submit(client, 4)]) == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -170,34 +174,34 @@ async def test_bad_page_spoils_no_other(store: FakeStore, link: Link, bad: Excep
     ],
 )
 async def test_what_a_reader_made_of_garbage_costs_its_page_only(
-    store: FakeStore, link: Link, odd: dict[str, bytes]
+    store: FakeStore, client: JudgeClient, odd: dict[str, bytes]
 ) -> None:
     """It is told at once, though no other page comes."""
-    bad = link.submit(replace(ask(link, 1), **odd))
+    bad = client.submit(replace(ask(client, 1), **odd))
     async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(NotJudgedError, match="failed"):
             await bad
-    assert (await submit(link, 3)[0]).status == "new"
+    assert (await submit(client, 3)[0]).status == "new"
     assert sizes(store) == [1]
 
 
 async def test_a_mark_is_kept_where_the_store_fails_it_alone(
-    store: FakeStore, link: Link, caplog: pytest.LogCaptureFixture
+    store: FakeStore, client: JudgeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.failures += [ValueError("bad document"), FULL, None]  # the group, its mark, its page
-    link.mark(Mark(done=3))
-    assert await submit(link, 1)[0]
-    await link.ask("settle")
+    client.mark(Mark(done=3))
+    assert await submit(client, 1)[0]
+    await client.ask("settle")
     assert [group.done for group in store.groups] == [[], [3]]
     assert caplog.records == []
 
 
 async def test_of_a_group_that_failed_each_page_is_answered_at_once(
-    store: FakeStore, link: Link
+    store: FakeStore, client: JudgeClient
 ) -> None:
-    held = await hold(store, link)
+    held = await hold(store, client)
     store.failures += [None, ValueError("bad document"), None, None]
-    first, second = submit(link, 1, 2)
+    first, second = submit(client, 1, 2)
     store.stops_at = 4  # the second page, alone
     store.open_gate.set()
     await asyncio.wait_for(asyncio.gather(held, first), PATIENCE_SECONDS)
@@ -207,19 +211,21 @@ async def test_of_a_group_that_failed_each_page_is_answered_at_once(
 
 
 async def test_a_page_that_came_through_and_is_dropped_anew_is_lost_anew(
-    store: FakeStore, link: Link
+    store: FakeStore, client: JudgeClient
 ) -> None:
-    await submit(link, 1)[0]
+    await submit(client, 1)[0]
     for _ in range(2):
-        copy = await link.submit(replace(ask(link, 1), identity=b"copy"))
+        copy = await client.submit(replace(ask(client, 1), identity=b"copy"))
         assert copy.is_near_duplicate
         assert store.lost.find(copy.document)
-        link.mark(Mark(found=key_of_lost(copy.document)))
+        client.mark(Mark(found=key_of_lost(copy.document)))
 
 
-async def test_a_page_that_nobody_waits_for_is_not_recorded(store: FakeStore, link: Link) -> None:
-    held = await hold(store, link)
-    gone, there = submit(link, 1, 2)
+async def test_a_page_that_nobody_waits_for_is_not_recorded(
+    store: FakeStore, client: JudgeClient
+) -> None:
+    held = await hold(store, client)
+    gone, there = submit(client, 1, 2)
     gone.cancel()
     await asyncio.sleep(0)
     store.open_gate.set()
@@ -227,12 +233,12 @@ async def test_a_page_that_nobody_waits_for_is_not_recorded(store: FakeStore, li
     assert [name for group in store.groups for name in group.documents] == [b"page0", b"page2"]
 
 
-async def test_whoever_asks_after_the_end_is_told(store: FakeStore, link: Link) -> None:
-    await link.close()
+async def test_whoever_asks_after_the_end_is_told(store: FakeStore, client: JudgeClient) -> None:
+    await client.close()
     with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
-        await link.ask("find_due")
+        await client.ask("find_due")
     with pytest.raises(NotJudgedError, match="the crawl has ended"):
-        await submit(link, 1)[0]
+        await submit(client, 1)[0]
     assert store.attempts == 0
 
 

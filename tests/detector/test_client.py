@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector import link as link_module
+from scrapy_simhash.detector import client as client_module
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.detector.hosts import JudgeProcess
 from scrapy_simhash.detector.messages import Mark
@@ -42,9 +42,9 @@ async def detector(tmp_path: Path) -> AsyncIterator[Detector]:
 
 def pid_of(detector: Detector) -> int:
     """The number of the judge's process."""
-    assert detector._link
-    assert isinstance(detector._link._judge, JudgeProcess)
-    return detector._link._judge.process.pid
+    assert detector._client
+    assert isinstance(detector._client._judge, JudgeProcess)
+    return detector._client._judge.process.pid
 
 
 async def kill(detector: Detector) -> None:
@@ -52,7 +52,7 @@ async def kill(detector: Detector) -> None:
     before = pid_of(detector)
     os.kill(before, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while detector._link and (detector._link._judge is None or pid_of(detector) == before):  # noqa: ASYNC110
+        while detector._client and (detector._client._judge is None or pid_of(detector) == before):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
@@ -125,11 +125,11 @@ async def test_a_judge_that_is_stopped_and_goes_on_costs_nothing(detector: Detec
     os.kill(stopped := pid_of(detector), signal.SIGSTOP)
     pages = (detector.judge(fetched(str(number), page(number))) for number in range(100))
     judging = [asyncio.ensure_future(each) for each in pages]
-    link: Any = detector._link
+    client: Any = detector._client
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while len(link._sent) < len(judging):  # noqa: ASYNC110
+        while len(client._sent) < len(judging):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    assert link._judge._outgoing
+    assert client._judge._outgoing
     assert not any(each.done() for each in judging)
     os.kill(stopped, signal.SIGCONT)
     assert {(await each).status for each in judging} == {"new"}
@@ -139,7 +139,7 @@ async def test_a_judge_that_is_stopped_and_goes_on_costs_nothing(detector: Detec
 async def test_a_judge_that_stands_still_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "_SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(client_module, "_SILENT_SECONDS", 2.0)
     async with running(tmp_path / "s", workers=1) as detector:
         os.kill(stopped := pid_of(detector), signal.SIGSTOP)
         assert await judge(detector, fetched("one", page(1))) == ["new"]
@@ -149,15 +149,15 @@ async def test_a_judge_that_stands_still_is_replaced(
 
 
 async def test_a_judge_that_nobody_asked_for_long_is_not_replaced(detector: Detector) -> None:
-    link: Any = detector._link
-    link._last_heard -= 3_600
-    link._watch()  # nothing is awaited
+    client: Any = detector._client
+    client._last_heard -= 3_600
+    client._watch()  # nothing is awaited
     os.kill(stopped := pid_of(detector), signal.SIGSTOP)
     judging = asyncio.ensure_future(judge(detector, fetched("one", page(1))))
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not link._sent:  # noqa: ASYNC110
+        while not client._sent:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    link._watch()
+    client._watch()
     os.kill(stopped, signal.SIGCONT)
     assert await judging == ["new"]
     assert pid_of(detector) == stopped
@@ -190,15 +190,15 @@ async def test_after_three_deaths_pages_pass_for_a_while(
         assert await judge(detector, fetched(str(number), page(number))) == ["new"]
         before = pid_of(detector)
         os.kill(before, signal.SIGKILL)
-        link: Any = detector._link
+        client: Any = detector._client
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while link._judge is not None and pid_of(detector) == before:  # noqa: ASYNC110
+            while client._judge is not None and pid_of(detector) == before:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
     passing = [fetched(str(number), page(number)) for number in range(3, 6)]
     assert await judge(detector, *passing) == ["not_judged store_unavailable"] * 3
     (told,) = [each for each in caplog.messages if "Pages are not judged" in each]
     assert "the process that judges pages ended: exit code -9" in told
-    link._passing_until = 0.0  # a minute later
+    client._passing_until = 0.0  # a minute later
     assert await judge(detector, *passing) == ["new"] * 3
 
 
@@ -210,7 +210,7 @@ from tests.helpers.detecting import running
 async def main():
     async with running(Path(sys.argv[1]), workers=1) as detector:
         loads = [name for name in ("lmdb", "scrapy") if name in sys.modules]
-        print(detector._link._judge.process.pid, detector.crawl, *loads, flush=True)
+        print(detector._client._judge.process.pid, detector.crawl, *loads, flush=True)
         await asyncio.sleep(3600)
 
 asyncio.run(main())

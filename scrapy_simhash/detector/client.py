@@ -80,7 +80,7 @@ class _Page:
     deaths: int = 0  # of judges that had it
 
 
-class Link:
+class JudgeClient:
     """Tells a judge what to do, and brings its answers; all methods are for the event loop.
 
     Args:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector import link as link_module
-from scrapy_simhash.detector.link import Link
+from scrapy_simhash.detector import client as client_module
+from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.errors import StoreError
 from tests.helpers.detecting import fetched, make, running
 from tests.helpers.pages import page
@@ -17,22 +17,22 @@ from tests.helpers.pages import page
 pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
 
 
-def kill(link: Any) -> None:
-    os.kill(link._judge.process.pid, signal.SIGKILL)
+def kill(client: Any) -> None:
+    os.kill(client._judge.process.pid, signal.SIGKILL)
 
 
 async def test_a_judge_that_dies_before_the_crawl_begins_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one would go on with a crawl of which the store knows nothing."""
-    take = Link._take_lease
+    take = JudgeClient._take_lease
 
-    def die(link: Any) -> None:
-        kill(link)
-        link._judge.join()
-        take(link)
+    def die(client: Any) -> None:
+        kill(client)
+        client._judge.join()
+        take(client)
 
-    monkeypatch.setattr(Link, "_take_lease", die)
+    monkeypatch.setattr(JudgeClient, "_take_lease", die)
     detector = make(str(tmp_path / "s"), workers=1)
     with pytest.raises(StoreError, match="ended while it opened the store"):
         await detector.open("spider")
@@ -41,15 +41,15 @@ async def test_a_judge_that_dies_before_the_crawl_begins_is_not_replaced(
 async def test_a_judge_that_stands_still_at_the_start_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "_OPENING_SECONDS", 0.5)
-    monkeypatch.setattr(link_module, "_SILENT_SECONDS", 0.5)
-    start = Link._start
+    monkeypatch.setattr(client_module, "_OPENING_SECONDS", 0.5)
+    monkeypatch.setattr(client_module, "_SILENT_SECONDS", 0.5)
+    start = JudgeClient._start
 
-    def stop(link: Any) -> None:
-        start(link)
-        os.kill(link._judge.process.pid, signal.SIGSTOP)
+    def stop(client: Any) -> None:
+        start(client)
+        os.kill(client._judge.process.pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(Link, "_start", stop)
+    monkeypatch.setattr(JudgeClient, "_start", stop)
     detector = make(str(tmp_path / "s"), workers=1)
     with pytest.raises(StoreError, match="ended while it opened the store"):
         await detector.open("spider")
@@ -62,7 +62,7 @@ async def test_no_store_is_made_in_the_place_of_one_that_is_gone(
     async with running(tmp_path / "s", workers=1, log=None) as detector:
         assert (await detector.judge(fetched("a", page(1)))).status == "new"
         shutil.rmtree(tmp_path / "s")
-        kill(detector._link)
+        kill(detector._client)
         decision = await detector.judge(fetched("b", page(2)))
         assert decision.reason == "store_unavailable"
     assert not (tmp_path / "s" / "data.mdb").exists()
