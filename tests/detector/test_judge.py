@@ -169,7 +169,7 @@ async def test_bad_page_spoils_no_other(
     [
         {"identity": b"x" * 65},
         {"read": b"?"},
-        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, links=-1))},
+        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, features=100, links=-1))},
         {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, features=2**53 + 1))},
     ],
 )
