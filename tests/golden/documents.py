@@ -326,7 +326,7 @@ def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
         if world.dropped and world.draw(0.7):
             # They were not dropped after all.
             keys = [key_of_lost(number) for number in world.dropped[-30:] if world.draw(0.1)]
-            arguments["after"] = partial(forget, keys=keys)
+            arguments["before"] = partial(forget, keys=keys)
     verdicts = store.find_and_add(group, **arguments)
     for page, verdict in zip(group, verdicts, strict=True):
         _note(world, page, verdict)
