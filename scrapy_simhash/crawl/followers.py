@@ -2,7 +2,7 @@
 
 When a crawl has nothing else to do, it asks the followers which requests are to be made::
 
-    idle       the store is read, in the writer's thread; the spider stays open until it answers
+    idle       the judge reads the store; the spider stays open until it answers
     answered   the requests are made, and the crawl is idle once more: if no follower expects to
                find anything then, the spider may close
 

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.detector.hosts import JudgeProcess, JudgeThread
-from scrapy_simhash.detector.judge import warn_of_pending
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.detector.messages import (
     Answered,
@@ -46,6 +45,7 @@ from scrapy_simhash.detector.messages import (
     Told,
     make_error,
     pack,
+    warn_of_pending,
 )
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnavailableError
 from scrapy_simhash.stores.opening import open_leases
@@ -98,7 +98,6 @@ class JudgeClient:
         self._has_begun = self._is_ready = self._is_sending = self._closing = False
         self._pages: dict[int, _Page] = {}
         self._sent: set[int] = set()  # those of them that the judge has
-        self._suspects = 0  # number of those that a judge died with
         self._questions: dict[int, tuple[bytes, asyncio.Future[bytes]]] = {}
         self._marks: deque[tuple[int, Mark]] = deque()
         self._lines: deque[tuple[int, bytes]] = deque()
@@ -156,7 +155,7 @@ class JudgeClient:
             self.ended(None, describe_error(error))
             return
         self._later.clear()
-        again = [pack(replace(self._given, seed=self.seed)), pack(Begin(again=True))]
+        again = [pack(replace(self._given, seed=self.seed)), pack(Begin())]
         again += [pack(Noted(*each)) for each in self._marks]
         again += [pack(Line(*each)) for each in self._lines]
         again += [message for message, _ in self._questions.values()]
@@ -227,7 +226,6 @@ class JudgeClient:
     def _forget(self, number: int, future: asyncio.Future[Decision]) -> None:
         """Tell the judge of a page that nobody waits for any more."""
         if future.cancelled() and self._pages.pop(number, None) is not None:
-            self._suspects = sum(page.deaths > 0 for page in self._pages.values())
             if number in self._sent:
                 self._sent.discard(number)
                 self._give(Forget(number))
@@ -237,7 +235,7 @@ class JudgeClient:
         """Send pages to the judge; one by one while one of them may be its death."""
         if not self._is_ready:
             return
-        if self._suspects:
+        if any(page.deaths for page in self._pages.values()):
             waiting = [] if self._sent else list(self._pages)[:1]
         else:
             waiting = [number for number in self._pages if number not in self._sent]
@@ -357,21 +355,15 @@ class JudgeClient:
                 self._give(Close())
 
     def _take_verdict(self, message: Decided | Refused) -> None:
-        page = self._take_page(message.number)
+        self._sent.discard(message.number)
+        page = self._pages.pop(message.number, None)
+        self._feed()
         if page is None or page.future.done():
             return
         if isinstance(message, Decided):
             page.future.set_result(message.decision)
         else:
             page.future.set_exception(NotJudgedError(message.reason, message.detail))
-
-    def _take_page(self, number: int) -> _Page | None:
-        self._sent.discard(number)
-        page = self._pages.pop(number, None)
-        if self._suspects:
-            self._suspects -= page is not None and page.deaths > 0
-            self._feed()
-        return page
 
     def _take_answer(self, message: Answered) -> None:
         _, future = self._questions.pop(message.number, (b"", None))
@@ -427,7 +419,6 @@ class JudgeClient:
                 if not page.future.done():
                     page.future.set_exception(NotJudgedError("worker_died", f"{why}, twice"))
         self._sent.clear()
-        self._suspects = sum(page.deaths > 0 for page in self._pages.values())
 
     def _fail_all(self, trouble: str) -> None:
         """Let all pages and questions go."""
@@ -440,7 +431,6 @@ class JudgeClient:
         self._pages.clear()
         self._sent.clear()
         self._questions.clear()
-        self._suspects = 0
 
     def _finish(self) -> None:
         if self._closed is not None and not self._closed.done():

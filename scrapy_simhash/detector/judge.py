@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_simhash._printable import describe_error, plural
+from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.detector.log import Decision, DecisionLog
 from scrapy_simhash.detector.messages import (
@@ -41,6 +41,7 @@ from scrapy_simhash.detector.messages import (
     explain,
     pack,
     unpack_to_judge,
+    warn_of_pending,
 )
 from scrapy_simhash.detector.process import Parent, end_with, frame
 from scrapy_simhash.detector.worker import unpack_answer
@@ -186,13 +187,14 @@ class GroupJudge:
         self._tell(Opened(store.seed, store.distance))
         self._flush()
         match unpack_to_judge(self._get(None)):
-            case Begin(again=again):
-                self._begin(opened, again=again)
+            case Begin():
+                self._begin(opened)
             case _:
                 self._closing = True
 
-    def _begin(self, opened: ExitStack, *, again: bool) -> None:
+    def _begin(self, opened: ExitStack) -> None:
         store, given, lost = self._store, self._given, 0
+        again = given.seed is not None
         if not store.readonly:
             if not again:
                 store.start_crawl(given.crawl, given.spider, lease=not given.leased)
@@ -417,16 +419,6 @@ class GroupJudge:
         if marks := self._group.marks:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
         return None
-
-
-def warn_of_pending(marks: list[Mark], error: object) -> None:
-    """Warn of marks that will not be written."""
-    if marks:
-        logger.warning(
-            "%s pending, to be fetched and judged again: %s",
-            f"{plural(len(marks), 'document')} stay{'s' * (len(marks) == 1)}",
-            error,
-        )
 
 
 class _Forwarding(logging.Handler):

@@ -10,17 +10,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from scrapy_simhash import errors
-from scrapy_simhash._printable import describe_error
+from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import NOBODY, Marked, Reader
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
+
+logger = logging.getLogger(__name__)
 
 
 class Mark(NamedTuple):
@@ -30,6 +33,16 @@ class Mark(NamedTuple):
     withdrawn: Marked = 0  # they did not
     found: bytes = b""  # key of a lost page that came through, or is gone
     packed: tuple[bytes, bytes] | None = None  # key of a lost page, and how to request it now
+
+
+def warn_of_pending(marks: list[Mark], error: object) -> None:
+    """Warn of marks that will not be written."""
+    if marks:
+        logger.warning(
+            "%s pending, to be fetched and judged again: %s",
+            f"{plural(len(marks), 'document')} stay{'s' * (len(marks) == 1)}",
+            error,
+        )
 
 
 class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -45,13 +58,11 @@ class Open(_Message, frozen=True):
     crawl: str
     spider: str
     leased: bool  # the judge has a process of its own, and the crawl takes the lease
-    seed: int | None = None  # of a store that must be there
+    seed: int | None = None  # of the store, in place of a judge that died; the store is there then
 
 
 class Begin(_Message, frozen=True):
-    """Begin the crawl, or go on in place of a judge that died."""
-
-    again: bool = False
+    """Begin the crawl, or go on with it."""
 
 
 class Asked(_Message, frozen=True, kw_only=True):

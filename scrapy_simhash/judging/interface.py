@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from scrapy_simhash.judging.documents import Document, Record
-    from scrapy_simhash.judging.rows import CrawlRecord
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.wording import Wording
 
@@ -60,7 +59,7 @@ class Reading(Protocol):
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table (see `stores.keyvalues.ROW_TABLES`), or None."""
-        # Rows are written and read by `judging.documents.pack_row` and `unpack_row`.
+        # Rows are written and read by `judging.rows.pack_row` and `unpack_row`.
 
 
 class Documents(Reading, Protocol):
@@ -68,8 +67,6 @@ class Documents(Reading, Protocol):
 
     `stores.documents` documents the methods.
     """
-
-    def __iter__(self) -> Iterator[tuple[int, Record]]: ...
 
     def add(
         self,
@@ -93,18 +90,8 @@ class Documents(Reading, Protocol):
     ) -> None:
         """Write a record whose place among the others is the same."""
 
-    def list_aliases(self, number: int) -> tuple[bytes, ...]: ...
-
     def list_duplicates(self, original: int) -> list[int]: ...
-
-    def get_crawl(self, crawl: str) -> CrawlRecord | None: ...
-
-    def put_crawl(self, crawl: str, record: CrawlRecord) -> None: ...
 
     def put_row(self, table: str, key: bytes, row: bytes) -> None: ...
 
     def drop_row(self, table: str, key: bytes) -> None: ...
-
-    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
-
-    def count_rows(self, table: str) -> int: ...

@@ -11,7 +11,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
@@ -50,13 +49,9 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.permutation import contains, sort_distinct
-from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, PageFacts
     from scrapy_simhash.judging.interface import Gathered
@@ -64,6 +59,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.keys import Keys
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.tables.permutation import Design
+    from scrapy_simhash.tables.probing import Probe, Prober
 
 Result = TypeVar("Result")
 # Steps of a search: each yields the rows that the next one reads.
@@ -95,7 +91,7 @@ class Documents:
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
         self.keys = KeyTable(values, dissolved, self._get_keys)
-        # Rows that `judging.documents` packs.
+        # Rows that `judging.rows` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows = values.scan, values.count
 
@@ -320,13 +316,6 @@ class Documents:
             self._samples[host] = sample
         return sample
 
-    def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
-        """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
-        indexed, _ = self.read_indexed()
-        fingerprints = indexed[contains(fingerprints, indexed)]
-        for fingerprint in fingerprints.tolist():
-            self.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
-
     def near(
         self,
         fingerprint: int,
@@ -362,51 +351,6 @@ class Documents:
     def is_bulk_loaded(self, fingerprint: int) -> bool:
         """Whether a fingerprint in the tables was bulk-loaded."""
         return self.numbers(fingerprint, most=1) == [0]
-
-    def read_table(self, number: int, *, tolerant: bool = False) -> NDArray[np.uint64]:
-        """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
-        table = self.design.tables[number]
-        parts = [np.empty(0, np.uint64)]
-        slices = self._read_rows(number, tolerant=tolerant)
-        parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
-        return sort_distinct(table.restore_array(np.concatenate(parts)))
-
-    def read_tables(self, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
-        """Read one table after the other, see `read_table`."""
-        for number in range(len(self.design.tables)):
-            yield self.read_table(number, tolerant=tolerant)
-
-    def count_fingerprints(self) -> int:
-        """Count the fingerprints in the tables; reads one table, and passes over damage."""
-        return sum(map(len, self._read_rows(0, tolerant=True))) // ROW.itemsize
-
-    def _read_rows(self, number: int, *, tolerant: bool) -> Iterator[bytes]:
-        """Read the rows of a table, see `KeyValues.rows`."""
-        width = 1 + self.design.key_bytes
-        return self.values.rows(bytes((number,)), key_bytes=width, tolerant=tolerant)
-
-    def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
-        """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
-        self.values.clear_tables()
-        for number, table in enumerate(design.tables):
-            permuted = np.sort(table.permute_array(fingerprints))
-            self.values.fill(pack_buckets(number, permuted, design.key_bytes))
-
-    def read_indexed(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
-
-        Both sorted, shape (n,). Reads all rows.
-        """
-        keys = (number_of(key) for key, _ in self.values.scan(FINGERPRINTS))
-        indexed = sort_distinct(np.fromiter(keys, np.uint64))
-        rows = self.values.scan(FINGERPRINTS)
-        noted = (number_of(key) for key, member in rows if member == BULK_LOADED)
-        return indexed, sort_distinct(np.fromiter(noted, np.uint64))
-
-    def list_bulk_loaded(self) -> NDArray[np.uint64]:
-        """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
-        held, (indexed, noted) = self.read_table(0), self.read_indexed()
-        return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
     def get_wording(self, number: int) -> Wording | None:
         """Get what a reader sees of a document; None of a file, and where it is damaged."""

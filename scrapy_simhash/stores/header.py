@@ -167,10 +167,10 @@ def choose_distance(distance: int | None, confirm: float | None, design: Design)
     return distance
 
 
-_CRAWL_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
+CRAWL_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
 def check_crawl_id(crawl: str) -> None:
     """Raise a ValueError unless an id has 1 to 100 letters, digits, `.`, `_` and `-`."""
-    if not _CRAWL_ID.fullmatch(crawl):
+    if not CRAWL_ID.fullmatch(crawl):
         raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")

@@ -448,16 +448,3 @@ class RedisEngine(Engine):
         if os.getpid() == self._pid:  # do not close a forked child's copy
             self.leases.close()
             self._server.close()
-
-
-class LeasesApart(RedisLeases):
-    """The leases of a process that does not open the store; they have a connection of their own."""
-
-    def __init__(self, url: str) -> None:
-        address = server_address(url)
-        server = Server(address, readonly=False)
-        super().__init__(server, address.prefix, secrets.token_bytes(16))
-
-    def close(self) -> None:
-        super().close()
-        self._server.close()

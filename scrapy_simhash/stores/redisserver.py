@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import Leases, cut
+from scrapy_simhash.stores.opening import server_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -290,3 +292,16 @@ class RedisLeases(Leases):
     def close(self) -> None:
         super().close()
         self._ending.set()
+
+
+class LeasesApart(RedisLeases):
+    """The leases of a process that does not open the store; they have a connection of their own."""
+
+    def __init__(self, url: str) -> None:
+        address = server_address(url)
+        server = Server(address, readonly=False)
+        super().__init__(server, address.prefix, secrets.token_bytes(16))
+
+    def close(self) -> None:
+        super().close()
+        self._server.close()

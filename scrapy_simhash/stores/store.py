@@ -21,6 +21,13 @@ from scrapy_simhash.judging.templates import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.fingerprints import (
+    count_fingerprints,
+    list_bulk_loaded,
+    note_bulk_loaded,
+    read_table,
+    rewrite_tables,
+)
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
     check_design,
@@ -323,14 +330,14 @@ class Store(AbstractContextManager["Store"]):
             before = Mender(stored).list_fingerprints()
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, stored.design, together)
-            stored.note_bulk_loaded(fingerprints)
+            note_bulk_loaded(stored, fingerprints)
             return together.size - before.size
 
         return self.write(work)
 
     def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Rewrite all tables, in this or another design."""
-        stored.rewrite_tables(design, fingerprints)
+        rewrite_tables(stored, design, fingerprints)
         header = msgspec.structs.replace(self._header, design=design.name)
         stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
@@ -381,7 +388,7 @@ class Store(AbstractContextManager["Store"]):
 
     def bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded: sorted, shape (n,); reads a table."""
-        return self.read(lambda stored: stored.list_bulk_loaded())
+        return self.read(list_bulk_loaded)
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, and bytes; reads every record.
@@ -409,7 +416,7 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def _describe_tables(self, stored: Documents) -> dict[str, Any]:
-        fingerprints = stored.count_fingerprints()
+        fingerprints = count_fingerprints(stored)
         octets, too_full = stored.values.measure_tables()
         return {
             "design": self._prober.design.name,
@@ -444,7 +451,7 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> NDArray[np.uint64]:
-            found = stored.read_table(0)
+            found = read_table(stored, 0)
             return found[~contains(upkeep.list_undelivered(stored), found)] if delivered else found
 
         return self.read(work)

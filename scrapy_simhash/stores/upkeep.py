@@ -29,6 +29,7 @@ from scrapy_simhash.stores.documents import (
     unpack_identity,
     unpack_wording,
 )
+from scrapy_simhash.stores.fingerprints import read_tables
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -212,7 +213,7 @@ class Mender:
     def __init__(self, stored: Documents) -> None:
         self._stored = stored
         self._values = stored.values
-        self._tables = list(stored.read_tables(tolerant=True))
+        self._tables = list(read_tables(stored, tolerant=True))
         # As damage affects one table, what is in two of them is trusted.
         self._trusted = self._tables[0]
         if len(self._tables) > 1:

@@ -21,6 +21,12 @@ def kill(client: Any) -> None:
     os.kill(client._judge.process.pid, signal.SIGKILL)
 
 
+async def check_not_opened(tmp_path: Path) -> None:
+    detector = make(str(tmp_path / "s"), workers=1)
+    with pytest.raises(StoreError, match="ended while it opened the store"):
+        await detector.open("spider")
+
+
 async def test_a_judge_that_dies_before_the_crawl_begins_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,9 +39,7 @@ async def test_a_judge_that_dies_before_the_crawl_begins_is_not_replaced(
         take(client)
 
     monkeypatch.setattr(JudgeClient, "_take_lease", die)
-    detector = make(str(tmp_path / "s"), workers=1)
-    with pytest.raises(StoreError, match="ended while it opened the store"):
-        await detector.open("spider")
+    await check_not_opened(tmp_path)
 
 
 async def test_a_judge_that_stands_still_at_the_start_is_an_error(
@@ -50,9 +54,7 @@ async def test_a_judge_that_stands_still_at_the_start_is_an_error(
         os.kill(client._judge.process.pid, signal.SIGSTOP)
 
     monkeypatch.setattr(JudgeClient, "_start", stop)
-    detector = make(str(tmp_path / "s"), workers=1)
-    with pytest.raises(StoreError, match="ended while it opened the store"):
-        await detector.open("spider")
+    await check_not_opened(tmp_path)
 
 
 async def test_no_store_is_made_in_the_place_of_one_that_is_gone(

@@ -250,8 +250,10 @@ def test_lines_told_again_are_written_once_however_many_commits(
     monkeypatch.setattr(judge, "_MARKS_PER_GROUP", 2)
     lines = [b'{"line":%d}' % number for number in range(5)]
     (log := tmp_path / "log.jsonl").write_bytes(b"\n".join([*lines, b""]))
-    given = Open(Config(store="memory:", confirm=None), Recipe(), str(log), CRAWL, "s", leased=True)
-    told = [given, Begin(again=True), *map(Line, range(5), lines), Close()]
+    monkeypatch.setattr(judge, "open_as_it_is", lambda _: FakeStore())
+    config = Config(store="memory:", confirm=None)
+    given = Open(config, Recipe(), str(log), CRAWL, "s", leased=True, seed=7)
+    told = [given, Begin(), *map(Line, range(5), lines), Close()]
     messages = iter([pack(message) for message in told])
     judge.GroupJudge(lambda _: next(messages), lambda _: None).run()
     assert log.read_bytes().splitlines() == lines

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.fingerprints import read_tables, rewrite_tables
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.memory import MemoryEngine
@@ -47,7 +48,7 @@ class Filled:
         self.design = parse_design(name)
         self._prober = Prober(self.design)
         self.stored = Documents(values, self._prober, 0, bool, set())
-        self.stored.rewrite_tables(self.design, np.array(sorted(packed), np.uint64))
+        rewrite_tables(self.stored, self.design, np.array(sorted(packed), np.uint64))
 
     def add(self, fingerprint: int) -> None:
         for row in self._prober.split(fingerprint):
@@ -66,7 +67,7 @@ class Filled:
 
     def check(self, expected: Iterable[int]) -> None:
         """Check that every table has these, and that nothing is laid out wrongly."""
-        assert [each.tolist() for each in self.stored.read_tables()] == [sorted(expected)] * len(
+        assert [each.tolist() for each in read_tables(self.stored)] == [sorted(expected)] * len(
             self.design.tables
         )
         assert self.stored.values.find_strays() == []

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.stores.header import _CRAWL_ID
+from scrapy_simhash.stores.header import CRAWL_ID
 from scrapy_simhash.stores.keyvalues import Leases
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FileLeases(Leases):
         os.close(lease)
 
     def _is_taken(self, crawl: str) -> bool:
-        return bool(_CRAWL_ID.fullmatch(crawl)) and _is_locked(self._path(crawl))
+        return bool(CRAWL_ID.fullmatch(crawl)) and _is_locked(self._path(crawl))
 
     def _sweep(self) -> None:
         """Remove the files of dead crawls."""

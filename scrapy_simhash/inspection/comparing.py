@@ -1,0 +1,183 @@
+"""How two pages compare, and how the current settings would judge them, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import structs
+
+from scrapy_simhash._printable import plural
+from scrapy_simhash.inspection.difference import (
+    compare_fingerprints,
+    compare_side_by_side,
+    list_template,
+)
+from scrapy_simhash.judging.comparison import (
+    NO_CONTEXT,
+    compare,
+    make_context,
+)
+from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.documents import Document, StoredDocument
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
+from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.keys import name_reader
+from scrapy_simhash.judging.rule import (
+    LEAST_AGREED,
+    LEAST_AGREED_OF_OTHER_NAMES,
+    Deciding,
+    Relation,
+    decide,
+)
+from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.judging.templates import Texts
+from scrapy_simhash.judging.texts import compare_words
+from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.tables.designs import parse_design
+
+if TYPE_CHECKING:
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.comparison import Context
+    from scrapy_simhash.judging.rule import Evidence
+    from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.store import Store
+
+_Page: TypeAlias = Document | StoredDocument
+_FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
+_NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
+
+
+def compare_pages(
+    config: Config, store: Store | None, first: _Page, second: _Page
+) -> dict[str, Any]:
+    """Describe how two pages compare, and how the current settings would judge them.
+
+    Args:
+        config: the settings.
+        store: with these pages, or that they are compared with; None for two files.
+        first: a document of the store, or one that was made of a file.
+        second: another one.
+    """
+    tables = 4 if config.tables == "auto" else config.tables
+    design = parse_design(store.design if store else tables)
+    rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
+    context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
+    if store is None or isinstance(first, Document) or isinstance(second, Document):
+        second = structs.replace(second, scope=first.scope)
+    else:
+        context = _find_context(store, first, second)
+    answer = compare(first, second, rule, context=context)
+    wording, other = map(_read_wording, (first, second))
+    sample = {number for site in context.sites for number in site.numbers}
+    documents = store.get_documents(list(sample)) if store else []
+    own = None
+    if wording and other:
+        one_host = context.sites[0] is context.sites[1]
+        known = [(each, each.wording) for each in documents * one_host if each.wording]
+        texts = Texts()
+        urls = first.url, second.url
+        shared = texts.make_template(known).share(*urls)
+        own = compare_words(texts.read(wording), texts.read(other), shared, urls)
+    if own and may_be_one(first, second, answer):
+        answer = look_at_words(answer, first, second, own)
+    decided = decide(answer.evidence)[0]
+    verdict = "Near-duplicates" if answer.duplicate else "Different pages"
+    compared: dict[str, Any] = {
+        "verdict": f"{verdict} by the current settings: {decided}",
+        "judged": answer.duplicate,
+        "pages": [describe_page(first), describe_page(second)],
+        "within": rule.distance,
+        "tests": list(answer.why),
+        **weigh(answer.evidence),
+    }
+    if own:
+        sides = zip(("own_words", "match_own_words"), own[:2], strict=True)
+        compared |= {name: list(side.list_words()) for name, side in sides}
+    if first.file or second.file:
+        return compared | {"note": _FILES}  # bits of a digest say nothing
+    compared |= compare_fingerprints(first.fingerprint, second.fingerprint, design)
+    if first.sketch and second.sketch:
+        (content,) = compare_contents([(first, second)], [context.sites])
+        alike = round(content.main_alike, 4), round(content.whole, 4)
+        compared["main_similarity"], compared["whole_similarity"] = alike
+        compared["similarity"] = max(alike)
+    if answer.deciding is Deciding.TEXTS:
+        compared |= {"site_known": context.known, "confirmed": answer.confirmed}
+    if wording is None or other is None:
+        return compared | {"note": _NO_TEXT}
+    template = list_template([str(each.wording) for each in documents if each.wording])
+    return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
+
+
+def _read_wording(page: _Page) -> Wording | None:
+    """Get what a reader sees of a page of the store or of a file; None where it is missing."""
+    if isinstance(page, StoredDocument):
+        return page.wording
+    return unpack(page.wording) if page.wording else None
+
+
+def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:
+    """Find the context of two documents of a store, as when it judged them."""
+    # No page finds a near-duplicate by its name, so that one is the page that was judged.
+    page, other = (first, second) if first.original else (second, first)
+
+    def find(stored: Documents) -> Context:
+        names = (
+            name
+            for name, numbers in stored.list_called(page)
+            if other.document in numbers and len(numbers) <= MOST_CALLED
+        )
+        two = {page.document, other.document}
+        sites = Sites().find(stored, (page.url, other.url), two)
+        reader = name_reader(page.reader, across_spiders=False)
+        alike = stored.list_alike(page, reader, page.document)
+        return make_context(*sites, next(names, ""), alike.get(other.document, 0))
+
+    return store.read(find)
+
+
+def weigh(evidence: Evidence) -> dict[str, Any]:
+    """Return what two pages agreed in, what they differed in, and what decided."""
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    bits = f"{plural(evidence.distance, 'bit')} apart"
+    if evidence.deciding in {Deciding.FILE, Deciding.DIGEST}:
+        sides[evidence.equal].append("digests")
+    elif evidence.distance <= evidence.within or not (evidence.named or evidence.keys):
+        near = evidence.distance <= evidence.within
+        sides[near].append(
+            f"fingerprints ({bits}, {'' if near else 'not '}within {evidence.within})"
+        )
+    else:
+        by = "a part of their names" if evidence.named else "rare words"
+        sides[True].append(f"{by} (fingerprints are {bits})")
+    if evidence.deciding is Deciding.TEXTS:
+        for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
+            if relation is not Relation.SILENT:
+                same = relation is Relation.SAME
+                sides[same].append(name if same else f"{name} ({relation})")
+        if evidence.known and evidence.title is evidence.heading is Relation.SILENT:
+            sides[evidence.equal].append("digests of the main texts")
+        alike = evidence.together in {Relation.SAME, Relation.SILENT}
+        least = LEAST_AGREED if alike else LEAST_AGREED_OF_OTHER_NAMES
+        for name, share, needed in (
+            ("whole texts", evidence.whole, evidence.confirm),
+            ("main texts", evidence.main_alike, evidence.confirm),
+            ("content", evidence.agreed, least),
+            ("content within the common part", evidence.agreed_within, evidence.confirm),
+        ):
+            sides[share >= needed].append(f"{name} ({share:.2f})")
+    return {"agreed": sides[True], "differed": sides[False], "decided": decide(evidence)[0]}
+
+
+def describe_page(document: _Page) -> dict[str, Any]:
+    """Describe a page: what it is called, and, if it is stored, whose it is."""
+    page: dict[str, Any] = {
+        name: getattr(document, name)
+        for name in ("url", "title", "heading", "language", "words", "features")
+    }
+    page["fingerprint"] = f"{document.fingerprint:016x}"
+    if isinstance(document, StoredDocument):  # and no file
+        page |= {name: getattr(document, name) for name in ("document", "state", "crawl", "time")}
+        page["got_by"] = ", ".join(".".join(filter(None, reader)) for reader in document.readers)
+    return page
