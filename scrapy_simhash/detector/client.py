@@ -112,6 +112,7 @@ class JudgeClient:
         self.seed = self.distance = 0  # of the store
         self.lost = 0  # number of pages that may be lost, as the crawl began
         self.lost_lines = 0  # number of lines that could not be written; known at the end
+        self._lost_lines = 0  # those of this judge
 
     # Opening and closing
 
@@ -146,6 +147,7 @@ class JudgeClient:
     def _start(self) -> None:
         self._judge = JudgeProcess(self) if self._given.leased else JudgeThread(self)
         self._started.append(self._judge)
+        self._lost_lines = 0
 
     def _restart(self) -> None:
         """Start another judge in place of one that died."""
@@ -328,12 +330,13 @@ class JudgeClient:
             case Settled():
                 _drop_until(self._marks, message.mark)
                 _drop_until(self._lines, message.line)
+                self.lost_lines += message.lost_lines - self._lost_lines
+                self._lost_lines = message.lost_lines
             case Answered():
                 self._take_answer(message)
             case Told():
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
             case Closed():
-                self.lost_lines += message.lost_lines
                 self._judge = None
                 self._finish()
             case Opened() | Begun():

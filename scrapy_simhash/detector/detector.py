@@ -7,7 +7,8 @@ import gc
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -131,15 +132,9 @@ class Detector:
         self.is_open = True
 
     async def _open(self) -> None:
-        config = self._config
-        log = config.log
-        if log == DEFAULT_LOG:
-            # A read-only crawl leaves nothing in the store's folder.
-            nowhere = config.readonly or config.store == MEMORY
-            folder = None if nowhere else folder_of(config.store)
-            log = str(folder / LOG_IN_STORE) if folder else None
+        config = _place(self._config)
         apart = not self._here and has_leases_apart(config.store)
-        given = Open(config, self._recipe, log or None, self.crawl, self._spider, leased=apart)
+        given = Open(config, self._recipe, config.log, self.crawl, self._spider, leased=apart)
         self._client = JudgeClient(given)
         # Both load for half a second; what keeps the store from opening is told first.
         starting = asyncio.ensure_future(self._workers.start())
@@ -156,7 +151,7 @@ class Detector:
                 "explained later; name a folder to keep what it saw",
                 config.store,
             )
-        self.has_log = bool(log)
+        self.has_log = bool(config.log)
         # Later, to load the public suffixes would hold the event loop for a tenth of a second.
         find_site("one.example")
         _frozen.acquire("", gc.freeze)
@@ -327,6 +322,18 @@ class Detector:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
         if self._client is not None:
             await self._client.ask("settle")
+
+
+def _place(config: Config) -> Config:
+    """Name store and log so that they are found when the spider has changed its folder."""
+    log, store = config.log, config.store
+    folder = None if store == MEMORY else folder_of(store)
+    if folder:
+        store = str(folder := folder.absolute())
+    if log == DEFAULT_LOG:
+        # A read-only crawl leaves nothing in the store's folder.
+        log = str(folder / LOG_IN_STORE) if folder and not config.readonly else None
+    return replace(config, store=store, log=str(Path(log).absolute()) if log else None)
 
 
 @contextmanager

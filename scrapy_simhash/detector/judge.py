@@ -121,7 +121,7 @@ class GroupJudge:
         self._last_mark = self._last_line = 0  # numbers of those that came
         self._lines = 0  # that came since the last commit
         self._written = b""  # what a judge that died may have written
-        self._settled = Settled(0, 0)
+        self._settled = Settled(0, 0, 0)
         self._log: DecisionLog | None = None
 
     def run(self) -> None:
@@ -142,7 +142,7 @@ class GroupJudge:
             logger.exception("The judge of the crawl failed")
             self._tell(describe_failure(error))
         else:
-            self._tell(Closed(self._log.lost if self._log else 0))
+            self._tell(Closed())
         self._flush()
 
     def _tell(self, message: FromJudge) -> None:
@@ -199,6 +199,8 @@ class GroupJudge:
             if not again:
                 store.start_crawl(given.crawl, given.spider, lease=not given.leased)
                 lost = store.lost.count()
+            elif not given.leased:  # that of the other judge ended with it
+                store.engine.leases.take(given.crawl)
             opened.callback(self._end_crawl)
         if again and self._log is not None:
             self._written = self._log.read_end()
@@ -317,7 +319,7 @@ class GroupJudge:
                     self._flush()  # so that the crawl hears of a judge that works for long
         self._lines = 0
         mark = self._settled.mark if self._group.marks else self._last_mark
-        settled = Settled(mark, self._last_line)
+        settled = Settled(mark, self._last_line, self._log.lost if self._log else 0)
         if settled != self._settled:
             self._settled = settled
             self._tell(settled)

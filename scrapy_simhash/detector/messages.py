@@ -167,6 +167,7 @@ class Settled(_Message, frozen=True):
 
     mark: int
     line: int
+    lost_lines: int  # that this judge could not write so far
 
 
 class Told(_Message, frozen=True):
@@ -179,8 +180,6 @@ class Told(_Message, frozen=True):
 
 class Closed(_Message, frozen=True):
     """All is written, and the store is closed."""
-
-    lost_lines: int
 
 
 ToJudge: TypeAlias = Open | Begin | Asked | Noted | Line | Question | Forget | Close

@@ -14,6 +14,8 @@ import pytest
 from scrapy_simhash.detector import client as client_module
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.detector.hosts import JudgeProcess
+from scrapy_simhash.detector.judge import GroupJudge
+from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.stores.opening import open_store
@@ -118,6 +120,45 @@ async def test_marks_and_lines_outlive_a_judge_that_dies_at_the_end(tmp_path: Pa
         os.kill(pid_of(detector), signal.SIGKILL)
     assert count_done(tmp_path / "s") == 1
     assert len(read_lines(tmp_path / "s" / "log.jsonl")) == 1
+
+
+async def test_a_spider_that_changes_its_folder_keeps_store_and_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    async with running("s", workers=1, log="log.jsonl") as detector:
+        monkeypatch.chdir("elsewhere")
+        await kill(detector)
+        decision = await detector.judge(fetched("one", page(1)))
+        assert decision.status == "new", decision.reason
+        detector.write(decision)
+    assert len(read_lines(tmp_path / "log.jsonl")) == 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_a_thread_in_place_of_one_that_failed_has_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the first one could not write to the log counts, too."""
+
+    def lose(log: DecisionLog, _: bytes) -> None:
+        log.lost += 1
+
+    monkeypatch.setattr(DecisionLog, "write", lose)
+    async with running(tmp_path / "s") as detector:
+        detector.write(await detector.judge(fetched("one", page(1))))
+        await detector.settle()
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupJudge, "_answer", lambda _: 1 // 0)
+            await detector.judge(fetched("two", page(2)))
+            client: Any = detector._client
+            await asyncio.to_thread(client._started[0].join)
+        assert await judge(detector, fetched("copy", page(2)), done=False) == ["near_duplicate"]
+        with open_store(str(tmp_path / "s"), readonly=True) as opened:
+            assert opened.engine.leases.alive(detector.crawl)
+    assert detector.lost_lines == 1
+    assert "The judge of the crawl failed" in caplog.text
 
 
 async def test_a_judge_that_is_stopped_and_goes_on_costs_nothing(detector: Detector) -> None:
