@@ -35,7 +35,9 @@ class JudgeProcess(Child):
 
     def __init__(self, hearing: Hearing) -> None:
         self._hearing = hearing
-        super().__init__(asyncio.get_running_loop(), "scrapy_simhash.detector.judge")
+        module = "scrapy_simhash.detector.judge"
+        # The judge hashes words by Python's hash, whose key nobody else may know.
+        super().__init__(asyncio.get_running_loop(), module, PYTHONHASHSEED="random")
 
     def give(self, messages: list[bytes]) -> None:
         """Send messages, without waiting."""

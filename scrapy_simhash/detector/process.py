@@ -65,9 +65,12 @@ class Child:
         module: of this package; its `main` gets the numbers of a socket and of the other files,
             and that of this process.
         files: numbers of other files that the process gets.
+        environment: variables that the process has beside those of this one.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, module: str, *files: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, module: str, *files: int, **environment: str
+    ) -> None:
         self._loop = loop
         with ExitStack() as undone:
             self._socket, theirs = socket.socketpair()
@@ -78,6 +81,7 @@ class Child:
                     f"from {module} import main; main{(*passed, os.getpid())}",
                     stdin=subprocess.DEVNULL,
                     pass_fds=passed,
+                    env=os.environ | environment,
                 )
             undone.pop_all()
         self._outgoing: deque[bytes | memoryview] = deque()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections import Counter, OrderedDict
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-# Of some 40 kB a text of 1,000 words, and of 600 kB a template.
-_TEXTS_REMEMBERED = 256
-_TEMPLATES_REMEMBERED = 32
-# So that nobody can make two words of one hash; these hashes do not leave the process.
-_SEED = secrets.randbits(64)
+# Of some 150 kB a text of 1,000 words, and of 600 kB a template. With four times as many texts, a
+# seventh fewer are read twice.
+_TEXTS_REMEMBERED = 64
+_TEMPLATES_REMEMBERED = 16
 # What so many pages of a part of a site have, three at least, is that part's.
 _SHARE_OF_PART = 0.75
 # Three digits, but no release, before the last name in a path.
@@ -75,7 +73,7 @@ class Template:
         self.beside = {each for each, times in beside.items() if times >= least}
         self.declared = frozenset(declared)
         self._pages = [
-            (address.path, text)
+            (address.path, text.triples_set, text.masked_set)
             for url, text in zip(urls, known, strict=False)
             if (address := parse_address(url))
         ]
@@ -102,15 +100,13 @@ class Template:
         )
 
     def _find_shared(self, part: tuple[str, ...]) -> tuple[Hashes, Hashes]:
-        texts = [text for path, text in self._pages if part and path[: len(part)] == part]
-        if len(texts) < LEAST_OF_TEMPLATE:  # of folders without end, few are remembered
+        within = [sets for path, *sets in self._pages if part and path[: len(part)] == part]
+        if len(within) < LEAST_OF_TEMPLATE:  # of folders without end, few are remembered
             return NOTHING, NOTHING
         if part not in self._of_parts:
-            least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(texts))
-            self._of_parts[part] = (
-                _count([text.triples_set for text in texts], least)[1],
-                _count([text.masked_set for text in texts], least)[1],
-            )
+            least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(within))
+            triples, masked = (_count(sets, least)[1] for sets in zip(*within, strict=True))
+            self._of_parts[part] = triples, masked
         return self._of_parts[part]
 
     def _find_name(self, url: str) -> str:
@@ -142,10 +138,10 @@ class Texts:
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
 
     def read(self, wording: Wording) -> Text:
-        """Read a wording; only texts of one process can be compared."""
+        """Read a wording."""
 
         def make() -> Text:
-            return Text(*wording, seed=_SEED)
+            return Text(*wording)
 
         return _remember(self._texts, wording, _TEXTS_REMEMBERED, make)
 

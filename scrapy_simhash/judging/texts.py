@@ -12,7 +12,6 @@ of a page that its text writes out ("Printed from ...") is nobody's.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -20,11 +19,12 @@ import numpy as np
 import regex
 
 from scrapy_simhash.pages.addresses import parse_address
-from scrapy_simhash.pages.features import hash_shingles, hash_tokens, locate, normalise, tokenise
+from scrapy_simhash.pages.features import hash_shingles, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
+from scrapy_simhash.tables.permutation import sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,13 +56,12 @@ _TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 
 
 class Text:
-    """The text of a page, read once to be compared with others.
+    """The text of a page, read once to be compared with others of this process.
 
     Args:
         text: as `pages.wording.Wording` keeps it: normalised, one block a line.
         rest: digest of the words beyond; b"" if there are none.
         beside: what a reader sees beside the text.
-        seed: of the words' hashes, 0 to 2**64 - 1; only texts of one seed are compared.
 
     Attributes:
         normal, rest, beside: as given.
@@ -74,17 +73,17 @@ class Text:
             for each; shape (n,).
     """
 
-    def __init__(
-        self, text: str, rest: bytes = b"", beside: Sequence[str] = (), *, seed: int = 0
-    ) -> None:
-        self.normal, self.rest, self.beside = text, rest, tuple(beside)
-        tokens = tokenise(text.replace("\n", f" {_LINE} "))
-        hashes = hash_tokens(tokens, seed)
-        ends_of_blocks = hashes == hash_tokens([_LINE], seed)
-        self.blocks = np.cumsum(ends_of_blocks)[~ends_of_blocks]
+    def __init__(self, text: str, rest: bytes = b"", beside: Sequence[str] = ()) -> None:
+        # A text that somebody else made may have capitals.
+        self.normal, self.rest, self.beside = text.replace(_LINE, "l"), rest, tuple(beside)
+        tokens = tokenise(self.normal.replace("\n", f" {_LINE} "))
+        hashes = _hash_words(tokens)
+        ends_of_blocks = hashes == _hash_words([_LINE])
+        self.blocks = np.cumsum(ends_of_blocks, dtype=np.int32)[~ends_of_blocks]
         self.tokens = [token for token in tokens if token != _LINE]
         self.hashes = hashes[~ends_of_blocks]
-        self.numbers: Marks = np.fromiter(map(_is_number, self.tokens), np.bool_, len(self))
+        are_letters = np.fromiter(map(str.isalpha, self.tokens), np.bool_, len(self))
+        self.numbers = self._mark(~are_letters, _is_number)
         padded = [
             np.concatenate([[_BEFORE], words, [_BEHIND]])
             for words in (self.hashes, np.where(self.numbers, _NUMBER, self.hashes))
@@ -96,26 +95,32 @@ class Text:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def _mark(self, marked: Marks, accept: Callable[[str], object]) -> Marks:
+        """Mark, of words that are marked, those that a function accepts."""
+        accepted = np.zeros(len(self), np.bool_)
+        places = np.flatnonzero(marked)
+        accepted[places] = [bool(accept(self.tokens[place])) for place in places.tolist()]
+        return accepted
+
     @cached_property
     def hashes_set(self) -> Hashes:
         """The distinct hashes of words, ascending."""
-        return np.unique(self.hashes)
+        return sort_distinct(self.hashes)
 
     @cached_property
     def triples_set(self) -> Hashes:
         """The distinct triples, ascending."""
-        return np.unique(self.triples)
+        return sort_distinct(self.triples)
 
     @cached_property
     def masked_set(self) -> Hashes:
         """The distinct masked triples, ascending."""
-        return np.unique(self.masked)
+        return sort_distinct(self.masked)
 
     @cached_property
     def digits(self) -> Marks:
         """Which words have a digit and no letter, as times and counters; shape (n,)."""
-        letters = np.fromiter(map(bool, map(_LETTER.search, self.tokens)), np.bool_, len(self))
-        return self.numbers & ~letters
+        return self.numbers & ~self._mark(self.numbers, _LETTER.search)
 
     @cached_property
     def block_words(self) -> NDArray[np.int64]:
@@ -135,7 +140,7 @@ class Text:
 
     def has_price(self, first: int, end: int) -> bool:
         """Whether the sign of a currency stands beside words, from one to before another."""
-        start, end = self._spans[first][0], self._spans[end - 1][1]
+        start, end = self._locate(first)[0], self._locate(end - 1)[1]
         return bool(_CURRENCY.search(self.normal, max(0, start - 2), end + 2))
 
     @cached_property
@@ -157,17 +162,32 @@ class Text:
             return marked
         path = normalise(path)
         for found in re.finditer(rf"(?<!\w){re.escape(path)}(?!\w)", self.normal):
-            words = (bisect_left(self._spans, (at,)) for at in found.span())
+            words = (len(tokenise(self.normal[:at])) for at in found.span())
             marked[slice(*words)] = True
         return marked
 
     @cached_property
-    def _spans(self) -> list[tuple[int, int]]:
-        return list(locate(self.normal, self.tokens))
+    def _starts(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *(line.end() for line in re.finditer("\n", self.normal))]
+
+    def _locate(self, place: int) -> tuple[int, int]:
+        """Find where a word begins and ends; looks at its line only."""
+        line = self.blocks[place]
+        first = int(np.searchsorted(self.blocks, line))
+        *_, found = locate(self.normal, self.tokens[first : place + 1], self._starts[line])
+        return found
 
     def show(self, start: int, end: int) -> str:
         """Return the text from one word to before another."""
-        return self.normal[self._spans[start][0] : self._spans[end - 1][1]].replace("\n", " ")
+        return self.normal[self._locate(start)[0] : self._locate(end - 1)[1]].replace("\n", " ")
+
+
+def _hash_words(words: Sequence[str]) -> Hashes:
+    """Hash words; these hashes do not leave the process."""
+    # Python's own hash is keyed for each process, so that nobody can make two words of one hash,
+    # and takes a tenth of the time of XXH3, whose every call makes objects.
+    return np.fromiter(map(hash, words), np.int64, len(words)).view(np.uint64)
 
 
 @lru_cache(maxsize=8_192)
@@ -381,7 +401,7 @@ def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Ru
 def compare_words(
     first: Text, second: Text, shared: Shared, urls: tuple[str, str] = ("", "")
 ) -> OwnWords:
-    """Compare the texts of two addresses, of one seed; takes some 0.3 ms."""
+    """Compare the texts of two addresses; takes some 0.2 ms."""
     mine = _find_own(first, second, shared, 0, urls[0])
     theirs = _find_own(second, first, shared, 1, urls[1])
     same_rest = first.rest == second.rest
@@ -398,11 +418,12 @@ def compare_words(
 def _find_own(text: Text, other: Text, shared: Shared, place: int, url: str) -> Side:
     masked_alone = ~_is_in(text.masked, other.masked_set)
     alone = ~_is_in(text.triples, other.triples_set)
-    masked_own = masked_alone & ~_is_in(text.masked, shared.masked)
-    own = alone & ~_is_in(text.triples, shared.triples)
-    common = ~masked_alone & ~_is_in(text.masked, shared.masked)
-    masked_unique = masked_own & ~_is_in(text.masked, shared.any_masked)
-    unique = own & ~_is_in(text.triples, shared.any_triples)
+    template = _is_in(text.masked, shared.masked)
+    masked_own = masked_alone & ~template
+    own = _but(alone, text.triples, shared.triples)
+    common = ~(masked_alone | template)
+    masked_unique = _but(masked_own, text.masked, shared.any_masked)
+    unique = _but(own, text.triples, shared.any_triples)
     said = ~text.mark_address(url)
     of_part, masked_of_part = shared.of_parts[place]
     return Side(
@@ -412,11 +433,11 @@ def _find_own(text: Text, other: Text, shared: Shared, place: int, url: str) -> 
         _span(common),
         _choose(
             text,
-            masked_alone & ~_is_in(text.masked, masked_of_part),
-            alone & ~_is_in(text.triples, of_part),
+            _but(masked_alone, text.masked, masked_of_part),
+            _but(alone, text.triples, of_part),
         )
         & said,
-        _choose(text, masked_unique, unique) & said & ~_is_in(text.hashes, other.hashes_set),
+        _but(_choose(text, masked_unique, unique) & said, text.hashes, other.hashes_set),
     )
 
 
@@ -442,6 +463,14 @@ def _span(common: Marks) -> Marks:
     within = np.zeros(len(common), np.bool_)
     within[places[cut] : places[len(places) - 1 - cut] + 1] = True
     return within
+
+
+def _but(marked: Marks, triples: Hashes, ascending: Hashes) -> Marks:
+    """Mark what is marked, but for what is in an ascending list; that is little."""
+    kept = marked.copy()
+    places = np.flatnonzero(marked)
+    kept[places] = ~_is_in(triples[places], ascending)
+    return kept
 
 
 def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
