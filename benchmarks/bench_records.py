@@ -28,8 +28,9 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_simhash.inspection.labels import locate, read_corpus
-from scrapy_simhash.judging.documents import Reader, make_document
+from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, CONFIRMED_DISTANCE_BITS, Rule
+from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 

@@ -105,7 +105,7 @@ def measure_writes(
 def add_to_faiss(index: Any, documents: Sequence[Document]) -> None:
     """Search, then add what is new."""
     for document in documents:
-        row = np.array([document.fingerprint], np.uint64)
+        row = np.array([document.facts.fingerprint], np.uint64)
         if not search_faiss(index, row)[2].size:
             index.add(row.view(np.uint8).reshape(1, 8))
 
@@ -113,7 +113,7 @@ def add_to_faiss(index: Any, documents: Sequence[Document]) -> None:
 def add_to_simhash_index(index: Any, documents: Sequence[Document]) -> None:
     """Search, then add what is new."""
     for document in documents:
-        value = Simhash(document.fingerprint)
+        value = Simhash(document.facts.fingerprint)
         if not index.get_near_dups(value):
             index.add(str(value.value), value)
 

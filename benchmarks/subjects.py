@@ -13,6 +13,7 @@ import numpy as np
 from simhash import Simhash
 
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,16 +77,18 @@ class Pages:
         self._count += 1
         url = f"https://docs.example.org/manual/chapter-{self._count % 97}/page-{self._count}.html"
         return Document(
-            identity=hashlib.sha1(url.encode(), usedforsecurity=False).digest(),
-            fingerprint=fingerprint,
-            text_digest=hashlib.blake2b(url.encode(), digest_size=16).digest(),
-            url=url,
+            Facts(
+                identity=hashlib.sha1(url.encode(), usedforsecurity=False).digest(),
+                fingerprint=fingerprint,
+                text_digest=hashlib.blake2b(url.encode(), digest_size=16).digest(),
+                url=url,
+                title=f"Chapter {self._count % 97}: the settings of module {self._count}",
+                language="en",
+                features=731,
+                words=802,
+                time=1.8e9 + self._count,
+            ),
             crawl=CRAWL,
-            title=f"Chapter {self._count % 97}: the settings of module {self._count}",
-            language="en",
-            features=731,
-            words=802,
-            time=1.8e9 + self._count,
         )
 
 

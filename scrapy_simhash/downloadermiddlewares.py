@@ -43,7 +43,7 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
-from scrapy_simhash.judging.documents import NOBODY
+from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.detector.worker import Answer
-    from scrapy_simhash.judging.documents import Reader
+    from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
 

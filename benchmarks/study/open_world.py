@@ -127,8 +127,8 @@ def look(
             f"{said}: {path}",
             f"< {other}",
             f"exact similarity {exact:.3f}",
-            f"titles: {mine.title!r}, {theirs.title!r}",
-            f"headings: {mine.heading!r}, {theirs.heading!r}",
+            f"titles: {mine.facts.title!r}, {theirs.facts.title!r}",
+            f"headings: {mine.facts.heading!r}, {theirs.facts.heading!r}",
             *match.tests,
         )
         told.setdefault(said, []).append("\n  ".join(lines))

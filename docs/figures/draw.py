@@ -70,8 +70,8 @@ def measure_site(answers: int | None = None) -> dict[str, Any]:
     documents: dict[str, int] = {}
     for document, body in list(_walk_site())[:answers]:
         page = fingerprint_page(body, seed=0)
-        fingerprints.append(page.fingerprint)
-        documents.setdefault(document, page.fingerprint)
+        fingerprints.append(page.facts.fingerprint)
+        documents.setdefault(document, page.facts.fingerprint)
     return {
         "all pages": describe(fingerprints),
         "one of each document": describe(documents.values()),

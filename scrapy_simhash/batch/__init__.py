@@ -90,7 +90,7 @@ def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
         pairs = []
         for _, record in stored:
             if record.state == State.DUPLICATE:
-                own, possible = record.fingerprint, _list_originals(stored, record)
+                own, possible = record.facts.fingerprint, _list_originals(stored, record)
                 nearest = min(possible, key=partial(hamming_distance, own), default=None)
                 if nearest is not None:
                     pairs.append((own, nearest))
@@ -103,10 +103,10 @@ def _list_originals(stored: Documents, record: Record) -> Iterable[int]:
     """List the fingerprints of the original of a near-duplicate, or those that may be its."""
     if record.original:
         original = stored.get(record.original)
-        return (original.fingerprint,) if original else ()
+        return (original.facts.fingerprint,) if original else ()
     # Of a bulk-loaded fingerprint only the distance is recorded, as far as the design reaches.
     distance = min(record.distance, stored.design.reach_bits)
-    near = stored.near(record.fingerprint, distance).near
+    near = stored.near(record.facts.fingerprint, distance).near
     return (found for _, found in near if stored.is_bulk_loaded(found))
 
 

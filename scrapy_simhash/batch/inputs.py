@@ -64,7 +64,7 @@ def read_pages(config: Config) -> dict[int, list[str]]:
     pages: dict[int, dict[str, None]] = defaultdict(dict)
     with open_as_it_is(config.store) as opened:
         for document in opened.list_documents():
-            pages[document.fingerprint][document.url] = None
+            pages[document.facts.fingerprint][document.facts.url] = None
     return {fingerprint: list(urls) for fingerprint, urls in pages.items()}
 
 

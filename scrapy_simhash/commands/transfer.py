@@ -73,7 +73,10 @@ def _print_import(answer: Answer) -> Iterable[Part]:
 
 _SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
 _SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone", "canonical")
-_get_shown = attrgetter(*_SHOWN[:-2], "spared", "canonical")
+_get_shown = attrgetter(
+    *("facts.url", "document", "record.distance", "record.similarity", "record.crawl"),
+    *("facts.time", "record.spared", "facts.canonical"),
+)
 
 
 def list_kept(
@@ -92,8 +95,8 @@ def list_kept(
 
     def note(document: StoredDocument) -> None:
         if document.state == "duplicate":
-            originals[document.document] = document.original
-            if crawl in {None, document.crawl}:
+            originals[document.document] = document.record.original
+            if crawl in {None, document.record.crawl}:
                 found.append(_get_shown(document))
         elif every:
             groups[document.document] = []
@@ -104,11 +107,16 @@ def list_kept(
         groups[_find_kept(duplicate["document"], originals)].append(duplicate)
     for number in sorted(groups, key=lambda number: number or inf):
         kept = store.get_document(number) if number else None
-        page = {name: getattr(kept, name, None) for name in _SHOWN_OF_KEPT}
+        known = kept.pick(*_SHOWN_OF_KEPT) if kept else {}
+        page = {name: known.get(name) for name in _SHOWN_OF_KEPT}
         better = ""
         for duplicate in groups[number]:
             url, canonical = duplicate["url"], duplicate.pop("canonical")
-            if kept and not better and is_better_url(url, canonical, kept.url, kept.canonical):
+            if (
+                kept
+                and not better
+                and is_better_url(url, canonical, kept.facts.url, kept.facts.canonical)
+            ):
                 better = url
         yield {**page, "document": number, "better_url": better, "duplicates": groups[number]}
 

@@ -136,13 +136,13 @@ def _prune(  # the criteria, each by its name
 
     def choose(document: StoredDocument) -> bool:
         found = (
-            (not urls or document.url in urls)
-            and document.time < oldest
-            and scope in {None, document.scope}
-            and crawl in {None, document.crawl}
+            (not urls or document.facts.url in urls)
+            and document.facts.time < oldest
+            and scope in {None, document.facts.scope}
+            and crawl in {None, document.record.crawl}
         )
         if found:
-            chosen[document.document] = document.url
+            chosen[document.document] = document.facts.url
         return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
@@ -152,8 +152,8 @@ def _prune(  # the criteria, each by its name
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
             for document in filter(None, map(store.get_document, numbers)):
-                yield _pick(
-                    document, "document", "url", "state", "original", "scope", "crawl", "time"
+                yield document.pick(
+                    "document", "url", "state", "original", "scope", "crawl", "time"
                 )
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
@@ -163,10 +163,6 @@ def _prune(  # the criteria, each by its name
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
     if left:
         raise PartlyFailedError(left)
-
-
-def _pick(document: StoredDocument, *names: str) -> Answer:
-    return {name: getattr(document, name) for name in names}
 
 
 def _print_removal(answer: Answer) -> Iterable[str]:
@@ -204,22 +200,22 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         def look(document: StoredDocument) -> None:
             if (
                 document.state == "duplicate"
-                and (not urls or document.url in urls)
-                and (originals is None or document.original in originals)
-                and distance in {None, document.distance}
-                and crawl in {None, document.crawl}
+                and (not urls or document.facts.url in urls)
+                and (originals is None or document.record.original in originals)
+                and distance in {None, document.record.distance}
+                and crawl in {None, document.record.crawl}
             ):
                 found.append(document)
 
         store.visit(look)
         if output is not None:  # before anything changes: the file may not be writable
-            urls_found = [f"{escape(document.url)}\n" for document in found]
+            urls_found = [f"{escape(document.facts.url)}\n" for document in found]
             write_whole(output, urls_found, overwrite=overwrite)
         if found and not dry_run:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from (_describe(store, document) for document in found)
-        left = {*urls}.difference(document.url for document in found)
+        left = {*urls}.difference(document.facts.url for document in found)
         if original is not None and not originals:
             left.add(original)
         if found:
@@ -233,7 +229,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
 def _describe_undone(found: Sequence[StoredDocument], *, dry_run: bool) -> str:
     if dry_run:
         return f"{plural(len(found), 'page')} listed, nothing undone\n"
-    before = sum(document.spared for document in found)
+    before = sum(document.record.spared for document in found)
     result = f"{plural(len(found) - before, 'drop')} undone"
     result += f", {before:,} had been before" * bool(before)
     return f"{result}; the dropped pages pass when they are fetched again\n"
@@ -242,7 +238,7 @@ def _describe_undone(found: Sequence[StoredDocument], *, dry_run: bool) -> str:
 def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
     """Say why the documents with these URLs were not chosen; "" of none."""
     found = {url: store.find_document(url) for url in sorted(urls)}
-    known = [] if all(found.values()) else [each.url for each in store.list_documents()]
+    known = [] if all(found.values()) else [each.facts.url for each in store.list_documents()]
     return "; ".join(
         f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
         for url, stored in found.items()
@@ -250,10 +246,10 @@ def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
 
 
 def _describe(store: Store, document: StoredDocument) -> Answer:
-    original = store.get_document(document.original) if document.original else None
+    original = store.get_document(document.record.original) if document.record.original else None
     return {
-        **_pick(document, "url", "document", "distance", "similarity", "crawl"),
-        "original": original.url if original else None,
+        **document.pick("url", "document", "distance", "similarity", "crawl"),
+        "original": original.facts.url if original else None,
     }
 
 

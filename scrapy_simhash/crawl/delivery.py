@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.crawl.lost import LostPages
     from scrapy_simhash.detector.detector import Detector
-    from scrapy_simhash.judging.documents import Marked, Reader
+    from scrapy_simhash.judging.documents import Marked
+    from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
 from scrapy_simhash.crawl.running import is_closing, wake
-from scrapy_simhash.judging.documents import NOBODY, Reader
+from scrapy_simhash.pages.facts import NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:

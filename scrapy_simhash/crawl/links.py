@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.documents import Reader
+    from scrapy_simhash.pages.facts import Reader
 
 _STATE_KEY = "simhash_followed"  # in `spider.state`
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.

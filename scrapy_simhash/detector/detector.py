@@ -22,9 +22,9 @@ from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
-from scrapy_simhash.judging.documents import NOBODY, Reader
 from scrapy_simhash.judging.rows import Lost
 from scrapy_simhash.pages.addresses import bound_url
+from scrapy_simhash.pages.facts import NOBODY, Reader
 from scrapy_simhash.pages.fingerprint import load_reader, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.text import WHOLE_TEXT

@@ -46,15 +46,15 @@ from scrapy_simhash.detector.messages import (
 from scrapy_simhash.detector.process import Parent, end_with, frame
 from scrapy_simhash.detector.worker import unpack_answer
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.documents import Document, choose_facts
 from scrapy_simhash.stores.lost import forget, repack
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_simhash.judging.documents import Document, Verdict
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.stores.documents import Documents
 
 logger = logging.getLogger(__name__)
@@ -284,20 +284,25 @@ class GroupJudge:
     def _make_document(self, asked: Asked, made: PageFingerprint) -> Document:
         config = self._given.config
         expiry = config.expire_days
-        return make_document(
+        facts = choose_facts(
             made,
             self._rule,
             asked.identity,
             foreign=asked.foreign,
             url=asked.url,
-            crawl=self._given.crawl,
             scope=asked.scope,
-            aliases=asked.aliases,
-            requested=asked.requested,
             time=asked.fetched,
-            not_before=0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
             reader=asked.reader,
-            across_spiders=config.across_spiders,
+        )
+        return Document(
+            facts,
+            self._given.crawl,
+            asked.aliases,
+            made.wording,
+            0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
+            asked.requested,
+            made.targets,
+            config.across_spiders,
         )
 
     # Judging
@@ -363,18 +368,18 @@ class GroupJudge:
             crawl=self._given.crawl,
             spider=self._given.spider,
             scope=asked.scope,
-            fingerprint=f"{made.fingerprint:016x}",
-            features=made.features,
-            words=made.words,
+            fingerprint=f"{made.facts.fingerprint:016x}",
+            features=made.facts.features,
+            words=made.facts.words,
             links=made.links,
-            language=made.language,
-            canonical=made.canonical,
+            language=made.facts.language,
+            canonical=made.facts.canonical,
             extractor=made.extractor,
             extract_ms=made.extract_ms,
             fingerprint_ms=made.fingerprint_ms,
             store_ms=round(1000 * (time.monotonic() - asked.sent), 3),
             document=verdict.document,
-            text_digest=page.document.text_digest.hex(),
+            text_digest=page.document.facts.text_digest.hex(),
         )
         if match:
             decision.match_url = match.url

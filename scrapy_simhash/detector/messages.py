@@ -20,7 +20,8 @@ from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.errors import StoreError, StoreUnusableError
-from scrapy_simhash.judging.documents import NOBODY, Marked, Reader
+from scrapy_simhash.judging.documents import Marked  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.pages.facts import NOBODY, Reader
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 
 logger = logging.getLogger(__name__)

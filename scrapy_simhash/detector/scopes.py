@@ -13,7 +13,7 @@ from scrapy_simhash.pages.recipe import load_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.facts import PageFingerprint
 
     Scope: TypeAlias = Callable[[str, PageFingerprint], str]
 
@@ -57,7 +57,7 @@ def _site_of(hostname: str) -> str:
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one language: the declared one, or else the one the text is in."""
     # Detection takes some milliseconds, and much memory for its model, so only this scope does it.
-    return page.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
+    return page.facts.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
 
 
 def _detect(text: str) -> str:

@@ -34,12 +34,8 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.detector.process import Parent, end_with, frame, length
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages.fingerprint import (
-    PageFingerprint,
-    fingerprint_file,
-    fingerprint_page,
-    make_recipe,
-)
+from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.fingerprint import fingerprint_file, fingerprint_page, make_recipe
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe

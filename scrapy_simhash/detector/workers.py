@@ -38,7 +38,7 @@ from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Rec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.facts import PageFingerprint
 
 logger = logging.getLogger(__name__)
 

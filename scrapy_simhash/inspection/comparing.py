@@ -62,25 +62,26 @@ def compare_pages(
     tables = 4 if config.tables == "auto" else config.tables
     design = parse_design(store.design if store else tables)
     rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
+    mine, theirs = first.facts, second.facts
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
-        second = structs.replace(second, scope=first.scope)
+        theirs = structs.replace(theirs, scope=mine.scope)
     else:
         context = _find_context(store, first, second)
-    answer = compare(first, second, rule, context=context)
+    answer = compare(mine, theirs, rule, context=context)
     wording, other = map(_read_wording, (first, second))
     sample = {number for site in context.sites for number in site.numbers}
     documents = store.get_documents(list(sample)) if store else []
     own = None
     if wording and other:
         one_host = context.sites[0] is context.sites[1]
-        known = [(each, each.wording) for each in documents * one_host if each.wording]
+        known = [(each.facts, each.wording) for each in documents * one_host if each.wording]
         texts = Texts()
-        urls = first.url, second.url
+        urls = mine.url, theirs.url
         shared = texts.make_template(known).share(*urls)
         own = compare_words(texts.read(wording), texts.read(other), shared, urls)
-    if own and may_be_one(first, second, answer):
-        answer = look_at_words(answer, first, second, own)
+    if own and may_be_one(mine, theirs, answer):
+        answer = look_at_words(answer, mine, theirs, own)
     decided = decide(answer.evidence)[0]
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     compared: dict[str, Any] = {
@@ -94,11 +95,11 @@ def compare_pages(
     if own:
         sides = zip(("own_words", "match_own_words"), own[:2], strict=True)
         compared |= {name: list(side.list_words()) for name, side in sides}
-    if first.file or second.file:
+    if mine.file or theirs.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
-    compared |= compare_fingerprints(first.fingerprint, second.fingerprint, design)
-    if first.sketch and second.sketch:
-        (content,) = compare_contents([(first, second)], [context.sites])
+    compared |= compare_fingerprints(mine.fingerprint, theirs.fingerprint, design)
+    if mine.sketch and theirs.sketch:
+        (content,) = compare_contents([(mine, theirs)], [context.sites])
         alike = round(content.main_alike, 4), round(content.whole, 4)
         compared["main_similarity"], compared["whole_similarity"] = alike
         compared["similarity"] = max(alike)
@@ -120,18 +121,18 @@ def _read_wording(page: _Page) -> Wording | None:
 def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:
     """Find the context of two documents of a store, as when it judged them."""
     # No page finds a near-duplicate by its name, so that one is the page that was judged.
-    page, other = (first, second) if first.original else (second, first)
+    page, other = (first, second) if first.record.original else (second, first)
 
     def find(stored: Documents) -> Context:
         names = (
             name
-            for name, numbers in stored.list_called(page)
+            for name, numbers in stored.list_called(page.facts)
             if other.document in numbers and len(numbers) <= MOST_CALLED
         )
         two = {page.document, other.document}
-        sites = Sites().find(stored, (page.url, other.url), two)
-        reader = name_reader(page.reader, across_spiders=False)
-        alike = stored.list_alike(page, reader, page.document)
+        sites = Sites().find(stored, (page.facts.url, other.facts.url), two)
+        reader = name_reader(page.facts.reader, across_spiders=False)
+        alike = stored.list_alike(page.facts, reader, page.document)
         return make_context(*sites, next(names, ""), alike.get(other.document, 0))
 
     return store.read(find)
@@ -173,11 +174,13 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
 def describe_page(document: _Page) -> dict[str, Any]:
     """Describe a page: what it is called, and, if it is stored, whose it is."""
     page: dict[str, Any] = {
-        name: getattr(document, name)
+        name: getattr(document.facts, name)
         for name in ("url", "title", "heading", "language", "words", "features")
     }
-    page["fingerprint"] = f"{document.fingerprint:016x}"
+    page["fingerprint"] = f"{document.facts.fingerprint:016x}"
     if isinstance(document, StoredDocument):  # and no file
-        page |= {name: getattr(document, name) for name in ("document", "state", "crawl", "time")}
-        page["got_by"] = ", ".join(".".join(filter(None, reader)) for reader in document.readers)
+        page |= document.pick("document", "state", "crawl", "time")
+        page["got_by"] = ", ".join(
+            ".".join(filter(None, reader)) for reader in document.record.readers
+        )
     return page

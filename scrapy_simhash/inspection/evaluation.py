@@ -22,7 +22,7 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_file, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_store
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.inspection.labels import Corpus, LabelledPage, LabelledPair
     from scrapy_simhash.judging.comparison import Answer, Context
     from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import PageFingerprint
 
 NO_DISTANCE = 65  # if a page has no fingerprint
 _DISTANCES_SHOWN = range(11)
@@ -314,7 +315,9 @@ def _judge_pairs(
 def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> list[Verdict]:
     """Judge documents by an empty store in memory, as a crawl with these settings does."""
     arriving = [
-        structs.replace(document, identity=b"%d" % number, crawl=_CRAWL)
+        structs.replace(
+            document, facts=structs.replace(document.facts, identity=b"%d" % number), crawl=_CRAWL
+        )
         for number, document in enumerate(documents)
     ]
     with open_store(
@@ -328,9 +331,9 @@ def _count_plain_bits(first: PageFingerprint | str, second: PageFingerprint | st
     """Count the bits between two main texts; `NO_DISTANCE` if one has too few words."""
     if isinstance(first, str) or isinstance(second, str):
         return NO_DISTANCE
-    if min(first.features, second.features) < MIN_FEATURES:
+    if min(first.facts.features, second.facts.features) < MIN_FEATURES:
         return NO_DISTANCE
-    return hamming_distance(first.fingerprint, second.fingerprint)
+    return hamming_distance(first.facts.fingerprint, second.facts.fingerprint)
 
 
 def _judge(

@@ -141,7 +141,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
         if not documents and last is None:
-            known = {document.url: None for document in store.list_documents()}
+            known = {document.facts.url: None for document in store.list_documents()}
             logged = _read_if_there(log, LogFilter(), quiet=True)
             known |= {decision.url: None for decision, _ in logged}
             problem = (
@@ -153,8 +153,12 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         if last is not None and not (documents and last.is_judged):
             answers.append(_explain_line(last))
         for document in documents:
-            kept = store.get_document(document.original) if document.original else document
-            led = _Led(log, kept.url if kept else "")
+            kept = (
+                store.get_document(document.record.original)
+                if document.record.original
+                else document
+            )
+            led = _Led(log, kept.facts.url if kept else "")
             answers.append(_explain_document(config, store, document, judged, dropped_for, led))
     # That a page is lost is the first thing to know, whatever its next visit brought.
     for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
@@ -206,10 +210,10 @@ def _explain_document(
 ) -> dict[str, Any]:
     """Explain a document, by its last judgement in the log, and what it was dropped for, if any."""
     nearest_url = judged.nearest_url if judged else None
-    if document.spared:
+    if document.record.spared:
         nearest_url = dropped_for
-    if document.original:
-        original = store.get_document(document.original)
+    if document.record.original:
+        original = store.get_document(document.record.original)
     elif nearest_url and document.state != "duplicate":
         original = next(reversed(store.find_document(nearest_url)), None)
     else:
@@ -217,7 +221,7 @@ def _explain_document(
     now = {"pages": [describe_page(document)]}
     if original is not None:
         now = compare_pages(config, store, document, original)
-    if document.state != "duplicate" and not document.original:
+    if document.state != "duplicate" and not document.record.original:
         return now | _explain_kept(document, nearest_url, judged, now, led)
     lost = store.lost.find(document.document)
     is_lost = lost is not None and lost.due
@@ -233,7 +237,7 @@ def _explain_kept(
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
     delivered = document.state == "done"
-    if document.spared:
+    if document.record.spared:
         return {"verdict": tell_undone(nearest_url, delivered=delivered)}
     tests = judged.nearest_tests if judged else []
     decided = tests[1] if len(tests) > 1 else ""
@@ -259,30 +263,31 @@ def _explain_duplicate(
     is_lost: bool,
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
-    if judged is not None and judged.match_document != document.original:
+    if judged is not None and judged.match_document != document.record.original:
         judged = None
     told = now | weigh(judged.evidence) if judged and judged.evidence else now
     words = judged.own_words if judged and judged.evidence else now.get("own_words")
     verdict = tell_duplicate(
         judged.action if judged else "pass" * (document.state != "duplicate"),
-        original.url if original else "an imported fingerprint",
+        original.facts.url if original else "an imported fingerprint",
         told.get("decided", Deciding.DISTANCE),
-        document.distance,
+        document.record.distance,
         words,
     )
     verdict += OF_WALLS * bool(led.wall)
     undone = f"{LOST}: the items of its original never came through. " * is_lost
-    undone += "Undone: it passes when it is fetched again. " * document.spared
-    sample = _list_sample(document.tests)
-    explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.tests)}
+    undone += "Undone: it passes when it is fetched again. " * document.record.spared
+    sample = _list_sample(document.record.tests)
+    explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
-        "advice": advise_on_drop(document.url, led.wall, is_lost=is_lost) * (not document.spared),
+        "advice": advise_on_drop(document.facts.url, led.wall, is_lost=is_lost)
+        * (not document.record.spared),
         "now": changed * (not now["judged"]),
-        "similarity": document.similarity,
+        "similarity": document.record.similarity,
         "site_known": bool(sample),
         **({"repeated": repeat(judged)} if judged else {}),
     }

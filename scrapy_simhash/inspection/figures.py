@@ -204,10 +204,21 @@ class Figures(Counts):
             pages = {page.document: page for page in store.get_documents(list(numbers))}
             for first, second in some:
                 page, other = pages.get(second), pages.get(first)
-                if page is None or other is None or not page.title or page.title != other.title:
+                if (
+                    page is None
+                    or other is None
+                    or not page.facts.title
+                    or page.facts.title != other.facts.title
+                ):
                     continue
-                if page.state != "duplicate" and find_declared(page, other):
-                    found.append({"url": page.url, "original": other.url, "title": page.title})
+                if page.state != "duplicate" and find_declared(page.facts, other.facts):
+                    found.append(
+                        {
+                            "url": page.facts.url,
+                            "original": other.facts.url,
+                            "title": page.facts.title,
+                        }
+                    )
         return found
 
 
@@ -271,8 +282,8 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     without_items = 0
     for url, pages in wanted.items():
         original = find_stored(store, figures.originals[url], url)
-        without_items += pages * bool(original and original.without_items)
-        title = original.title if original else ""
+        without_items += pages * bool(original and original.record.without_items)
+        title = original.facts.title if original else ""
         group = {"url": url, "title": title, "pages": pages}
         groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
@@ -280,7 +291,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         doubtful.append({"doubt": doubt, **found.describe()})
         if url:
             original = find_stored(store, figures.originals.get(url, 0), url)
-            doubtful[-1] |= {"url": url, "title": original.title if original else ""}
+            doubtful[-1] |= {"url": url, "title": original.facts.title if original else ""}
     return {
         "without_items": without_items,
         "doubtful": doubtful,
@@ -292,7 +303,7 @@ def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | 
     """Return the page of a decision, or None if the store no longer has the same page."""
     document = store.get_document(number) if store is not None and number else None
     # A log has no passwords.
-    same = document is not None and mask_passwords(document.url) == mask_passwords(url)
+    same = document is not None and mask_passwords(document.facts.url) == mask_passwords(url)
     return document if same else None
 
 
@@ -312,8 +323,11 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
     page = find_stored(store, decision.document, decision.url)
     original = find_stored(store, decision.match_document, decision.match_url or "")
     drop: dict[str, Any] = {
-        "page": {"url": decision.url, "title": page.title if page else ""},
-        "original": {"url": decision.match_url or "", "title": original.title if original else ""},
+        "page": {"url": decision.url, "title": page.facts.title if page else ""},
+        "original": {
+            "url": decision.match_url or "",
+            "title": original.facts.title if original else "",
+        },
         "distance": decision.distance,
         "similarity": decision.similarity,
         "decided": decision.tests[1] if len(decision.tests) > 1 else "",
@@ -321,7 +335,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         "match_own_words": decision.match_own_words,
         "doubts": [doubt for doubt, _ in list_doubts(decision)],
     }
-    if page and original and page.original == original.document:
+    if page and original and page.record.original == original.document:
         first, second = original.wording, page.wording
         if first is not None and second is not None:
             drop["rows"] = compare_side_by_side(str(first), str(second))

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.comparison import Answer
-    from scrapy_simhash.judging.documents import Document, PageFacts
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.templates import Template
+    from scrapy_simhash.pages.facts import Facts
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -216,16 +217,16 @@ class FolderContexts:
             self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
         ):
             page = self._pages[name]
-            host = host_of(page.url)
-            if host and page.sketch:
-                if not page.stub:
+            host = host_of(page.facts.url)
+            if host and page.facts.sketch:
+                if not page.facts.stub:
                     self._by_host[host].append(name)
-                for part in list_parts(page.title, page.heading):
+                for part in list_parts(page.facts.title, page.facts.heading):
                     self._called[host, part].append(name)
         self._keys = {
-            name: make_keys(page)
+            name: make_keys(page.facts)
             for name, page in self._pages.items()
-            if page.sketch and not page.stub
+            if page.facts.sketch and not page.facts.stub
         }
         having: defaultdict[int, set[str]] = defaultdict(set)
         for name, keys in self._keys.items():
@@ -245,10 +246,12 @@ class FolderContexts:
         names = (
             name
             for page, other in ((mine, second), (theirs, first))
-            for name, called in self._list_called(page, without)
+            for name, called in self._list_called(page.facts, without)
             if other in called
         )
-        site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
+        site, other_site = (
+            self._find_site(host_of(page.facts.url), without) for page in (mine, theirs)
+        )
         context = make_context(site, other_site, next(names, ""))
         return context._replace(keys=self._count_keys(first, second, known=context.known))
 
@@ -265,22 +268,22 @@ class FolderContexts:
     def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
         """Compare two pages by a rule, and word by word what that would drop."""
         mine, theirs = self._pages[first], self._pages[second]
-        answer = compare(mine, theirs, rule, context=context)
-        if not (mine.wording and theirs.wording and may_be_one(mine, theirs, answer)):
+        answer = compare(mine.facts, theirs.facts, rule, context=context)
+        if not (mine.wording and theirs.wording and may_be_one(mine.facts, theirs.facts, answer)):
             return answer
         one_host = context.sites[0] is context.sites[1]
         template = self._make_template(context.sites[0].numbers if one_host else ())
         one, other = (self._texts.read(unpack(page.wording)) for page in (mine, theirs))
-        urls = mine.url, theirs.url
+        urls = mine.facts.url, theirs.facts.url
         own = compare_words(one, other, template.share(*urls), urls)
-        return look_at_words(answer, mine, theirs, own)
+        return look_at_words(answer, mine.facts, theirs.facts, own)
 
     def _read_template(self, numbers: tuple[int, ...]) -> Template:
         """Make the template of a sample."""
         pages = [self._pages[self._ids[number - 1]] for number in numbers]
-        return self._texts.make_template((page, unpack(page.wording)) for page in pages)
+        return self._texts.make_template((page.facts, unpack(page.wording)) for page in pages)
 
-    def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+    def _list_called(self, page: Facts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""
         host = host_of(page.url) if page.sketch else ""  # as a store does
         for part, name in list_parts(page.title, page.heading).items():
@@ -301,7 +304,7 @@ class FolderContexts:
 
     def _describe(self, name: str) -> tuple[int, str]:
         page = self._pages[name]
-        return page.suspicion, form_of(page.url)
+        return page.facts.suspicion, form_of(page.facts.url)
 
     def _sample(self, names: tuple[str, ...]) -> Site:
-        return Site({self._numbers[name]: self._pages[name] for name in names})
+        return Site({self._numbers[name]: self._pages[name].facts for name in names})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
 
@@ -38,10 +38,7 @@ _MOST_SUGGESTED = 3
 _NEIGHBOURS = 50
 _LEAST_ALIKE = 0.9
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
-_SHOWN_OF_PAGE = (
-    *("features", "words", "language", "title"),
-    *("extractor", "extract_ms", "fingerprint_ms"),
-)
+_SHOWN_OF_FACTS = ("features", "words", "language", "title")
 
 
 def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
@@ -115,9 +112,12 @@ def fingerprint_files(
             continue
         yield {
             "file": name,
-            "fingerprint": f"{page.fingerprint:016x}",
+            "fingerprint": f"{page.facts.fingerprint:016x}",
             "seed": "0" if store is None else "of the store",
-            **{name: getattr(page, name) for name in _SHOWN_OF_PAGE},
+            **{name: getattr(page.facts, name) for name in _SHOWN_OF_FACTS},
+            "extractor": page.extractor,
+            "extract_ms": page.extract_ms,
+            "fingerprint_ms": page.fingerprint_ms,
         }
     if failures:
         raise PartlyFailedError("; ".join(failures))
@@ -161,7 +161,7 @@ def query(
                 "document": match.document,
                 "url": match.url,
                 "state": document.state if document else "imported",
-                "title": document.title if document else "",
+                "title": document.facts.title if document else "",
             }
 
 
@@ -169,10 +169,10 @@ def _find_fingerprint(config: Config, store: Store, what: str | None, text: str 
     if what is None:
         return _fingerprint_text(store, str(text))
     if is_url(what):
-        return find_documents(store, what)[-1].fingerprint
+        return find_documents(store, what)[-1].facts.fingerprint
     if what == "-" or is_file(what):
         page = fingerprint_named(config, what, store.recipe, store.seed)
-        return make_document(page, config.rule).fingerprint
+        return make_document(page, config.rule).facts.fingerprint
     if _HEX_FINGERPRINT.fullmatch(what):
         return int(what, 16)
     if " " in what.strip():
@@ -196,7 +196,7 @@ def find_documents(store: Store, url: str) -> list[StoredDocument]:
     """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
     documents = store.find_document(url)
     if not documents:
-        known = (document.url for document in store.list_documents())
+        known = (document.facts.url for document in store.list_documents())
         raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
     return documents
 

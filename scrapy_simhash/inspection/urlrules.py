@@ -232,10 +232,13 @@ def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
 def _propose(pages: Sequence[Page]) -> list[UrlRule]:
     """List the rules that two pairs of pages propose."""
     by_number = {page.facts.document: page for page in pages}
-    by_url = {page.facts.url: page for page in pages}
+    by_url = {page.facts.facts.url: page for page in pages}
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages:
-        for other in (by_number.get(page.facts.original), by_url.get(page.facts.canonical)):
+        for other in (
+            by_number.get(page.facts.record.original),
+            by_url.get(page.facts.facts.canonical),
+        ):
             for rule in find_candidates(page.address, other.address) if other else ():
                 forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
@@ -345,7 +348,7 @@ def _read_sites(config: Config) -> Iterator[tuple[list[StoredDocument], Rule]]:
     sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
 
     def note(page: StoredDocument) -> None:
-        parts = split_url(page.url)
+        parts = split_url(page.facts.url)
         if parts is not None:
             sites[find_site(parts.netloc)].append(page.document)
 
@@ -360,7 +363,7 @@ def describe(rule: str, votes: Iterable[Vote], directories: Iterable[str] = ()) 
     """Describe a rule and the votes on it, ready for JSON."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
     for vote in votes:
-        pairs[vote.outcome].append((vote.page.facts.url, vote.kept.facts.url))
+        pairs[vote.outcome].append((vote.page.facts.facts.url, vote.kept.facts.facts.url))
     counts = {outcome.name.lower(): len(found) for outcome, found in pairs.items()}
     return {
         "rule": rule,
@@ -399,8 +402,8 @@ def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
         pages = list_voters(stored)
         changed: defaultdict[int, dict[int, str]] = defaultdict(dict)
         for page in pages:
-            for place in canonicalizer.url_matcher.match_all(page.facts.url):
-                form = parse_address(canonicalizer.processors[place].process(page.facts.url))
+            for place in canonicalizer.url_matcher.match_all(page.facts.facts.url):
+                form = parse_address(canonicalizer.processors[place].process(page.facts.facts.url))
                 changed[place][page.facts.document] = format_address(form) if form else page.text
         for place, forms in changed.items():
             formed = ((page, forms.get(page.facts.document, page.text)) for page in pages)

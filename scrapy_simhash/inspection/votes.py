@@ -16,7 +16,8 @@ from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import PageFacts, StoredDocument
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.pages.facts import Facts
 
 # Sketches of shorter texts are uncertain.
 LEAST_WORDS = 64
@@ -62,8 +63,8 @@ def format_address(address: Address) -> str:
 
 def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
     """List the pages that vote: those with text enough, at an address that rules may judge."""
-    able = (facts for facts in stored if facts.sketch and not facts.stub)
-    addresses = ((facts, parse_address(facts.url)) for facts in able)
+    able = (facts for facts in stored if facts.facts.sketch and not facts.facts.stub)
+    addresses = ((facts, parse_address(facts.facts.url)) for facts in able)
     return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
 
 
@@ -79,13 +80,13 @@ def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
         if kept.text == page.text or form not in changing:
             continue
         outcome = _compare(page.facts, kept.facts, rule)
-        if outcome is not None and page.facts.time - kept.facts.time > STALE_SECONDS:
+        if outcome is not None and page.facts.facts.time - kept.facts.facts.time > STALE_SECONDS:
             first[form] = page  # otherwise no later page could ever speak against the rule
         weight = _WEIGHTS.get(outcome, 0)
         if outcome is None or (outcome is not Outcome.DIFFERENT and votes[form] >= weight):
             continue
         # One document has one vote: a wall has many forms.
-        shown = {each.facts.original or each.facts.document for each in (page, kept)}
+        shown = {each.facts.record.original or each.facts.document for each in (page, kept)}
         if outcome is Outcome.SAME and not groups.isdisjoint(shown):
             continue
         groups |= shown if outcome is Outcome.SAME else set()
@@ -95,17 +96,19 @@ def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
 
 def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome | None:
     """Compare two pages; None where they have no vote, because most links are others."""
-    outcome = compare_pages(page, kept, rule)
+    outcome = compare_pages(page.facts, kept.facts, rule)
     if outcome is Outcome.SAME:
-        share = measure_new_links(page.link_sketch, NO_LINKS, page.url, kept.link_sketch, kept.url)
+        share = measure_new_links(
+            page.facts.link_sketch, NO_LINKS, page.facts.url, kept.facts.link_sketch, kept.facts.url
+        )
         # The judge had all links of the page, and carried them over to the place of its original.
-        known = share if page.new_links is None else page.new_links
+        known = share if page.record.new_links is None else page.record.new_links
         if share is not None and min(share, known or 0.0) >= MOSTLY_NEW:
             return None
     return outcome
 
 
-def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
+def compare_pages(first: Facts, second: Facts, rule: Rule) -> Outcome:
     """Compare two pages that vote, by the judgement's rule, however far apart they are.
 
     They are `different` where texts of 64 words and more are less than .6 alike, and less than .6

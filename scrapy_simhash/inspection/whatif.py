@@ -8,6 +8,8 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.judging.documents import (
@@ -15,7 +17,6 @@ from scrapy_simhash.judging.documents import (
     Match,
     StoredDocument,
     Version,
-    facts_of,
 )
 from scrapy_simhash.judging.rule import Rule, default_distance
 from scrapy_simhash.pages.wording import pack
@@ -46,7 +47,7 @@ class Replayed(NamedTuple):
     @property
     def was_dropped(self) -> bool:
         """Whether the store has it as a near-duplicate whose drop was not undone."""
-        return self.document.state == "duplicate" and not self.document.spared
+        return self.document.state == "duplicate" and not self.document.record.spared
 
 
 def choose_documents(store: Store, rule: Rule) -> tuple[list[int], int]:
@@ -59,9 +60,11 @@ def choose_documents(store: Store, rule: Rule) -> tuple[list[int], int]:
         lambda each: stored.append(
             (
                 each.document,
-                each.original,
+                each.record.original,
                 each.state == "pending",
-                rule.confirm is not None or each.stub or each.features >= rule.min_features,
+                rule.confirm is not None
+                or each.facts.stub
+                or each.facts.features >= rule.min_features,
             )
         )
     )
@@ -78,7 +81,7 @@ def replay(
     store: Store,
     documents: Sequence[int],
     rule: Rule,
-    scope_of: Callable[[StoredDocument], str] = attrgetter("scope"),
+    scope_of: Callable[[StoredDocument], str] = attrgetter("facts.scope"),
     expire_days: float | None = None,
     *,
     across_spiders: bool = False,
@@ -106,23 +109,26 @@ def replay(
         kept.start_crawl(_CRAWL, "")
         parts = map(store.get_documents, cut(documents, _DOCUMENTS_READ))
         for stored in chain.from_iterable(parts):
-            facts = facts_of(stored) | {"link_sketch": b""}
+            scope = scope_of(stored)
+            facts = structs.replace(stored.facts, link_sketch=b"", scope=scope)
             wording = b"" if stored.wording is None else pack(stored.wording)
             document = Document(
-                **facts | {"scope": scope_of(stored)},
+                facts,
                 crawl=_CRAWL,
                 wording=wording,
-                not_before=stored.time - lifetime,
+                not_before=stored.facts.time - lifetime,
                 across_spiders=across_spiders,
             )
             (verdict,) = kept.find_and_add([document])
             numbers.setdefault(verdict.document, stored.document)
-            if stored.spared and verdict.match is not None:
+            if stored.record.spared and verdict.match is not None:
                 kept.spare([verdict.document])
                 (verdict,) = kept.find_and_add([document])
-            if len(stored.readers) > 1:
-                digest, number = stored.text_digest, verdict.document
-                kept.mark_done([Version(number, digest, each) for each in stored.readers], _CRAWL)
+            if len(stored.record.readers) > 1:
+                digest, number = stored.facts.text_digest, verdict.document
+                kept.mark_done(
+                    [Version(number, digest, each) for each in stored.record.readers], _CRAWL
+                )
             match = None if verdict.reason else verdict.match
             yield Replayed(stored, match and replace(match, document=numbers[match.document]))
 
@@ -151,7 +157,7 @@ def what_if(
 
     def scope_of(document: StoredDocument) -> str:
         page: Any = None  # these three scopes need only the URL
-        return SCOPES[scope](document.url, page) if scope else document.scope
+        return SCOPES[scope](document.facts.url, page) if scope else document.facts.scope
 
     with open_as_it_is(config.store) as store:
         documents, total = choose_documents(store, rule)
@@ -197,16 +203,16 @@ def count_changes(
         counts["dropped_before"] += each.was_dropped
         counts["dropped_then"] += match is not None
         if (match is not None) == each.was_dropped:
-            counts["other_original"] += bool(match and match.document != document.original)
+            counts["other_original"] += bool(match and match.document != document.record.original)
             continue
-        original = match or get(document.original)
-        decided = match or document
+        original = None if match else get(document.record.original)
+        decided = match or document.record
         counts["kept_to_dropped" if match else "dropped_to_kept"] += 1
         changes.append(
             {
-                "url": document.url,
+                "url": document.facts.url,
                 "change": "kept -> dropped" if match else "dropped -> kept",
-                "match_url": original.url if original else None,
+                "match_url": match.url if match else original.facts.url if original else None,
                 "distance": decided.distance,
                 "similarity": decided.similarity,
                 "own_words": list(match.own_words) if match else [],

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from scrapy_simhash.judging.content import Content, compare_contents
-from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.names import Relations, relate_names
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
@@ -26,6 +25,7 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import host_of, plain_form
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class Compared(NamedTuple):
 
 
 def compare(
-    first: PageFacts,
-    second: PageFacts,
+    first: Facts,
+    second: Facts,
     rule: Rule,
     *,
     distance: int | None = None,
@@ -166,7 +166,7 @@ def compare(
 
 def _collect(
     evidence: Evidence,
-    pages: tuple[PageFacts, PageFacts],
+    pages: tuple[Facts, Facts],
     content: Content,
     names: Relations,
     confirm: float,
@@ -198,7 +198,7 @@ def deserves_a_look(candidate: Candidate, similarity: float | None, rule: Rule) 
 
 
 def compare_candidates(
-    page: PageFacts,
+    page: Facts,
     found: Sequence[tuple[Candidate, Record | None]],
     sites: Sequence[tuple[Site, Site]],
     rule: Rule,
@@ -216,7 +216,7 @@ def compare_candidates(
     """
     # A bulk-loaded fingerprint is in every scope.
     others = [
-        record or PageFacts(b"", candidate.fingerprint, b"", scope=page.scope)
+        record.facts if record else Facts(b"", candidate.fingerprint, b"", scope=page.scope)
         for candidate, record in found
     ]
     contexts = [
@@ -257,9 +257,7 @@ def compare_candidates(
     ]
 
 
-def can_be_one(
-    first: PageFacts, second: PageFacts, content: Content | Evidence, rule: Rule
-) -> bool:
+def can_be_one(first: Facts, second: Facts, content: Content | Evidence, rule: Rule) -> bool:
     """Return False if the content of two pages tells them apart, whatever they are called."""
     confirm = rule.confirm or 0.0
     return (
@@ -276,7 +274,7 @@ def can_be_one(
     )
 
 
-def find_declared(first: PageFacts, second: PageFacts) -> set[str]:
+def find_declared(first: Facts, second: Facts) -> set[str]:
     """Find the addresses that one of two pages declares, and the other has, or declares, too."""
     if not (first.canonical or first.views or second.canonical or second.views):
         return set()
@@ -327,9 +325,7 @@ def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     )
 
 
-def find_deciding(
-    first: PageFacts, second: PageFacts, rule: Rule, *, named: bool = False
-) -> Deciding:
+def find_deciding(first: Facts, second: Facts, rule: Rule, *, named: bool = False) -> Deciding:
     """Find what decides about two documents; `named`: one was found by its name."""
     if first.scope != second.scope:
         return Deciding.SCOPE

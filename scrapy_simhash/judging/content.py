@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.sites import Site
+    from scrapy_simhash.pages.facts import Facts
 
 # The common part begins and ends where so much of what both have stands outside of it.
 _FRAME = 0.05
@@ -63,7 +63,7 @@ class Content(NamedTuple):
 
 
 def compare_contents(
-    pairs: Sequence[tuple[PageFacts, PageFacts]], sites: Sequence[tuple[Site, Site]]
+    pairs: Sequence[tuple[Facts, Facts]], sites: Sequence[tuple[Site, Site]]
 ) -> list[Content]:
     """Compare the content of n pairs of pages with sketches, each by the sites of both pages."""
     if not pairs:

@@ -10,46 +10,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_type_hints
 
 import msgspec
+from msgspec import structs
 
-from scrapy_simhash.pages.addresses import plain_form
+from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts, Reader
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
-from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.pages.wording import Wording  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_simhash.judging.rule import Evidence, Rule
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.facts import PageFingerprint
+    from scrapy_simhash.pages.wording import Wording
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_IDENTITY_BYTES = 64
-
-
-class Reader(NamedTuple):
-    """Who gets a page: a callback of a spider.
-
-    Attributes:
-        spider: its name.
-        callback: name of its method, see `crawl.policy.find_reader`.
-    """
-
-    spider: str = ""
-    callback: str = ""
-
-
-# Of pages that were imported: they stand for whatever a callback would get.
-EVERYONE = Reader(callback="*")
-# Of callbacks that have no name, and of pages judged outside of crawls: compared with all, and
-# what one got stands for nothing that a callback of a name would get.
-NOBODY = Reader()
 
 
 def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -> bool:
@@ -66,89 +46,19 @@ def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -
     return reader == EVERYONE or (same and reader.callback == other.callback)
 
 
-class PageFacts(msgspec.Struct, frozen=True):
-    """What is known of a page, whoever keeps it: `Document`, `Record`, `StoredDocument`, Spark.
-
-    Attributes:
-        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
-            request. The same identity is never its own near-duplicate.
-        fingerprint: simhash of its text, 0 to 2**64 - 1, see `make_document`.
-        text_digest: of its text, at most 64 bytes; another one means "changed".
-        url: for people.
-        scope: only documents of one scope are compared; "" is the global one.
-        title, heading: what names it, for the confirmation.
-        canonical, views: addresses that it declares; the others one a line, see `fingerprint`.
-        language, features: for people, and for `explain`.
-        words, whole_words: of main and whole text, for the confirmation.
-        data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
-        sketch: of main and whole text, 1,024 bytes, see `sketch`; b"" for none.
-        link_sketch: sample of its links, see `links`.
-        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
-            fingerprint is a near-duplicate of it.
-        time: seconds since 1970, UTC.
-        reader: who gets it, or was the last to get it.
-        suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
-            a link of another site led to it first, 2 if it repeats its query.
-    """
-
-    identity: bytes
-    fingerprint: int
-    text_digest: bytes
-    url: str = ""
-    scope: str = ""
-    title: str = ""
-    heading: str = ""
-    canonical: str = ""
-    views: str = ""
-    language: str = ""
-    features: int = 0
-    words: int = 0
-    whole_words: int = 0
-    data_fingerprint: bytes = b""
-    sketch: bytes = b""
-    link_sketch: bytes = b""
-    stub: bool = False
-    time: float = 0.0
-    reader: Reader = NOBODY
-    suspicion: int = 0
-
-    @property
-    def declared(self) -> set[str]:
-        """The addresses that it declares, in their plain form."""
-        return {
-            plain_form(address) for address in (self.canonical, *self.views.split("\n")) if address
-        }
-
-    @property
-    def file(self) -> bool:
-        """Whether this is no HTML page but a file, such as a PDF, known by a digest of its bytes.
-
-        It is a stub, too, and only a file with the same digest is a near-duplicate of it.
-        """
-        return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
-
-
 # The facts of a document in a row of Parquet; the project that imports it determines the others.
 FACT_COLUMNS: dict[str, Any] = {
-    field.name: field.type
-    for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "fingerprint", "scope", "reader"}
+    name: kind
+    for name, kind in get_type_hints(Facts).items()
+    if name not in {"identity", "fingerprint", "scope", "reader"}
 } | {"fingerprints": tuple[int, ...], "wording": bytes}
 
 
-FACTS = PageFacts.__struct_fields__
-_get_facts = attrgetter(*FACTS)
-
-
-def facts_of(page: PageFacts) -> dict[str, Any]:
-    """Get the facts of a page by their names, to make another kind of document of them."""
-    return dict(zip(FACTS, _get_facts(page), strict=True))
-
-
-class Document(PageFacts, frozen=True):
+class Document(msgspec.Struct, frozen=True):
     """A page as a store takes it.
 
     Attributes:
+        facts: what is known of it; a `ValueError` says what is wrong with them.
         crawl: id of the crawl that fetched it, or "" outside of crawls.
         aliases: identities of the requests that were redirected here.
         wording: what a reader sees of it, see `pages.wording.pack`; b"" of a file.
@@ -157,10 +67,9 @@ class Document(PageFacts, frozen=True):
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
         across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
-
-    The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
 
+    facts: Facts
     crawl: str = ""
     aliases: tuple[bytes, ...] = ()
     wording: bytes = b""
@@ -170,18 +79,19 @@ class Document(PageFacts, frozen=True):
     across_spiders: bool = False
 
     def __post_init__(self) -> None:
+        facts = self.facts
         # LMDB would refuse or cut it in the middle of a transaction.
-        for identity in (self.identity, *self.aliases):
+        for identity in (facts.identity, *self.aliases):
             if not 1 <= len(identity) <= MOST_IDENTITY_BYTES:
                 raise ValueError(
                     f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
-                    f"for {self.url!r}"
+                    f"for {facts.url!r}"
                 )
-        check_fingerprint(self.fingerprint)
-        if len(self.sketch) not in {0, SKETCH_BYTES}:
+        check_fingerprint(facts.fingerprint)
+        if len(facts.sketch) not in {0, SKETCH_BYTES}:
             raise ValueError(
-                f"a sketch has {SKETCH_BYTES} bytes or none, got {len(self.sketch)} "
-                f"for {self.url!r}"
+                f"a sketch has {SKETCH_BYTES} bytes or none, got {len(facts.sketch)} "
+                f"for {facts.url!r}"
             )
 
 
@@ -261,49 +171,18 @@ class Version(NamedTuple):
 Marked: TypeAlias = int | Version
 
 
-class StoredDocument(PageFacts, frozen=True, kw_only=True):
-    """What a store keeps of a document, for people and `explain`.
-
-    Attributes:
-        document: its number in the store.
-        state: `pending` (its items did not come through yet), `done`, or `duplicate`.
-        crawl: id of the crawl that fetched it.
-        readers: who got its text.
-        original: number of the document it is a near-duplicate of, or 0; it may have been kept.
-        distance: bits between the two, or -1.
-        similarity: of their sketches, or None.
-        tests: what decided.
-        wording: what a reader sees of it; None of a file, where it is damaged, or was not read.
-        spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
-        new_links: share of its links that its original lacked, 0 to 1, or None.
-        without_items: when it was done, its callback or the pipelines had left no item.
-
-    The other attributes are those of `PageFacts`.
-    """
-
-    document: int
-    state: str
-    crawl: str
-    readers: tuple[Reader, ...] = ()
-    original: int
-    distance: int
-    similarity: float | None
-    tests: tuple[str, ...]
-    wording: Wording | None = None
-    spared: bool = False
-    new_links: float | None = None
-    without_items: bool = False
-
-
 def make_document(
-    page: PageFingerprint,
-    rule: Rule,
-    identity: bytes = b"-",
-    *,
-    foreign: bool = False,
-    **fetched: Any,
+    page: PageFingerprint, rule: Rule, identity: bytes = b"-", crawl: str = "", **fetched: Any
 ) -> Document:
-    """Make the document of a page; `fetched` are its attributes that tell where and when it was.
+    """Make the document of a page as it was read, see `choose_facts`."""
+    facts = choose_facts(page, rule, identity, **fetched)
+    return Document(facts, crawl, wording=page.wording, links=page.targets)
+
+
+def choose_facts(
+    page: PageFingerprint, rule: Rule, identity: bytes, *, foreign: bool = False, **fetched: Any
+) -> Facts:
+    """Return the facts by which a page is judged; `fetched` are those of its request.
 
     `foreign` is whether a link of another site led to it.
 
@@ -315,31 +194,19 @@ def make_document(
     Raises:
         ValueError: the page is a stub by this rule, and was read without a stub's digest.
     """
-    fingerprints = list_fingerprints(page, rule)
+    read, fingerprints = page.facts, list_fingerprints(page, rule)
     if not fingerprints and not page.stub:
         raise ValueError(
-            f"a page of {page.features} features was read for a smaller `min_features` than the "
+            f"a page of {read.features} features was read for a smaller `min_features` than the "
             f"rule's, {rule.min_features}; read it again with this one"
         )
-    return Document(
+    return structs.replace(
+        read,
         identity=identity,
         fingerprint=fingerprints[-1] if fingerprints else int.from_bytes(page.stub[:8], "big"),
-        text_digest=page.text_digest if fingerprints else page.stub,
-        title=page.title,
-        heading=page.heading,
-        canonical=page.canonical,
-        views=page.views,
-        data_fingerprint=page.data_fingerprint,
-        language=page.language,
-        features=page.features,
-        words=page.words,
-        whole_words=page.whole_words,
-        sketch=page.sketch,
-        link_sketch=page.link_sketch,
+        text_digest=read.text_digest if fingerprints else page.stub,
         stub=not fingerprints,
-        wording=page.wording,
-        links=page.targets,
-        suspicion=2 if page.repeats_query else int(foreign),
+        suspicion=max(read.suspicion, foreign),
         **fetched,
     )
 
@@ -350,8 +217,8 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     A stub has none.
     """
     fingerprints = []
-    if page.features >= rule.min_features:
-        fingerprints.append(page.fingerprint)
+    if page.facts.features >= rule.min_features:
+        fingerprints.append(page.facts.fingerprint)
     if rule.confirm is not None and page.whole_features >= rule.min_features:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
@@ -367,16 +234,29 @@ class State(IntEnum):
     """A near-duplicate of another document; not in the tables."""
 
 
-class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: ignore[misc]
-    """A document; on disk the facts come first, then these fields in their order."""
+class Record(msgspec.Struct, array_like=True):
+    """A document as a store keeps it.
 
-    # State and crawl are those of the fetch for `reader`; `earlier_readers` got the same text
-    # before. `delivered`: it was done at least once, whatever its state is now. `spared`: judged
-    # again it is no near-duplicate of anything, because somebody took its drop back. `original`, of
-    # a document that is no duplicate: it was kept for a reader that did not get the original, and
-    # `kept_for` names who finds it by its keys (`keys.name_reader`). `without_items`: when it was
-    # done last, no item of it had come through.
+    Attributes:
+        facts: what is known of the page.
+        state: of the fetch for `facts.reader`.
+        delivered: it was done at least once, whatever its state is now.
+        crawl: id of the crawl that fetched it for that reader.
+        first_time: when it was fetched first, seconds since 1970, UTC.
+        original: number of the document it is a near-duplicate of, or 0. Where it is no duplicate,
+            it was kept for a reader that did not get the original.
+        distance: bits between the two, or -1.
+        similarity: of their sketches, or None.
+        tests: what decided.
+        spared: judged again it is no near-duplicate of anything, because somebody took its drop
+            back.
+        new_links: share of its links that its original lacked, 0 to 1, or None.
+        earlier_readers: who got the same text before.
+        without_items: when it was done last, no item of it had come through.
+        kept_for: who finds it by its keys, if it was kept for a reader, see `keys.name_reader`.
+    """
 
+    facts: Facts
     state: State
     delivered: bool
     crawl: str
@@ -395,7 +275,57 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     def readers(self) -> tuple[Reader, ...]:
         """Who got its text."""
         done = self.state == State.DONE
-        return (*self.earlier_readers, self.reader) if done else self.earlier_readers
+        return (*self.earlier_readers, self.facts.reader) if done else self.earlier_readers
+
+
+class Change(NamedTuple):
+    """What is to be written of a document that was judged.
+
+    Attributes:
+        document: the document.
+        number: of its record; 0 for a new one.
+        before: that record, or None.
+        record: as it is from now on.
+        is_moved: something else leads to it than before; otherwise it stays where it is.
+        is_lost: it was dropped for one whose items may never come through.
+    """
+
+    document: Document
+    number: int
+    before: Record | None
+    record: Record
+    is_moved: bool = True
+    is_lost: bool = False
+
+
+class StoredDocument(NamedTuple):
+    """What a store keeps of a document, for people and `explain`.
+
+    Attributes:
+        document: its number in the store.
+        record: all but its text.
+        wording: what a reader sees of it; None of a file, where it is damaged, or was not read.
+    """
+
+    document: int
+    record: Record
+    wording: Wording | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the page."""
+        return self.record.facts
+
+    @property
+    def state(self) -> str:
+        """`pending` (its items did not come through yet), `done`, or `duplicate`."""
+        return self.record.state.name.lower()
+
+    def pick(self, *names: str) -> dict[str, Any]:
+        """Return these attributes of it, of its record and of its facts, by their names."""
+        known = {**structs.asdict(self.facts), "file": self.facts.file}
+        known |= {**structs.asdict(self.record), "document": self.document, "state": self.state}
+        return {name: known[name] for name in names}
 
 
 def counts(
@@ -410,7 +340,7 @@ def counts(
         return True
     if record.state != State.PENDING or not alive(record.crawl):
         return False
-    return stands_for(record.reader, reader, across_spiders=across_spiders)
+    return stands_for(record.facts.reader, reader, across_spiders=across_spiders)
 
 
 def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:

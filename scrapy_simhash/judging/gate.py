@@ -34,9 +34,9 @@ from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Answer
-    from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.judging.texts import OwnWords
+    from scrapy_simhash.pages.facts import Facts
 
 # Of the words that both have, so much may be a page's own: of a declared copy, of another one, and
 # with what other pages have, too, or if the other page has nothing of its own.
@@ -57,7 +57,7 @@ _NUMBER, _ALL_NUMBER = re.compile(r"\d"), re.compile(r"^\d+$")
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
 
-def may_be_one(first: PageFacts, second: PageFacts, answer: Answer) -> bool:
+def may_be_one(first: Facts, second: Facts, answer: Answer) -> bool:
     """Whether the rule calls two pages one, or their words may show that they are."""
     e = answer.evidence
     if answer.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
@@ -73,9 +73,7 @@ def _agree(e: Evidence) -> bool:
     return alike and Relation.DIFFER not in {e.title, e.heading}
 
 
-def look_at_words(
-    answer: Answer, first: PageFacts, second: PageFacts, own: OwnWords | None
-) -> Answer:
+def look_at_words(answer: Answer, first: Facts, second: Facts, own: OwnWords | None) -> Answer:
     """Let an answer pass, or correct it, by the own words of two pages.
 
     Args:
@@ -103,9 +101,7 @@ def look_at_words(
     )
 
 
-def judge_words(
-    first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence
-) -> tuple[str, bool]:
+def judge_words(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) -> tuple[str, bool]:
     """Judge two pages by their own words: why, for people, and whether they are one.
 
     The reason is "" where words do not decide: at one address, at two names that are one in folders
@@ -182,7 +178,7 @@ def _compare_equal(own: OwnWords) -> str:
     return _show_two("one text, but not what is seen beside it", *beside) if any(beside) else ""
 
 
-def is_declared_copy(first: PageFacts, second: PageFacts, own: OwnWords) -> bool:
+def is_declared_copy(first: Facts, second: Facts, own: OwnWords) -> bool:
     """Return True if one page declares the other its original or view, and has little of its own.
 
     Also if both declare a third one, on a known host. An address that others declare, too, or a
@@ -208,7 +204,7 @@ def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str
     return bool(own) and declared == {own} and plain_form(other_url) != own
 
 
-def _find_record(first: PageFacts, second: PageFacts, own: OwnWords, evidence: Evidence) -> str:
+def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
     for mine, theirs, relation in (
         (first.title, second.title, evidence.title),
@@ -280,7 +276,7 @@ def _are_turned(mine: str, theirs: str) -> bool:
     return first != second and sorted(first) == sorted(second)
 
 
-def _are_called_alike(first: PageFacts, second: PageFacts) -> bool:
+def _are_called_alike(first: Facts, second: Facts) -> bool:
     """Whether titles and headings have the same words in the same order, where both have them."""
     names = (first.title, second.title), (first.heading, second.heading)
     return not any(any(_tell_apart(*two)) or _are_turned(*two) for two in names if all(two))

@@ -68,19 +68,6 @@ class Documents(Reading, Protocol):
     `stores.documents` documents the methods.
     """
 
-    def add(
-        self,
-        number: int,
-        record: Record,
-        wording: bytes | None = None,
-        *,
-        aliases: Iterable[bytes] = (),
-    ) -> int:
-        """Write a document and all that leads to it, under the next number in place of 0."""
-
-    def take_out(self, number: int, record: Record) -> None:
-        """Delete all entries that lead to a document; its record stays."""
-
     def put(
         self,
         number: int,

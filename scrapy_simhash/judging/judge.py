@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
@@ -30,26 +29,23 @@ from scrapy_simhash.judging.comparison import (
     deserves_a_look,
 )
 from scrapy_simhash.judging.documents import (
-    EVERYONE,
-    NOBODY,
+    Change,
     Document,
     Match,
-    PageFacts,
     Record,
     State,
     Status,
     Verdict,
     counts,
-    facts_of,
     note_match,
     was_delivered,
 )
 from scrapy_simhash.judging.gate import is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
-from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
 from scrapy_simhash.judging.templates import Texts
 from scrapy_simhash.judging.texts import compare_words
+from scrapy_simhash.pages.facts import EVERYONE, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -59,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Kept
-    from scrapy_simhash.judging.interface import Candidate, Documents, Reading
+    from scrapy_simhash.judging.interface import Candidate, Reading
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
     from scrapy_simhash.judging.texts import OwnWords, Text
@@ -86,7 +82,7 @@ class Limits(NamedTuple):
     or_nothing: bool = False  # of what more than these are near to, nothing is near
 
 
-def limit_probe(page: PageFacts, rule: Rule) -> Limits:
+def limit_probe(page: Facts, rule: Rule) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
     bits = 0 if page.stub else rule.distance
     if rule.confirm is None or not page.sketch:
@@ -106,8 +102,6 @@ class Judge:
     # These last from one judge to the next.
     sites: Sites = field(default_factory=Sites)
     texts: Texts = field(default_factory=Texts)
-    # The same documents in a write transaction; None to judge only.
-    writing: Documents | None = None
 
     def find_match(
         self, document: Document, own: int = 0
@@ -117,7 +111,7 @@ class Judge:
         # the record that would have been it, had it been confirmed; and whether every document that
         # could be one was compared.
         candidates, complete = self.documents.gather(document, self.rule, own)
-        compared = self._ask(document, self._choose(document, candidates), own)
+        compared = self._ask(document.facts, self._choose(document, candidates), own)
         compared = self._look_at_words(document, compared)
         alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
         # Those that its reader got come first.
@@ -126,7 +120,7 @@ class Judge:
         if alike:
             record = alike[0].record
             same_callback = record is None or counts(
-                record, self.alive, document.reader, across_spiders=True
+                record, self.alive, document.facts.reader, across_spiders=True
             )
             kept: Kept = "other_spider" if same_callback else "other_callback"
             return _make_match(document, alike[0], kept), None, complete
@@ -146,7 +140,7 @@ class Judge:
         alike = {
             candidate.number: record
             for candidate, record, answer, _ in compared
-            if record is not None and may_be_one(page, record, answer)
+            if record is not None and may_be_one(page.facts, record.facts, answer)
         }
         if not alike:
             return compared
@@ -158,9 +152,10 @@ class Judge:
             if record is None:
                 looked.append(each)
             elif number in first:
-                urls, wording = (page.url, record.url), wordings.get(number)
+                pages, wording = (page.facts, record.facts), wordings.get(number)
+                urls = pages[0].url, pages[1].url
                 words = wording and self._compare_words(text, wording, each.sites, urls)
-                answer = look_at_words(each.answer, page, record, words)
+                answer = look_at_words(each.answer, *pages, words)
                 looked.append(each._replace(answer=answer))
                 if answer.duplicate:
                     first = []
@@ -178,35 +173,36 @@ class Judge:
         self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]
     ) -> Iterator[tuple[Candidate, Record | None]]:
         """Choose the candidates that count; a bulk-loaded one has no record."""
-        reader, across = page.reader, page.across_spiders
+        facts, reader, across = page.facts, page.facts.reader, page.across_spiders
         for candidate, record in candidates:
             if record is None:
                 if not candidate.number:
                     yield candidate, record
-            elif counts(record, self.alive) and record.time >= page.not_before:
+            elif counts(record, self.alive) and record.facts.time >= page.not_before:
                 settled = was_delivered(record, reader, across_spiders=across)
                 stands = settled or counts(record, self.alive, reader, across_spiders=across)
                 located = candidate._replace(stands=stands, settled=settled)
                 if candidate.distance < 0:  # it was not found by its fingerprint
-                    distance = hamming_distance(page.fingerprint, record.fingerprint)
-                    located = located._replace(distance=distance, fingerprint=record.fingerprint)
+                    fingerprint = record.facts.fingerprint
+                    distance = hamming_distance(facts.fingerprint, fingerprint)
+                    located = located._replace(distance=distance, fingerprint=fingerprint)
                 yield located, record
 
     def _ask(
-        self, page: PageFacts, found: Iterable[tuple[Candidate, Record | None]], own: int
+        self, page: Facts, found: Iterable[tuple[Candidate, Record | None]], own: int
     ) -> list[Compared]:
         """Compare candidates by what all but these two tell of their sites."""
         found = list(found)
         sites = [
-            self.sites.find(self.documents, (page.url, other.url), {own, candidate.number})
-            if page.sketch and other and other.sketch
+            self.sites.find(self.documents, (page.url, other.facts.url), {own, candidate.number})
+            if page.sketch and other and other.facts.sketch
             else UNKNOWN_SITES
             for candidate, other in found
         ]
         return compare_candidates(page, found, sites, self.rule)
 
-    def judge(self, document: Document) -> Verdict:
-        """Judge a document, and record it if this judge may write."""
+    def judge(self, document: Document) -> tuple[Verdict, Change]:
+        """Judge a document; also returns what is to be written of it, see `Change`."""
         number, own = self._find_own(document)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
@@ -214,20 +210,21 @@ class Judge:
         if own is not None and own.spared:
             match, complete = None, True
         status: Status = "near_duplicate" if match else "new" if complete else "not_judged"
-        writing = self.writing
-        number = self._record(writing, document, number, own, match) if writing is not None else 0
         reason = BUCKET_TOO_FULL if status == "not_judged" else match.kept if match else ""
-        return Verdict(status, reason, number, match, nearest)
+        change = Change(document, number, own, _make_record(document, own, match))
+        lost = match is not None and match.pending and not match.kept
+        return Verdict(status, reason, 0, match, nearest), change._replace(is_lost=lost)
 
     def _find_own(self, document: Document) -> tuple[int, Record | None]:
         """Find the record of the document itself, by its identity or that of a redirect."""
         # An alias leads to the same document only while the text is alike: a redirect to a login
         # page does not make that page the document, nor the other way round.
         for number, record in self.documents.find_own(document):
-            if record.identity == document.identity:
+            page, facts = document.facts, record.facts
+            if facts.identity == page.identity:
                 return number, record
-            facts = structs.replace(record, scope=document.scope)
-            if self._seen(record) and compare(document, facts, self.rule).duplicate:
+            facts = structs.replace(facts, scope=page.scope)
+            if self._seen(record) and compare(page, facts, self.rule).duplicate:
                 return number, record
         return 0, None
 
@@ -235,63 +232,46 @@ class Judge:
         """Whether this document came through before, or is about to."""
         return record.delivered or counts(record, self.alive)
 
-    def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
-        changed = own.text_digest != document.text_digest or own.scope != document.scope
-        had = counts(own, self.alive, document.reader, across_spiders=document.across_spiders)
-        if (writing := self.writing) is not None:
-            # The whole text changes with every advertisement: entered anew, but not "changed".
-            moved = changed or _placed_by(own) != _placed_by(document)
-            if moved:
-                writing.take_out(number, own)
-            # The identity of the visit may be an alias, and its reader may have the page.
-            facts = facts_of(document) | {"identity": own.identity, "reader": own.reader}
-            facts["suspicion"] = own.suspicion
-            if changed or not had:
-                own.earlier_readers = () if changed else own.readers
-                own.state, own.crawl = State.PENDING, document.crawl
-                facts["reader"] = document.reader
-            for field, value in facts.items():
-                setattr(own, field, value)
-            if changed:
-                own.original, own.kept_for = 0, ""
-            names = (document.identity, *document.aliases)
-            if moved:
-                writing.add(number, own, document.wording, aliases=names)
-            else:
-                writing.put(number, own, document.wording, names)
+    def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Change]:
+        page, before = document.facts, own.facts
+        changed = before.text_digest != page.text_digest or before.scope != page.scope
+        had = counts(own, self.alive, page.reader, across_spiders=document.across_spiders)
+        # The identity of the visit may be an alias, and its reader may have the page.
+        facts = structs.replace(page, identity=before.identity, suspicion=before.suspicion)
+        record = structs.replace(own, facts=facts)
+        if changed or not had:
+            record.earlier_readers = () if changed else own.readers
+            record.state, record.crawl = State.PENDING, document.crawl
+        else:
+            record.facts = structs.replace(facts, reader=before.reader)
+        if changed:
+            record.original, record.kept_for = 0, ""
+        # The whole text changes with every advertisement: entered anew, but not "changed".
+        moved = changed or _placed_by(before) != _placed_by(page)
         reason = "changed" if changed else "unchanged" if had else "undelivered"
-        return Verdict("revisit", reason, number)
+        change = Change(document, number, own, record, is_moved=moved)
+        return Verdict("revisit", reason, number), change
 
-    def _record(
-        self,
-        writing: Documents,
-        document: Document,
-        number: int,
-        own: Record | None,
-        match: Match | None,
-    ) -> int:
-        """Record a judgement, in place of its own record where it has one; return its number."""
-        facts = facts_of(document)
-        if own is not None:
-            writing.take_out(number, own)
-            facts["suspicion"] = own.suspicion  # as it was found first
-        record = Record(
-            **facts,
-            state=State.PENDING,
-            delivered=False,
-            crawl=document.crawl,
-            first_time=document.time,
-            spared=own is not None and own.spared,
-        )
-        if match is not None:
-            note_match(record, match)
-            if match.kept and document.reader != EVERYONE:
-                across = document.across_spiders
-                record.kept_for = name_reader(document.reader, across_spiders=across)
-        number = writing.add(number, record, document.wording, aliases=document.aliases)
-        if match is not None and match.pending and not match.kept:
-            _add_lost(writing, document, number, match.document)
-        return number
+
+def _make_record(document: Document, own: Record | None, match: Match | None) -> Record:
+    """Make the record of a page that was judged, in place of its own record where it has one."""
+    facts = document.facts
+    if own is not None:  # as it was found first
+        facts = structs.replace(facts, suspicion=own.facts.suspicion)
+    record = Record(
+        facts,
+        State.PENDING,
+        delivered=False,
+        crawl=document.crawl,
+        first_time=facts.time,
+        spared=own is not None and own.spared,
+    )
+    if match is not None:
+        note_match(record, match)
+        if match.kept and facts.reader != EVERYONE:
+            across = document.across_spiders
+            record.kept_for = name_reader(facts.reader, across_spiders=across)
+    return record
 
 
 def _rank(compared: Compared) -> tuple[float, Candidate]:
@@ -301,17 +281,17 @@ def _rank(compared: Compared) -> tuple[float, Candidate]:
 
 def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
     candidate, record, answer, _ = compared
-    new_links = None
-    if record is not None and record.sketch:  # without one nobody looked at its links
+    facts, other, new_links = page.facts, record.facts if record else None, None
+    if other is not None and other.sketch:  # without one nobody looked at its links
         links = page.links if answer.duplicate else NO_LINKS
         new_links = measure_new_links(
-            page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
+            facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
         )
     return Match(
         candidate.number,
         candidate.fingerprint,
         candidate.distance,
-        record.url if record else None,
+        other.url if other else None,
         answer.similarity,
         (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
         new_links,
@@ -320,27 +300,12 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
         evidence=answer.evidence,
         own_words=answer.own.first.list_words() if answer.own else (),
         match_own_words=answer.own.second.list_words() if answer.own else (),
-        better_url=record is not None
-        and is_better_url(page.url, page.canonical, record.url, record.canonical),
+        better_url=other is not None
+        and is_better_url(facts.url, facts.canonical, other.url, other.canonical),
     )
 
 
-def _add_lost(writing: Documents, document: Document, number: int, original: int) -> None:
-    """Record that a page may have to be requested again: its original is pending."""
-    found = writing.get(original)
-    lost = Lost(
-        url=mask_password(document.url),
-        spider=document.reader.spider,
-        crawl=document.crawl,
-        page=original,
-        text_digest=b"" if found is None else found.text_digest,
-        reader=NOBODY if found is None else found.reader,
-    )
-    key = key_of_lost(number)
-    writing.put_row(LOST, key, pack_row(key, lost))
-
-
-def _placed_by(page: PageFacts) -> tuple[object, ...]:
+def _placed_by(page: Facts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
     return page.fingerprint, page.url, page.title, page.heading, bool(page.sketch)
 

@@ -25,7 +25,7 @@ from scrapy_simhash.pages.sketch import read_shingles
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import PageFacts, Reader
+    from scrapy_simhash.pages.facts import Facts, Reader
 
 # With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
 # with 64 documents a key hardly less, for twice the work.
@@ -56,7 +56,7 @@ class Keys(NamedTuple):
     reader: int = 0
 
 
-def make_keys(page: PageFacts, kept_for: str = "") -> Keys:
+def make_keys(page: Facts, kept_for: str = "") -> Keys:
     """Make the keys of a page with a sketch in its scope; `kept_for`: see `name_reader`."""
     return _make_keys(page.sketch, hash_reader(page.scope, kept_for), bool(kept_for))
 

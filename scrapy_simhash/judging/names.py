@@ -24,7 +24,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import PageFacts
+    from scrapy_simhash.pages.facts import Facts
 
 # A part is known by its words and signs, a word or sign by itself.
 Key: TypeAlias = str | frozenset[str]
@@ -225,8 +225,8 @@ class Relations(NamedTuple):
 
 
 def relate_names(
-    first: PageFacts,
-    second: PageFacts,
+    first: Facts,
+    second: Facts,
     mine: SiteNames = UNKNOWN_NAMES,
     theirs: SiteNames = UNKNOWN_NAMES,
 ) -> Relations:
@@ -248,7 +248,7 @@ def relate_names(
     return Relations(title, heading, together)
 
 
-def call_differently(first: PageFacts, second: PageFacts) -> bool:
+def call_differently(first: Facts, second: Facts) -> bool:
     """Whether two pages have names to compare, and each of one has what the other's lacks."""
     title, heading, _ = relate_names(first, second)
     return {title, heading} - {Relation.SILENT} == {Relation.DIFFER}

@@ -9,7 +9,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.documents import Reader  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.pages.facts import Reader  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

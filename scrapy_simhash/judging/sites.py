@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.interface import Reading
+    from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
 
@@ -50,7 +50,7 @@ def draw_sample(
 
     Args:
         pages: of the host.
-        describe: returns how suspect a page is, see `PageFacts`, and the form of its address.
+        describe: returns how suspect a page is, see `Facts`, and the form of its address.
         most: that are drawn.
 
     Returns:
@@ -81,7 +81,7 @@ class Site:
         numbers: those of the documents, if there are.
     """
 
-    def __init__(self, documents: Mapping[int, PageFacts] = MappingProxyType({})) -> None:
+    def __init__(self, documents: Mapping[int, Facts] = MappingProxyType({})) -> None:
         self.known = len(documents) >= LEAST_KNOWN
         self.numbers = tuple(documents) if self.known else ()
         known = [documents[number] for number in self.numbers]
@@ -137,7 +137,7 @@ class Sites:
     def __init__(self) -> None:
         self._found: OrderedDict[Hashable, Site] = OrderedDict()
 
-    def prepare(self, documents: Reading, pages: Iterable[PageFacts]) -> None:
+    def prepare(self, documents: Reading, pages: Iterable[Facts]) -> None:
         """Read what is not known of the sites of pages; one round trip, where reads are some."""
         hosts = {host_of(page.url) for page in pages} - {""}
         samples = [documents.sample(host) for host in hosts]
@@ -169,7 +169,8 @@ class Sites:
         if site is None and left_out:
             site = self._find(documents, sample, ()).without(left_out)
         elif site is None:
-            site = Site(documents.glance(sample))
+            records = documents.glance(sample)
+            site = Site({number: record.facts for number, record in records.items()})
         if len(site.numbers) < count:  # some are damaged, or deleted just now
             return site
         self._found[key] = site

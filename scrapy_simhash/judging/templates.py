@@ -16,10 +16,10 @@ from scrapy_simhash.pages.addresses import last_segment, parse_address, part_fol
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.interface import Reading
     from scrapy_simhash.judging.sites import Site
     from scrapy_simhash.judging.texts import Hashes
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
 
 _Made = TypeVar("_Made")
@@ -145,7 +145,7 @@ class Texts:
 
         return _remember(self._texts, wording, _TEXTS_REMEMBERED, make)
 
-    def make_template(self, pages: Iterable[tuple[PageFacts, Wording]]) -> Template:
+    def make_template(self, pages: Iterable[tuple[Facts, Wording]]) -> Template:
         """Make the template that a sample of pages shows."""
         pages = list(pages)
         return Template(
@@ -162,7 +162,9 @@ class Texts:
         def make() -> Template:
             pages, wordings = documents.glance(site.numbers), documents.get_wordings(site.numbers)
             both = pages.keys() & wordings.keys()
-            return self.make_template((pages[number], wordings[number]) for number in sorted(both))
+            return self.make_template(
+                (pages[number].facts, wordings[number]) for number in sorted(both)
+            )
 
         return _remember(self._templates, site, _TEMPLATES_REMEMBERED, make)
 

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, pairwise
-from typing import Annotated
 
-import msgspec
 import numpy as np
 import xxhash
 
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url, list_values
+from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
@@ -19,7 +18,7 @@ from scrapy_simhash.pages.features import (
     hash_shingles,
     tokenise,
 )
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
+from scrapy_simhash.pages.links import read_links
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,
@@ -37,75 +36,6 @@ _BLANKS = {"", " ", "\n"}
 _USUAL = FEATURE_SETS["words-1"]
 # Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
-# Checked where the fingerprint of a worker is decoded; MessagePack has no integer above 2**64 - 1.
-_Bits = Annotated[int, msgspec.Meta(ge=0)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-@dataclass(frozen=True, slots=True)
-class PageFingerprint:
-    """What is indexed of a page.
-
-    Attributes:
-        fingerprint, whole_fingerprint: 64-bit simhashes of its main and its whole visible text.
-        stub: digest, with the store's seed, of all that the page may differ in, 16 bytes: title,
-            visible and other text, attributes. For pages with too little text for a simhash;
-            b"" for others where `min_features` was given.
-        text_digest: 16 bytes, XXH3-128 of the normalised main text.
-        sketch: of main and whole text, 1,024 bytes; see `sketch`.
-        link_sketch: a sample of its links; see `links`.
-        features, whole_features: numbers of distinct features of main and whole text.
-        words, whole_words: numbers of tokens of both.
-        title, heading: what names it, at most 300 characters each; see `text.PageText`.
-        language: as the page declares it, or "".
-        canonical: target of `<link rel="canonical">`, absolute, or "".
-        views: `og:url`, and addresses of its AMP, print and mobile views, absolute, one a line.
-        data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
-            with little text; b"" of any other page.
-        links: number of distinct link targets on the page.
-        extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
-        fell_back: true if it found none.
-        text: the main text.
-        wording: what a reader sees of it, packed, see `wording`; b"" of a file.
-        extract_ms: milliseconds for decoding, parsing and extraction.
-        fingerprint_ms: milliseconds for features, simhashes and sketch.
-        second_opinion: why the second reader read the page: the fast one `raised`, or its
-            `worker_died`; "" if the fast one read it.
-        targets: its links; not stored.
-        repeats_query: whether title or text has two words of a value in the page's address.
-    """
-
-    fingerprint: _Bits
-    stub: bytes
-    text_digest: bytes
-    whole_fingerprint: _Bits = 0
-    sketch: bytes = b""
-    link_sketch: bytes = b""
-    features: _Count = 0
-    whole_features: _Count = 0
-    words: _Count = 0
-    whole_words: _Count = 0
-    title: str = ""
-    heading: str = ""
-    language: str = ""
-    canonical: str = ""
-    views: str = ""
-    data_fingerprint: bytes = b""
-    links: _Count = 0
-    extractor: str = ""
-    fell_back: bool = False
-    text: str = ""
-    wording: bytes = b""
-    extract_ms: float = 0.0
-    fingerprint_ms: float = 0.0
-    second_opinion: str = ""
-    targets: PageLinks = NO_LINKS
-    repeats_query: bool = False
-
-    @property
-    def is_file(self) -> bool:
-        """True if this is no HTML page: then `stub` is a digest of its bytes."""
-        return len(self.stub) == FILE_DIGEST_BYTES
 
 
 @lru_cache(maxsize=16)
@@ -215,31 +145,35 @@ def fingerprint_text(
     # Pages are compared word by word in the usual words.
     usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
-    return PageFingerprint(
-        fingerprint=fingerprint,
-        whole_fingerprint=whole_fingerprint,
-        # Keyed as the tokens are: half of it decides a short page's place in the tables.
-        stub=_digest(seed, page) if may_be_stub else b"",
+    facts = Facts(
+        b"",
+        fingerprint,
         # Where a block ends changes with the template.
-        text_digest=xxhash.xxh3_128_digest(main.normal.replace("\n", " ").encode()),
-        sketch=sketch_text(*triples),
-        link_sketch=link_sketch,
-        features=len(main_features.hashes),
-        whole_features=len(whole_features.hashes),
-        words=len(main.hashes),
-        whole_words=len(whole.hashes),
+        xxhash.xxh3_128_digest(main.normal.replace("\n", " ").encode()),
         title=page.title,
         heading=page.heading,
-        language=page.language,
         canonical=_resolve_address(page.canonical, base),
         views="\n".join(filter(None, (_resolve_address(view, base) for view in page.views))),
+        language=page.language,
+        features=len(main_features.hashes),
+        words=len(main.hashes),
+        whole_words=len(whole.hashes),
         data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
+        sketch=sketch_text(*triples),
+        link_sketch=link_sketch,
+        suspicion=2 * _repeats_query(page.title, whole, features, seed, url),
+    )
+    return PageFingerprint(
+        facts,
+        # Keyed as the tokens are: half of it decides a short page's place in the tables.
+        _digest(seed, page) if may_be_stub else b"",
+        whole_fingerprint=whole_fingerprint,
+        whole_features=len(whole_features.hashes),
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
         wording=pack(make_wording(usual, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,
-        repeats_query=_repeats_query(page.title, whole, features, seed, url),
     )
 
 
@@ -257,7 +191,8 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
     digest = hashlib.blake2b(
         body, digest_size=FILE_DIGEST_BYTES, key=seed.to_bytes(8, "big")
     ).digest()
-    return PageFingerprint(int.from_bytes(digest[:8], "big"), digest, digest, extractor=FILE)
+    facts = Facts(b"", int.from_bytes(digest[:8], "big"), digest)
+    return PageFingerprint(facts, digest, extractor=FILE)
 
 
 def _read_texts(page: PageText, features: FeatureSet, seed: int) -> tuple[HashedText, HashedText]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import xxhash
 
+from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Match, Record, State
 from scrapy_simhash.judging.interface import Candidate
@@ -23,6 +24,7 @@ from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rows import (
     LOST,
     CrawlRecord,
+    Lost,
     key_of_lost,
     pack_row,
     read_rows,
@@ -30,6 +32,7 @@ from scrapy_simhash.judging.rows import (
 )
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
+from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import KeyTable, keys_of
 from scrapy_simhash.stores.keyvalues import (
@@ -53,11 +56,12 @@ from scrapy_simhash.stores.keyvalues import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Document, PageFacts
+    from scrapy_simhash.judging.documents import Change, Document
     from scrapy_simhash.judging.interface import Gathered
     from scrapy_simhash.judging.judge import Limits
     from scrapy_simhash.judging.keys import Keys
     from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
@@ -131,7 +135,7 @@ class Documents:
         rows = {name: pack_identity(name, number) for name in names}
         values.put(DOCUMENTS, key, pack_row(key, record))
         for name, row in rows.items():
-            before, own = values.get(IDENTITIES, name), name == record.identity
+            before, own = values.get(IDENTITIES, name), name == record.facts.identity
             if before == row or not (own or before is None):
                 continue
             values.put(IDENTITIES, name, row)
@@ -145,6 +149,34 @@ class Documents:
             values.put(TEXTS, key, xxhash.xxh3_64_digest(key + wording) + wording)
         elif wording is not None:
             values.delete(TEXTS, key)
+
+    def apply(self, change: Change) -> int:
+        """Write what judging a document came to; returns its number."""
+        document, number, before, record, is_moved, is_lost = change
+        names = (document.facts.identity, *document.aliases)
+        if not is_moved:
+            self.put(number, record, document.wording, names)
+            return number
+        if before is not None:
+            self.take_out(number, before)
+        number = self.add(number, record, document.wording, aliases=names)
+        if is_lost:
+            self._add_lost(number, record)
+        return number
+
+    def _add_lost(self, number: int, record: Record) -> None:
+        """Record that a page may have to be requested again: its original is pending."""
+        found = self.get(record.original)
+        lost = Lost(
+            url=mask_password(record.facts.url),
+            spider=record.facts.reader.spider,
+            crawl=record.crawl,
+            page=record.original,
+            text_digest=b"" if found is None else found.facts.text_digest,
+            reader=NOBODY if found is None else found.facts.reader,
+        )
+        key = key_of_lost(number)
+        self.put_row(LOST, key, pack_row(key, lost))
 
     def add(
         self,
@@ -160,7 +192,7 @@ class Documents:
         """
         number = number or self._take_number()
         leads = leads_of(number, record)
-        self.put(number, record, wording, (record.identity, *aliases), leads)
+        self.put(number, record, wording, (record.facts.identity, *aliases), leads)
         if record.state != State.DUPLICATE:
             self._index(number, record)
         return number
@@ -183,7 +215,7 @@ class Documents:
     def remove(self, number: int, record: Record) -> None:
         """Delete a document that was taken out, with its wording and identities."""
         key = octets(number)
-        for identity in (record.identity, *self.values.members(ALIASES, key)):
+        for identity in (record.facts.identity, *self.values.members(ALIASES, key)):
             if self.find_number(identity) == number:
                 self.values.delete(IDENTITIES, identity)
         for table in (DOCUMENTS, TEXTS, DUPLICATES, ALIASES):
@@ -218,13 +250,15 @@ class Documents:
         key, member = address_row(url, 0)
         numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, member[:1])))
         self.prefetch_records(numbers)
-        return [number for number in numbers if (page := self.get(number)) and page.url == url]
+        return [
+            number for number in numbers if (page := self.get(number)) and page.facts.url == url
+        ]
 
     def _index(self, number: int, record: Record) -> None:
         """Make a document findable."""
         values, (key, row) = self.values, fingerprint_row(number, record)
         if not values.members(FINGERPRINTS, key, most=1):
-            rows = self._prober.split(record.fingerprint)
+            rows = self._prober.split(record.facts.fingerprint)
             if values.has(TABLES, *rows[0]):
                 values.add(FINGERPRINTS, key, BULK_LOADED)
             else:
@@ -248,7 +282,7 @@ class Documents:
             return
         values.discard(FINGERPRINTS, key, row)
         if not values.members(FINGERPRINTS, key, most=1):
-            for table_row in self._prober.split(record.fingerprint):
+            for table_row in self._prober.split(record.facts.fingerprint):
                 values.discard(TABLES, *table_row)
 
     def enter_site(self, number: int, record: Record) -> None:
@@ -274,7 +308,7 @@ class Documents:
         made = ((number, keys_of(record)) for number, record in self.glance(numbers).items())
         return {number: keys for number, keys in made if keys}
 
-    def list_alike(self, page: PageFacts, reader: str, own: int = 0) -> dict[int, int]:
+    def list_alike(self, page: Facts, reader: str, own: int = 0) -> dict[int, int]:
         """List the documents with rare triples of a page, each with their number; most come first.
 
         At most 8, and 8 more of those that were kept for a reader (`keys.name_reader`). The
@@ -290,7 +324,7 @@ class Documents:
             found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
 
-    def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
+    def list_called(self, page: Facts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
 
         These are of the page's host and scope, no near-duplicates and no files, and have sketches;
@@ -403,8 +437,8 @@ class Documents:
         return _finish(self._search_own(page))
 
     def _search_own(self, page: Document) -> _Steps[list[tuple[int, Record]]]:
-        names = (page.identity, *page.aliases)
-        address = [(ADDRESSES, address_row(page.url, 0)[0])] * bool(page.url)
+        names = (page.facts.identity, *page.aliases)
+        address = [(ADDRESSES, address_row(page.facts.url, 0)[0])] * bool(page.facts.url)
         yield [*((IDENTITIES, name) for name in names), *address]
         numbers = [number for name in names if (number := self.find_number(name))]
         yield ((DOCUMENTS, octets(number)) for number in numbers)
@@ -414,8 +448,8 @@ class Documents:
             row
             for number, record in records
             for row in (
-                (FINGERPRINTS, octets(record.fingerprint)),
-                *((NAMES, key) for key in name_keys(record, self.seed)),
+                (FINGERPRINTS, octets(record.facts.fingerprint)),
+                *((NAMES, key) for key in name_keys(record.facts, self.seed)),
             )
         )
         return records
@@ -428,28 +462,30 @@ class Documents:
         return _finish(self._search(page, rule, own))
 
     def _search(self, page: Document, rule: Rule, own: int = 0) -> _Steps[Gathered]:
-        limits, confirmed = limit_probe(page, rule), rule.confirm is not None
-        reader = name_reader(page.reader, across_spiders=page.across_spiders)
+        limits, confirmed = limit_probe(page.facts, rule), rule.confirm is not None
+        reader = name_reader(page.facts.reader, across_spiders=page.across_spiders)
         yield chain(
-            self._list_buckets(page.fingerprint, limits.bits),
-            self._list_sites([page]),
-            ((NAMES, key) for key in name_keys(page, self.seed)),
+            self._list_buckets(page.facts.fingerprint, limits.bits),
+            self._list_sites([page.facts]),
+            ((NAMES, key) for key in name_keys(page.facts, self.seed)),
             (
                 row
-                for kept_for in ("", reader) * bool(page.sketch and not page.stub)
-                for row in self.keys.list_ahead(make_keys(page, kept_for))
+                for kept_for in ("", reader) * bool(page.facts.sketch and not page.facts.stub)
+                for row in self.keys.list_ahead(make_keys(page.facts, kept_for))
             ),
         )
-        probe = self.near(page.fingerprint, *limits)
-        alike = self.list_alike(page, reader, own) if confirmed else {}
-        called = self.list_called(page) if confirmed else []
+        probe = self.near(page.facts.fingerprint, *limits)
+        alike = self.list_alike(page.facts, reader, own) if confirmed else {}
+        called = self.list_called(page.facts) if confirmed else []
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
-        near = {page.fingerprint, *(near for _, near in probe.near)}
+        near = {page.facts.fingerprint, *(near for _, near in probe.near)}
         yield chain(
             ((FINGERPRINTS, octets(each)) for each in near),
             ((DOCUMENTS, octets(number)) for number in chain(alike, *(some for _, some in called))),
         )
-        found, complete = self._list_near(probe, page, limits, equal=page.stub and confirmed)
+        found, complete = self._list_near(
+            probe, page.facts, limits, equal=page.facts.stub and confirmed
+        )
         for number, keys in alike.items():
             found.setdefault(number, Candidate(-1, number, 0, keys=keys))
         for name, numbers in called:
@@ -459,11 +495,11 @@ class Documents:
         candidates = sorted(found.values())[: None if confirmed else MOST_CANDIDATES]
         yield ((DOCUMENTS, octets(each.number)) for each in candidates if each.number)
         records = [self.get(each.number) if each.number else None for each in candidates]
-        yield self._list_sites(filter(None, records))
+        yield self._list_sites(record.facts for record in records if record)
         return list(zip(candidates, records, strict=True)), complete or confirmed
 
     def _list_near(
-        self, probe: Probe, page: PageFacts, limits: Limits, *, equal: bool
+        self, probe: Probe, page: Facts, limits: Limits, *, equal: bool
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
         # Of equal short pages the newest may be this reader's. There may be more fingerprints than
@@ -480,7 +516,7 @@ class Documents:
                 break
         return {} if limits.or_nothing and not complete else found, complete
 
-    def _list_sites(self, pages: Iterable[PageFacts]) -> Iterator[tuple[str, bytes]]:
+    def _list_sites(self, pages: Iterable[Facts]) -> Iterator[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
         for host in {host_of(page.url) for page in pages} - {""}:
             yield SITES, site_key(host, self.seed)
@@ -498,7 +534,7 @@ class Documents:
         self.prefetch_records(number for *_, number in matches if number)
         records = [self.get(number) if number else None for *_, number in matches]
         return [
-            Match(number, found, bits, record.url if record else None)
+            Match(number, found, bits, record.facts.url if record else None)
             for (bits, found, number), record in zip(matches, records, strict=True)
         ]
 
@@ -560,12 +596,12 @@ def address_row(url: str, number: int) -> tuple[bytes, bytes]:
 
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
-    return octets(record.fingerprint), scope_hash(record.scope) + octets(number)
+    return octets(record.facts.fingerprint), scope_hash(record.facts.scope) + octets(number)
 
 
 def leads_of(number: int, record: Record) -> list[_Row]:
     """List table, key and member that lead to a document by its URL, or by its original."""
-    leads = [(ADDRESSES, *address_row(record.url, number))] if record.url else []
+    leads = [(ADDRESSES, *address_row(record.facts.url, number))] if record.facts.url else []
     if record.state == State.DUPLICATE:
         leads.append((DUPLICATES, octets(record.original), octets(number)))
     return leads
@@ -577,7 +613,7 @@ def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[by
     Of SITES and NAMES only those are there that fit in.
     """
     if table == IDENTITIES:
-        return [(record.identity, pack_identity(record.identity, number))]
+        return [(record.facts.identity, pack_identity(record.facts.identity, number))]
     if table == FINGERPRINTS:
         if record.state == State.DUPLICATE:
             return []
@@ -598,7 +634,7 @@ def site_key(host: str, seed: int) -> bytes:
     return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
 
-def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
+def name_keys(page: Facts, seed: int) -> dict[bytes, str]:
     """Make the keys of the parts of a page's names, on its host and in its scope; none of most.
 
     Without a host or a sketch, which no file has, a page is not found by its names.
@@ -623,16 +659,23 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
     be compared. The seed of a store is secret, so nobody can choose the pages of a sample.
     """
-    known = record.sketch and record.state != State.DUPLICATE
-    if not known or not (host := host_of(record.url)):
+    known = record.facts.sketch and record.state != State.DUPLICATE
+    if not known or not (host := host_of(record.facts.url)):
         return []
-    rows = [(NAMES, key, octets(number)) for key in name_keys(record, seed)]
-    if not (record.stub or record.original):
-        member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
+    rows = [(NAMES, key, octets(number)) for key in name_keys(record.facts, seed)]
+    if not (record.facts.stub or record.original):
+        member = xxhash.xxh3_64_digest(record.facts.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
-        facts = ascii((record.title, record.heading, record.text_digest, record.fingerprint))
-        member += xxhash.xxh32_digest(facts.encode()) + bytes((record.suspicion,))
-        member += xxhash.xxh32_digest(form_of(record.url).encode(errors="surrogatepass"))[:3]
+        facts = ascii(
+            (
+                record.facts.title,
+                record.facts.heading,
+                record.facts.text_digest,
+                record.facts.fingerprint,
+            )
+        )
+        member += xxhash.xxh32_digest(facts.encode()) + bytes((record.facts.suspicion,))
+        member += xxhash.xxh32_digest(form_of(record.facts.url).encode(errors="surrogatepass"))[:3]
         rows.append((SITES, site_key(host, seed), member))
     return rows
 

@@ -29,7 +29,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 13
+FORMAT = 14
 HEADER_KEY = b"store"
 
 

@@ -39,9 +39,9 @@ _MOST_REMEMBERED = 200_000
 
 def keys_of(record: Record) -> Keys | None:
     """Make the keys under which a document belongs; None of one that is found otherwise."""
-    if record.state == State.DUPLICATE or record.stub or not record.sketch:
+    if record.state == State.DUPLICATE or record.facts.stub or not record.facts.sketch:
         return None
-    return make_keys(record, record.kept_for)
+    return make_keys(record.facts, record.kept_for)
 
 
 def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:

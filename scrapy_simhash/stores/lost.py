@@ -76,7 +76,7 @@ def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool
     original = get_sound(stored, lost.page)
     return (
         original is None
-        or original.text_digest != lost.text_digest
+        or original.facts.text_digest != lost.text_digest
         or not counts(original, alive, lost.reader)
     )
 
@@ -169,7 +169,7 @@ class LostTable:
                 due = _is_due(stored, lost, alive)
                 left["lost" if due else "waiting"] += 1
                 if due and not failed and (original := get_sound(stored, lost.page)):
-                    failed = original.url
+                    failed = original.facts.url
             return left, failed
 
         return self._store.read(work)
@@ -180,5 +180,5 @@ def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
     for key, lost in _read(stored, keys):
         original = get_sound(stored, lost.page)
         due = not stored.alive(lost.taken or lost.crawl) and _is_due(stored, lost, stored.alive)
-        pages.append(LostPage(key, lost, due, original.url if original is not None else ""))
+        pages.append(LostPage(key, lost, due, original.facts.url if original is not None else ""))
     return pages

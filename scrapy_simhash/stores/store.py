@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
+from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.marks import mark_done, number_of, withdraw
 from scrapy_simhash.judging.rows import CrawlRecord, pack_row
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import Document, Marked, Match, StoredDocument, Verdict
+    from scrapy_simhash.judging.documents import Document, Marked, Match, Verdict
     from scrapy_simhash.stores.header import Header
 
 Result = TypeVar("Result")
@@ -263,18 +265,20 @@ class Store(AbstractContextManager["Store"]):
             if self.engine.shared:
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
                 stored.read_ahead(documents, marked, rule)
-                self._sites.prepare(stored, documents)
+                self._sites.prepare(stored, [document.facts for document in documents])
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             if before is not None:
                 before(stored)
-            writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, self._sites, self._texts, writing)
+            judge = Judge(stored, rule, alive, self._sites, self._texts)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:
-                verdicts.append(judge.judge(document))
+                verdict, change = judge.judge(document)
+                if not self.readonly:
+                    verdict = replace(verdict, document=stored.apply(change))
+                verdicts.append(verdict)
                 if time.monotonic() > end:
                     break
             return verdicts
@@ -357,7 +361,7 @@ class Store(AbstractContextManager["Store"]):
             wordings = stored.get_wordings(documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [
-                upkeep.describe_document(number, record, wordings.get(number))
+                StoredDocument(number, record, wordings.get(number))
                 for number, record in found
                 if record is not None
             ]
@@ -375,7 +379,7 @@ class Store(AbstractContextManager["Store"]):
             nonlocal last
             for number, record in stored.scan():
                 if number > last and not isinstance(record, DamagedError):  # or it runs again
-                    take(upkeep.describe_document(number, record))
+                    take(StoredDocument(number, record))
                 last = max(last, number)
 
         self.read(work)

@@ -16,10 +16,11 @@ from msgspec import structs
 
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import NOBODY, Record, State, StoredDocument
+from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
 from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, pack_row, unpack_row
 from scrapy_simhash.judging.sites import SAMPLE
+from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
@@ -55,23 +56,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
 
 # The number of the largest scopes to list.
 _ROWS_SHOWN = 20
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
-# What a record has of a document as people see it.
-_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "wording"}
-
-
-def describe_document(
-    number: int, record: Record, wording: Wording | None = None
-) -> StoredDocument:
-    """Describe a record for display and for `explain`."""
-    kept = {name: getattr(record, name) for name in _KEPT}
-    state = record.state.name.lower()
-    return StoredDocument(**kept, document=number, state=state, wording=wording)
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:
@@ -84,10 +73,10 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         if isinstance(record, DamagedError):
             damaged += 1
             continue
-        stubs += record.stub and not record.file
-        files += record.file
+        stubs += record.facts.stub and not record.facts.file
+        files += record.facts.file
         states[record.state.name.lower()] += 1
-        scopes[record.scope] += 1
+        scopes[record.facts.scope] += 1
         if record.state == State.DUPLICATE:
             distances[record.distance] += 1
     return {
@@ -114,7 +103,7 @@ def select_documents(
     found = [
         number
         for number, record in stored
-        if not _in_use(record, alive) and wanted(describe_document(number, record))
+        if not _in_use(record, alive) and wanted(StoredDocument(number, record))
     ]
     return with_near_duplicates(stored, found, alive)
 
@@ -176,8 +165,8 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
     others: set[int] = set()
     for _, record in stored:
         if record.state != State.DUPLICATE:
-            delivered = record.state == State.DONE and not record.stub
-            (done if delivered else others).add(record.fingerprint)
+            delivered = record.state == State.DONE and not record.facts.stub
+            (done if delivered else others).add(record.facts.fingerprint)
     left = [fingerprint for fingerprint in others - done if not stored.is_bulk_loaded(fingerprint)]
     return np.array(sorted(left), np.uint64)
 
@@ -232,8 +221,9 @@ class Mender:
                 if keys := keys_of(record):
                     self._keys[number] = choose_keys(keys, self._dissolved)
                     self._readers.add(keys.reader)
-                short = structs.replace(record, sketch=record.sketch[:1], link_sketch=b"")
-                self._records[number] = short
+                sketch = record.facts.sketch[:1]
+                record.facts = structs.replace(record.facts, sketch=sketch, link_sketch=b"")
+                self._records[number] = record
 
     def find_problems(self) -> list[str]:
         """List all inconsistencies, one line each; reads the whole store."""
@@ -340,7 +330,7 @@ class Mender:
     def _name(self, number: int) -> str:
         """Name a document for a message."""
         record = self._records.get(number)
-        return f"document {number}" + (f" ({record.url!r})" if record else "")
+        return f"document {number}" + (f" ({record.facts.url!r})" if record else "")
 
     def _describe(self, difference: Difference) -> str:
         missing, table, key, _, number = difference
@@ -375,7 +365,7 @@ class Mender:
         without = {
             number
             for number, record in self._records.items()
-            if record.whole_words and record.state != State.DUPLICATE
+            if record.facts.whole_words and record.state != State.DUPLICATE
         }
         for key, packed in self._values.scan(TEXTS):
             without.discard(number_of(key))
@@ -411,12 +401,12 @@ class Mender:
         crawl = self._stored.get_crawl(record.crawl)
         original = self._records.get(record.original)
         lost = Lost(
-            url=mask_password(record.url),
+            url=mask_password(record.facts.url),
             spider=crawl.spider if crawl is not None else "",
             crawl=record.crawl,
             page=record.original,
-            text_digest=original.text_digest if original is not None else b"",
-            reader=original.reader if original is not None else NOBODY,
+            text_digest=original.facts.text_digest if original is not None else b"",
+            reader=original.facts.reader if original is not None else NOBODY,
         )
         key = key_of_lost(number)
         self._values.put(LOST, key, pack_row(key, lost))

@@ -30,7 +30,8 @@ from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.scopes import find_scope_of_url
 from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
-from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
+from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
+from scrapy_simhash.pages.facts import EVERYONE, Facts
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, open_source
 
@@ -357,8 +358,8 @@ class _PageMaker:
 
     def make_document(self, facts: dict[str, Any], crawl: str) -> Document | str:
         """Make a document of known facts, or return the reason; ValueError if scopes need pages."""
-        if "identity" in facts:
-            return Document(**{k: facts[k] for k in facts if k != "spared"}, crawl=crawl)
+        if isinstance(kept := facts.get("document"), Facts):
+            return Document(kept, crawl, facts["aliases"], facts["wording"])
         try:
             request = Request(facts["url"] or "")
         except ValueError:
@@ -368,7 +369,9 @@ class _PageMaker:
         *_, known["fingerprint"] = (number % _FINGERPRINTS for number in known.pop("fingerprints"))
         known["identity"] = identify(request, self._fingerprinter)
         known["scope"] = find_scope_of_url(self._config.scope, request.url)
-        return Document(**{"time": time.time(), **known}, crawl=crawl, reader=EVERYONE)
+        wording = known.pop("wording", b"")
+        made = Facts(**{"time": time.time(), **known}, reader=EVERYONE)
+        return Document(made, crawl, wording=wording)
 
 
 def _respond(url: str, page: SourcePage) -> Response:

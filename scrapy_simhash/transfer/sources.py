@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 import msgspec
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.judging.documents import State, facts_of
+from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -388,9 +388,12 @@ def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str,
         if record.state == State.DONE:
             wording = stored.get_wording(number)
             found.append(
-                facts_of(record)
-                | {"aliases": stored.list_aliases(number), "spared": record.spared}
-                | {"wording": b"" if wording is None else pack(wording)}
+                {
+                    "document": record.facts,
+                    "aliases": stored.list_aliases(number),
+                    "wording": b"" if wording is None else pack(wording),
+                    "spared": record.spared,
+                }
             )
         else:
             found.append(record.state.name.lower())

@@ -39,9 +39,8 @@ METADATA = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": f"{SEED:016x}
 
 
 def make_row(url: str, html: str) -> dict[str, Any]:
-    made = structs.asdict(
-        make_document(fingerprint_page(html, seed=SEED, url=url), Config().rule, b"id")
-    )
+    document = make_document(fingerprint_page(html, seed=SEED, url=url), Config().rule, b"id")
+    made = structs.asdict(document.facts) | {"wording": document.wording}
     signed = [made["fingerprint"] - (made["fingerprint"] >> 63 << 64)]
     row = {name: made.get(name) for name in COLUMNS}
     return {**row, "id": b"id", "url": url, "fingerprints": signed, "reason": None}

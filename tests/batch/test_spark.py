@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from numpy.typing import NDArray
 
 import scrapy_simhash
@@ -28,6 +27,7 @@ from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
+from tests.helpers.documents import alter
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.sourcing import DATE_SECONDS, warc_by_record, warc_record
 from tests.helpers.sparking import require_spark, spark_session
@@ -142,20 +142,21 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
         if "hang" not in url:
             made = fingerprint_page(html, recipe=Recipe("tests.helpers.hostile.hang"), url=url)
             document = make_document(made, Config().rule)
-            several = list_fingerprints(made, Config().rule) or (document.fingerprint,)
+            several = list_fingerprints(made, Config().rule) or (document.facts.fingerprint,)
             expected[url] = document, list(several)
     rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
     assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
         url: bits for url, (_, bits) in expected.items()
     }
     assert {row.url: (row.sketch, row.text_digest, row.stub) for row in rows} == {
-        url: (each.sketch, each.text_digest, each.stub) for url, (each, _) in expected.items()
+        url: (each.facts.sketch, each.facts.text_digest, each.facts.stub)
+        for url, (each, _) in expected.items()
     }
 
     kept = ("--checkpoints", "checkpoints")
     done = run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7", *kept)
     assert (done.exit_code, list((tmp_path / "checkpoints").iterdir())) == (0, [])
-    bits = [each for made, several in expected.values() if not made.stub for each in several]
+    bits = [each for made, several in expected.values() if not made.facts.stub for each in several]
     found = rows_of(spark.read.parquet(f"{tmp_path}/pairs"), "first", "second")
     assert found == find_all(np.array(bits, np.uint64), 7).tolist()
 
@@ -172,10 +173,10 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
         if row.similarity is not None:
             names = (expected[row.first_url][0], expected[row.second_url][0])
             first, second = (
-                structs.replace(each, url=url)
+                alter(each, url=url)
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)
             )
-            answer = compare(first, second, Config().rule)
+            answer = compare(first.facts, second.facts, Config().rule)
             assert answer.confirmed
             assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
 
@@ -189,8 +190,8 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     assert seeded["complete"]
     with open_store(str(tmp_path / "seeded"), 0) as store:
         stored = store.list_documents()
-        assert sorted(each.url for each in stored) == sorted(expected)
-        assert {each.time for each in stored} == {DATE_SECONDS}
+        assert sorted(each.facts.url for each in stored) == sorted(expected)
+        assert {each.facts.time for each in stored} == {DATE_SECONDS}
         assert store.check() == []
 
 

@@ -74,7 +74,7 @@ def test_query_distance(run: Run, store: Path) -> None:
     with open_store(str(store), readonly=True) as opened:
         document = opened.get_document(near["document"])  # the answer names one fingerprint of it
     assert document
-    flipped = f"{document.fingerprint ^ 3:016x}"
+    flipped = f"{document.facts.fingerprint ^ 3:016x}"
     found = run.answers("query", flipped, "--store", store)
     assert [(answer["url"], answer["distance"]) for answer in found] == [(ONE, 2)]
     assert run("query", flipped, "--store", store, "--distance", "1").exit_code == 1
@@ -85,8 +85,8 @@ def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
     assert [answer["file"] for answer in answers] == [str(path) for path in files]
     made = fingerprint_page(files[0].read_bytes())
     answer = answers[0]
-    assert answer["fingerprint"] == f"{made.fingerprint:016x}"
-    assert (answer["features"], answer["words"]) == (made.features, made.words)
+    assert answer["fingerprint"] == f"{made.facts.fingerprint:016x}"
+    assert (answer["features"], answer["words"]) == (made.facts.features, made.facts.words)
     assert answer["extract_ms"] > 0
     out = run.text("query", "--fingerprint", files[0])
     assert out.isascii()

@@ -199,7 +199,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
 def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
     with open_store(str(store), readonly=True) as opened:
         (document,) = opened.find_document(HOSTILE)
-    asked = {"query": [f"{document.fingerprint:016x}"], "explain": [AGAIN]}
+    asked = {"query": [f"{document.facts.fingerprint:016x}"], "explain": [AGAIN]}
     done = run(command, *asked.get(command, []), "--store", store)
     assert done.exit_code == 0
     assert_printable(done.out)

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import ONE, TWO, Run
-from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.documents import CRAWL, alter, document, open_in_crawl
 from tests.helpers.pages import edit_words, make_page, make_words
 
 A = 0x0123_4567_89AB_CDEF
@@ -125,7 +124,7 @@ def linked(tmp_path: Path) -> Path:
             document("alone", A ^ 2**40 - 1),
             document("same", A, title="Another"),
         ]
-        made = [structs.replace(each, **fields, title=each.title or each.url) for each in made]
+        made = [alter(each, **fields, title=each.facts.title or each.facts.url) for each in made]
         numbers = [store.find_and_add([each])[0].document for each in made]
         store.mark_done(numbers, CRAWL)
         store.bulk_load(np.array([C ^ 1 << 60], np.uint64))

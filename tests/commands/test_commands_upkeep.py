@@ -44,7 +44,7 @@ def names(folder: Path) -> list[str]:
     with open_lmdb(folder, readonly=True) as store:
         assert store.check() == []
         found = (store.get_document(number) for number in range(1, 9))
-        return [each.url.rpartition("/")[2] for each in found if each]
+        return [each.facts.url.rpartition("/")[2] for each in found if each]
 
 
 def damage(folder: Path) -> None:

@@ -36,7 +36,7 @@ def states(store: Path) -> dict[str, str]:
     """State of each document by path."""
     with open_store(str(store), readonly=True) as opened:
         found = [opened.get_document(number) for number in range(1, 9)]
-    return {each.url.rpartition("/")[2]: each.state for each in found if each}
+    return {each.facts.url.rpartition("/")[2]: each.state for each in found if each}
 
 
 def lost(store: Path) -> int:

@@ -118,7 +118,9 @@ async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path)
         (decision,) = (await crawl_files(tmp_path, [url])).decisions
         with open_store(str(tmp_path), readonly=True) as store:
             (document,) = store.find_document(url)
-            kinds.append((f"{decision['status']} {decision['reason']}".strip(), document.file))
+            kinds.append(
+                (f"{decision['status']} {decision['reason']}".strip(), document.facts.file)
+            )
             assert store.check() == []
     assert kinds == [
         ("new", True),

@@ -126,7 +126,7 @@ def check_store(folder: Path, decisions: list[dict[str, Any]]) -> None:
         for decision in decisions:
             stored = store.get_document(decision["document"])
             assert stored
-            assert stored.url == decision["url"]
+            assert stored.facts.url == decision["url"]
 
 
 @pytest.mark.parametrize("mended", [False, True])

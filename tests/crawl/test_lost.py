@@ -13,8 +13,8 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl.lost import Packing
-from scrapy_simhash.judging.documents import NOBODY
 from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
+from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.opening import open_store
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
 from tests.helpers.crawling import PagesSpider, crawl, read_lines
@@ -220,7 +220,7 @@ async def test_a_lost_page_reaches_its_callback_whenever_a_crawl_is_killed(
         (original,) = opened.find_document(site.url("/two"))
         (page_,) = opened.find_document(site.url("/else"))
         key, number = key_of_lost(page_.document), original.document
-        row = Lost(page_.url, PagesSpider.name, "x", number, b"another text", NOBODY, packed)
+        row = Lost(page_.facts.url, PagesSpider.name, "x", number, b"another text", NOBODY, packed)
         opened.write(lambda stored: stored.put_row(LOST, key, pack_row(key, row)))
         opened.spare([page_.document])
     site.asked.clear()

@@ -64,7 +64,7 @@ def suspicions(store: Path, paths: list[str], site: Site) -> list[int]:
         found = opened.read(
             lambda stored: [stored.glance(stored.list_at(site.url(path))) for path in paths]
         )
-    return [record.suspicion for each in found for record in each.values()]
+    return [record.facts.suspicion for each in found for record in each.values()]
 
 
 async def crawl_from_elsewhere(site: Site, store: Path, links: list[str]) -> Crawl:

@@ -12,7 +12,8 @@ import pytest
 from scrapy_simhash.detector import workers as workers_module
 from scrapy_simhash.detector.workers import Channel, Job, Workers
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.crawling import crawl
 from tests.helpers.detecting import check_read, working
@@ -100,7 +101,10 @@ async def test_page_that_kills_its_worker_is_read_by_the_second_reader(
     assert (bad.extractor, bad.second_opinion) == ("trafilatura-fast", "worker_died")
     recipe = Recipe("trafilatura-fast")
     expected = fingerprint_page(pages[place], recipe=recipe, seed=7)
-    assert (bad.fingerprint, bad.text_digest) == (expected.fingerprint, expected.text_digest)
+    assert (bad.facts.fingerprint, bad.facts.text_digest) == (
+        expected.facts.fingerprint,
+        expected.facts.text_digest,
+    )
     check_others(found, place)
     # Once with the others, once by itself, once for the second reader; the others once more at
     # most, each by itself. On a busy machine a worker that babbles may be at the next page when
@@ -190,7 +194,7 @@ async def test_deadline_counts_for_each_page_of_a_batch(
 
 async def test_loading_a_reader_is_not_a_pages_time() -> None:
     async with working(1) as one:
-        assert (await read(one, page(1), "WORDS_SLOW_TO_LOAD")).words
+        assert (await read(one, page(1), "WORDS_SLOW_TO_LOAD")).facts.words
 
 
 async def test_loading_a_reader_has_a_bound_of_its_own(

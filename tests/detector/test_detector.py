@@ -32,11 +32,11 @@ async def test_distance_decides(
 ) -> None:
     recipe = Recipe(EXTRACTOR)
     words = make_words(1)
-    original = fingerprint_page(make_page(words), "utf-8", recipe, store_seed).fingerprint
+    original = fingerprint_page(make_page(words), "utf-8", recipe, store_seed).facts.fingerprint
 
     def bits(html: str) -> int:
         made = fingerprint_page(html, "utf-8", recipe, store_seed)
-        return hamming_distance(original, made.fingerprint)
+        return hamming_distance(original, made.facts.fingerprint)
 
     edited = (make_page(edit_words(words, 1 + number % 12, number)) for number in range(500))
     html = make_page(words) if distance == 0 else next(e for e in edited if bits(e) == distance)

@@ -27,7 +27,7 @@ from scrapy_simhash.detector.process import take_frame
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
 from scrapy_simhash.judging.rows import key_of_lost
-from scrapy_simhash.pages.fingerprint import PageFingerprint
+from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
@@ -58,7 +58,7 @@ def submit(client: JudgeClient, *numbers: int) -> list[asyncio.Future[Decision]]
 
 
 def ask(client: JudgeClient, number: int) -> Asked:
-    made = PageFingerprint(number, b"", b"%016d" % number, features=100)
+    made = PageFingerprint(Facts(b"", number, b"%016d" % number, features=100), b"")
     return Asked(
         number=client.new_number(),
         read=pack_answer(1, made),
@@ -169,8 +169,16 @@ async def test_bad_page_spoils_no_other(
     [
         {"identity": b"x" * 65},
         {"read": b"?"},
-        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, features=100, links=-1))},
-        {"read": pack_answer(1, PageFingerprint(1, b"", b"x" * 16, features=2**53 + 1))},
+        {
+            "read": pack_answer(
+                1, PageFingerprint(Facts(b"", 1, b"x" * 16, features=100), b"", links=-1)
+            )
+        },
+        {
+            "read": pack_answer(
+                1, PageFingerprint(Facts(b"", 1, b"x" * 16, features=2**53 + 1), b"")
+            )
+        },
     ],
 )
 async def test_what_a_reader_made_of_garbage_costs_its_page_only(

@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.fingerprint import PageFingerprint
+from scrapy_simhash.pages.facts import PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.detecting import check_read, working
 from tests.helpers.hostile import TRIGGER
@@ -70,7 +70,7 @@ async def test_deadline_kills_the_worker_of_its_page_only(workers: Workers, extr
     assert raised.value.args == ("timed_out", f"{DEADLINE_SECONDS} seconds")
     assert time.monotonic() - began >= DEADLINE_SECONDS
     wait_until(lambda: len(before - list_workers()) == 1)  # killed, and gone
-    assert (await read(workers, page(1), extractor)).words
+    assert (await read(workers, page(1), extractor)).facts.words
 
 
 async def test_deadline_runs_from_the_start_of_the_work(workers: Workers) -> None:
@@ -101,7 +101,7 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
     assert all(isinstance(good, PageFingerprint) for good in made)
     with pytest.raises(NotJudgedError, match=reason):
         raise bad if isinstance(bad, Exception) else AssertionError(bad)
-    assert (await read(workers, page(5), extractor)).words
+    assert (await read(workers, page(5), extractor)).facts.words
 
 
 async def test_an_address_that_cannot_be_sent_costs_its_page_only(workers: Workers) -> None:
@@ -109,7 +109,7 @@ async def test_an_address_that_cannot_be_sent_costs_its_page_only(workers: Worke
     bad, good = (workers.read(page(1).encode(), "utf-8", RECIPE, 7, url) for url in urls)
     with pytest.raises(NotJudgedError, match="surrogates"):
         await bad
-    assert (await asyncio.wait_for(good, PATIENCE_SECONDS)).unpack().words
+    assert (await asyncio.wait_for(good, PATIENCE_SECONDS)).unpack().facts.words
 
 
 # In a loop of its own, so that it shares no workers with other tests.
@@ -123,8 +123,8 @@ async def test_pool_outlives_a_worker_killed_while_idle() -> None:
                 os.kill(victim, signal.SIGKILL)
             # At once, when nobody has seen it yet; and by another crawl, which finds none ready.
             async with working(1) as another:
-                assert (await read(another, page(1))).words
-                assert (await read(one, page(1))).words
+                assert (await read(another, page(1))).facts.words
+                assert (await read(one, page(1))).facts.words
             now = list_workers() - others
             assert len(now) == len(before) == 1
             assert not before & now
@@ -176,7 +176,7 @@ async def test_crawls_share_processes_until_the_last_ends() -> None:
     assert len(list_workers() - others) == 3
     await first.stop()
     await first.stop()  # harmless
-    assert (await read(second, page(1))).words
+    assert (await read(second, page(1))).facts.words
     assert len(list_workers() - others) == 3
     await second.stop()
     assert list_workers() == others
@@ -258,13 +258,13 @@ async def test_pages_pass_while_no_process_comes_up(
             except NotJudgedError as error:
                 assert error.reason == "worker_died"  # noqa: PT017
         async with working(3) as another:  # can be used by others, too
-            assert (await read(another, page(1))).fingerprint == made.fingerprint
+            assert (await read(another, page(1))).facts.fingerprint == made.facts.fingerprint
     assert list_workers() == others
 
 
 async def count_words(pages: int) -> list[int]:
     async with working(1) as one:
-        return [(await read(one, page(1))).words for _ in range(pages)]
+        return [(await read(one, page(1))).facts.words for _ in range(pages)]
 
 
 def test_event_loops_have_workers_of_their_own() -> None:

@@ -17,8 +17,9 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.names import relate_names
 from scrapy_simhash.judging.rule import CONFIRM, Relation, Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
+from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
@@ -69,23 +70,29 @@ def try_page(body: bytes, encoding: str | None, recipe: Recipe) -> PageFingerpri
 
 def check_fingerprint(made: PageFingerprint) -> None:
     """Check that a fingerprint is what the store and the log take it for."""
-    assert 0 <= made.fingerprint < LARGEST
+    assert 0 <= made.facts.fingerprint < LARGEST
     assert 0 <= made.whole_fingerprint < LARGEST
-    assert len(made.stub) == len(made.text_digest) == 16
-    assert len(made.sketch) == SKETCH_BYTES
-    assert len(made.link_sketch) <= 4 * SAMPLE_LINKS
-    assert 0 <= made.features <= max(1, made.words)
-    assert 0 <= made.whole_features <= max(1, made.whole_words)
+    assert len(made.stub) == len(made.facts.text_digest) == 16
+    assert len(made.facts.sketch) == SKETCH_BYTES
+    assert len(made.facts.link_sketch) <= 4 * SAMPLE_LINKS
+    assert 0 <= made.facts.features <= max(1, made.facts.words)
+    assert 0 <= made.whole_features <= max(1, made.facts.whole_words)
     assert made.text.strip()
-    for name in (made.title, made.heading):
+    for name in (made.facts.title, made.facts.heading):
         assert len(name) <= 300
         assert not _LINE_BREAKS.search(name)
-    assert len(made.language) <= 35
-    assert len(made.canonical) <= 2_048
-    assert made.canonical.startswith(("", "http://", "https://"))
-    for text in (made.text, made.title, made.heading, made.language, made.canonical):
+    assert len(made.facts.language) <= 35
+    assert len(made.facts.canonical) <= 2_048
+    assert made.facts.canonical.startswith(("", "http://", "https://"))
+    for text in (
+        made.text,
+        made.facts.title,
+        made.facts.heading,
+        made.facts.language,
+        made.facts.canonical,
+    ):
         text.encode()
-    assert json.loads(json.dumps(made.title)) == made.title
+    assert json.loads(json.dumps(made.facts.title)) == made.facts.title
     assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - it was made a line above
     folded = normalise(made.text)
     for features in FEATURE_SETS.values():
@@ -97,33 +104,35 @@ def check_fingerprint(made: PageFingerprint) -> None:
 def check_judging(made: PageFingerprint) -> None:
     """Check that a page is like itself, whatever its names and links are, and its site."""
     document = Document(
-        identity=b"-",
-        fingerprint=made.whole_fingerprint,
-        text_digest=made.text_digest,
-        url=URL,
-        title=made.title,
-        heading=made.heading,
-        canonical=made.canonical,
-        sketch=made.sketch,
-        words=made.words,
-        whole_words=made.whole_words,
+        Facts(
+            identity=b"-",
+            fingerprint=made.whole_fingerprint,
+            text_digest=made.facts.text_digest,
+            url=URL,
+            title=made.facts.title,
+            heading=made.facts.heading,
+            canonical=made.facts.canonical,
+            sketch=made.facts.sketch,
+            words=made.facts.words,
+            whole_words=made.facts.whole_words,
+        ),
     )
     rule = Rule(7, CONFIRM)
-    verdict = compare(document, document, rule)
+    verdict = compare(document.facts, document.facts, rule)
     # A site whose other pages are all this one: nothing of it is content, nor its names.
-    site = Site(dict.fromkeys(range(LEAST_KNOWN), document))
-    known = compare(document, document, rule, context=make_context(site, site))
+    site = Site(dict.fromkeys(range(LEAST_KNOWN), document.facts))
+    known = compare(document.facts, document.facts, rule, context=make_context(site, site))
     assert known.similarity == verdict.similarity
     assert "site known" in known.tests[-1]
     for names in (UNKNOWN_SITES[0].names, site.names):
-        assert set(relate_names(document, document, names, names)) <= {
+        assert set(relate_names(document.facts, document.facts, names, names)) <= {
             Relation.SAME,
             Relation.SILENT,
         }
-    main, whole = compare_sketches(made.sketch, made.sketch)
-    if made.words:
+    main, whole = compare_sketches(made.facts.sketch, made.facts.sketch)
+    if made.facts.words:
         assert whole == 1.0
         assert main in {0.0, 1.0}  # no shingle of a short one may be in the sketch
         assert verdict.confirmed, verdict
     assert all(len(test) < 1_000 for test in (*verdict.tests, *known.tests))
-    assert share_of_new_links(made.link_sketch, made.link_sketch) in {None, 0.0}
+    assert share_of_new_links(made.facts.link_sketch, made.facts.link_sketch) in {None, 0.0}

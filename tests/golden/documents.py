@@ -18,12 +18,14 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Reader, Version
+from scrapy_simhash.judging.documents import Document, Version
 from scrapy_simhash.judging.rows import key_of_lost
+from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.lost import forget
 from tests.golden.lines import Line, Numbers, show_verdict
+from tests.helpers.documents import alter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,7 +150,7 @@ class _World:
         else:
             made = self.make_stub()
         expiry = self.choose((300.0, 3_000.0, 30_000.0)) if self.draw(0.1) else None
-        scope = self.choose(("", "", "en", "de")) if self.draw(0.2) else made.scope
+        scope = self.choose(("", "", "en", "de")) if self.draw(0.2) else made.facts.scope
         if self.episode.crowded and self.draw(0.3):
             scope = f"scope {self.random.getrandbits(12)}"
         crawl = self.choose(self.alive)[0]
@@ -178,37 +180,39 @@ class _World:
             fingerprint = self.flip(self.choose(self.loaded), 4)
         words = self.choose((40, 90, 250, 480, 700, 1_600, 6_000))
         return Document(
-            identity=b"page %d" % number,
-            fingerprint=fingerprint,
-            text_digest=self.random.randbytes(16),
-            url=self.make_url(f"page{number}"),
-            title=self.name(),
-            heading=self.name() if self.draw(0.8) else "",
-            canonical=self.make_url(f"page{number}") if self.draw(0.2) else "",
-            words=words,
-            whole_words=int(words * self.choose((1, 1.1, 1.5, 3, 8))),
-            sketch=self.random.randbytes(SKETCH_BYTES) if self.draw(0.93) else b"",
-            features=words // 2,
+            Facts(
+                identity=b"page %d" % number,
+                fingerprint=fingerprint,
+                text_digest=self.random.randbytes(16),
+                url=self.make_url(f"page{number}"),
+                title=self.name(),
+                heading=self.name() if self.draw(0.8) else "",
+                canonical=self.make_url(f"page{number}") if self.draw(0.2) else "",
+                words=words,
+                whole_words=int(words * self.choose((1, 1.1, 1.5, 3, 8))),
+                sketch=self.random.randbytes(SKETCH_BYTES) if self.draw(0.93) else b"",
+                features=words // 2,
+            ),
         )
 
     def make_like(self, page: Document) -> Document:
         """Make another page of nearly the same text."""
         number = len(self.pages)
-        sketch = page.sketch
+        sketch = page.facts.sketch
         if sketch and self.draw(0.8):
             sketch = self.change(sketch[:HALF_OF_SKETCH]) + self.change(sketch[HALF_OF_SKETCH:])
-        words = max(1, page.words + self.choose((0, 0, 0, 5, -5, 200)))
+        words = max(1, page.facts.words + self.choose((0, 0, 0, 5, -5, 200)))
         return replace_document(
             page,
             identity=b"page %d" % number,
-            fingerprint=self.flip(page.fingerprint, 9 * self.draw(0.6)),
-            text_digest=page.text_digest if self.draw(0.3) else self.random.randbytes(16),
+            fingerprint=self.flip(page.facts.fingerprint, 9 * self.draw(0.6)),
+            text_digest=page.facts.text_digest if self.draw(0.3) else self.random.randbytes(16),
             url=self.make_url(f"page{number}"),
-            title=page.title if self.draw(0.8) else self.name(),
-            heading=page.heading if self.draw(0.8) else self.name(),
-            canonical=page.canonical if self.draw(0.8) else "",
+            title=page.facts.title if self.draw(0.8) else self.name(),
+            heading=page.facts.heading if self.draw(0.8) else self.name(),
+            canonical=page.facts.canonical if self.draw(0.8) else "",
             words=words,
-            whole_words=max(words, page.whole_words + self.choose((0, 0, 10, 900))),
+            whole_words=max(words, page.facts.whole_words + self.choose((0, 0, 10, 900))),
             sketch=sketch,
             stub=False,
         )
@@ -219,9 +223,9 @@ class _World:
             return page
         if self.draw(0.5):
             changed = self.make_like(page)
-            return replace_document(changed, identity=page.identity, url=page.url)
+            return replace_document(changed, identity=page.facts.identity, url=page.facts.url)
         redirected = self.choose_page()
-        aliases = (redirected.identity, b"from %d" % self.random.getrandbits(8))
+        aliases = (redirected.facts.identity, b"from %d" % self.random.getrandbits(8))
         return replace_document(page, aliases=aliases)
 
     def meet_wall(self) -> Document:
@@ -250,20 +254,21 @@ class _World:
         calm = Random(int(self.random.random() * 12))  # noqa: S311
         digest = calm.randbytes(self.choose((16, 16, 32)))
         return Document(
-            identity=b"page %d" % number,
-            fingerprint=int.from_bytes(digest[:8], "big"),
-            text_digest=digest,
-            url=self.make_url(f"page{number}"),
-            title=self.name(),
-            stub=True,
-            sketch=b"" if len(digest) == 32 else calm.randbytes(SKETCH_BYTES),
+            Facts(
+                identity=b"page %d" % number,
+                fingerprint=int.from_bytes(digest[:8], "big"),
+                text_digest=digest,
+                url=self.make_url(f"page{number}"),
+                title=self.name(),
+                stub=True,
+                sketch=b"" if len(digest) == 32 else calm.randbytes(SKETCH_BYTES),
+            ),
         )
 
 
 def replace_document(page: Document, **changes: Any) -> Document:
     """Make a document that differs in some attributes; its aliases are not kept."""
-    fields = {name: getattr(page, name) for name in page.__struct_fields__}
-    return Document(**(fields | {"aliases": ()} | changes))
+    return alter(page, **({"aliases": ()} | changes))
 
 
 def run_episode(
@@ -334,11 +339,13 @@ def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
 
 
 def _note(world: _World, page: Document, verdict: Verdict) -> None:
-    world.numbers[page.identity] = verdict.document
+    world.numbers[page.facts.identity] = verdict.document
     if verdict.match is not None:
         world.dropped.append(verdict.document)
     else:
-        world.flying.append((Version(verdict.document, page.text_digest, page.reader), page.crawl))
+        world.flying.append(
+            (Version(verdict.document, page.facts.text_digest, page.facts.reader), page.crawl)
+        )
 
 
 def _take_flying(world: _World, crawl: str, share: float) -> list[Version | int]:
@@ -382,7 +389,7 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         if store.get_document(number) is not None:
             store.spare([number])
     if world.draw(0.3):
-        fingerprint = world.choose_page().fingerprint
+        fingerprint = world.choose_page().facts.fingerprint
         matches = store.query(fingerprint)
         near = sorted((match.distance, world.order[match.document]) for match in matches)
         yield Line(f"near {near[:20]} of {len(near)}", f"query of {fingerprint:016x}")
@@ -393,11 +400,12 @@ def _list_kept(world: _World, store: Store) -> Iterator[Line]:
     yield Line(f"check {store.check()}")
     rows: dict[int, str] = {}
     for page in store.list_documents():
-        similarity = "-" if page.similarity is None else f"{page.similarity:.3f}"
-        number = world.order[page.document]
+        record, facts, number = page.record, page.facts, world.order[page.document]
+        similarity = "-" if page.record.similarity is None else f"{page.record.similarity:.3f}"
         rows[number] = (
-            f"{number} {page.state} {page.crawl} {world.order[page.original]} {page.distance} "
-            f"{similarity} {page.spared} {page.scope} {page.time:.3f} {page.url} {page.identity!r}"
+            f"{number} {page.state} {record.crawl} {world.order[record.original]} "
+            f"{record.distance} {similarity} {record.spared} {facts.scope} {facts.time:.3f} "
+            f"{facts.url} {facts.identity!r}"
         )
     for start in range(0, max(rows, default=0) + 1, STATE_LINES_OF):
         some = [rows[number] for number in range(start, start + STATE_LINES_OF) if number in rows]
@@ -409,11 +417,12 @@ def show_document(page: Document) -> str:
     """Describe a document for people."""
     shown = {
         name: value
-        for name in page.__struct_fields__
-        if (value := getattr(page, name)) and name not in {"links", "sketch"}
+        for part in (page, page.facts)
+        for name in part.__struct_fields__
+        if (value := getattr(part, name)) and name not in {"facts", "links", "sketch"}
     }
-    shown["fingerprint"] = f"{page.fingerprint:016x}"
+    shown["fingerprint"] = f"{page.facts.fingerprint:016x}"
     for name in ("text_digest",):
         shown[name] = shown[name].hex()
-    shown["sketch"] = xxhash.xxh3_64_hexdigest(page.sketch)
+    shown["sketch"] = xxhash.xxh3_64_hexdigest(page.facts.sketch)
     return ", ".join(f"{name}={value!r}" for name, value in shown.items())

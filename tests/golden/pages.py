@@ -19,7 +19,7 @@ from tests.golden.lines import Line, Numbers, show_verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.facts import PageFingerprint
 
 TESTS = Path(__file__).parents[1]
 # Of the folder of corpora; those with a script `open` are unpacked by it.

@@ -47,7 +47,7 @@ def make_store(folder: Path) -> None:
                 document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n).hex())
                 for n in range(start, start + 20)
             ]
-            store.find_and_add([*pages, document(f"twin {start}", pages[0].fingerprint)])
+            store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
         store.mark_done(range(1, 40), CRAWL)
         store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
@@ -62,9 +62,9 @@ def make_large_store(folder: Path) -> None:
                 document(f"{n}", draw.getrandbits(64), text=draw.randbytes(n % 2_000).hex())
                 for n in range(start, start + 100)
             ]
-            store.find_and_add([*pages, document(f"twin {start}", pages[0].fingerprint)])
+            store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
         store.mark_done(range(1, 40), CRAWL)
-        store.find_and_add([document(f"twin {n}", pages[1].fingerprint) for n in range(600)])
+        store.find_and_add([document(f"twin {n}", pages[1].facts.fingerprint) for n in range(600)])
 
 
 def _draw_pages(octets: bytes, draw: random.Random, count: int = 1) -> list[int]:

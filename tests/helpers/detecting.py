@@ -14,7 +14,8 @@ from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.pages import page
 
@@ -54,8 +55,8 @@ def check_read(seed: int, found: Any, recipe: Recipe | None = None) -> None:
     """Check that a worker found the fingerprint of a page, and by the first reader."""
     assert isinstance(found, PageFingerprint), found
     expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
-    made = expected.fingerprint, expected.text_digest
-    assert (found.fingerprint, found.text_digest) == made
+    made = expected.facts.fingerprint, expected.facts.text_digest
+    assert (found.facts.fingerprint, found.facts.text_digest) == made
     assert (found.extractor, found.second_opinion) == (expected.extractor, "")
 
 

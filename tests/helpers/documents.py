@@ -1,10 +1,13 @@
 """Documents and stores for the tests of the store."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Reader, Verdict
+from scrapy_simhash.judging.documents import Document, Match, Record, Verdict
+from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -14,6 +17,7 @@ CRAWL = "crawl-1"
 ALL_KINDS = ("lmdb", "memory", "redis")
 
 
+AnyPage = TypeVar("AnyPage", Document, Record)
 # Who gets the pages of a test.
 READER = Reader("spider", "parse")
 
@@ -29,7 +33,19 @@ def document(name: str, fingerprint: int = 0, **fields: Any) -> Document:
         "reader": READER,
         **fields,
     }
-    return Document(identity=name.encode(), fingerprint=fingerprint, **fields)
+    return make(identity=name.encode(), fingerprint=fingerprint, **fields)
+
+
+def make(**fields: Any) -> Document:
+    """Make a document; those of these fields that are facts go where they belong."""
+    facts = {name: fields.pop(name) for name in Facts.__struct_fields__ if name in fields}
+    return Document(Facts(**facts), **fields)
+
+
+def alter(page: AnyPage, **fields: Any) -> AnyPage:
+    """Make another document or record of one; the fields may be facts."""
+    facts = {name: fields.pop(name) for name in Facts.__struct_fields__ if name in fields}
+    return structs.replace(page, facts=structs.replace(page.facts, **facts), **fields)
 
 
 def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:

@@ -60,6 +60,6 @@ class FakeStore(Store):
         assert self.open_gate.wait(PATIENCE_SECONDS)
         if self.failures and (failure := self.failures.popleft()):
             raise failure
-        names = [document.identity for document in documents]
+        names = [document.facts.identity for document in documents]
         self.groups.append(Group(names, crawl, list(done), list(withdrawn)))
         return super().find_and_add(documents, crawl=crawl, done=done, withdrawn=withdrawn, **more)

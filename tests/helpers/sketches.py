@@ -6,7 +6,7 @@ import numpy as np
 
 from scrapy_simhash.judging.comparison import UNKNOWN_SITES
 from scrapy_simhash.judging.content import compare_contents
-from scrapy_simhash.judging.documents import PageFacts
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import BINS, sketch_text
 
 
@@ -32,6 +32,6 @@ def make_sketches(main: float, whole: float) -> tuple[bytes, bytes]:
 
 def compare_sketches(first: bytes, second: bytes) -> tuple[float, float]:
     """Estimate how similar main and whole texts are, 0 to 1."""
-    one, other = (PageFacts(b"", 0, b"", sketch=sketch) for sketch in (first, second))
+    one, other = (Facts(b"", 0, b"", sketch=sketch) for sketch in (first, second))
     (content,) = compare_contents([(one, other)], [UNKNOWN_SITES])
     return content.main_alike, content.whole

@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
             for name, fingerprint in group
         ]
         for page in pages:
-            self.texts.setdefault(page.identity.decode(), set()).add(page.text_digest)
+            self.texts.setdefault(page.facts.identity.decode(), set()).add(page.facts.text_digest)
         verdicts = self.store.find_and_add(pages)
         for (name, fingerprint), verdict in zip(group, verdicts, strict=True):
             self.compare(name.encode(), fingerprint, crawl, verdict)
@@ -257,7 +257,7 @@ class StoreMachine(RuleBasedStateMachine):
             st.lists(st.sampled_from(sorted(set(self.numbers.values()))), max_size=2)
         )
         named = {number: identity for identity, number in self.numbers.items() if number}
-        originals = {number: self.get(number).original for number in named}
+        originals = {number: self.get(number).record.original for number in named}
         chosen = list(waiting)
         deleted = set()
         while waiting:
@@ -313,4 +313,4 @@ class StoreMachine(RuleBasedStateMachine):
             if number:
                 page, stored = self.oracle.pages[identity], self.get(number)
                 state = "duplicate" if page.duplicate else "done" if page.done else "pending"
-                assert (stored.fingerprint, stored.state) == (page.fingerprint, state)
+                assert (stored.facts.fingerprint, stored.state) == (page.fingerprint, state)

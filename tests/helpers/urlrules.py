@@ -11,10 +11,12 @@ import xxhash
 
 from scrapy_simhash.inspection.urlrules import RuleKind, UrlRule, describe, learn
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import Document, Reader, StoredDocument, facts_of
+from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
+from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
+from tests.helpers.documents import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,28 +68,20 @@ class Crawl:
         for url in urls:
             self.time += 1
             fields = {**make_facts(self.site(url)), "url": url, "time": self.time, **facts}
-            page = Document(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
+            page = make(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
             match = next(
                 (
                     kept
                     for kept in self.pages
-                    if not kept.original
-                    and kept.fingerprint == page.fingerprint
-                    and compare(page, kept, RULE).duplicate
+                    if not kept.record.original
+                    and kept.facts.fingerprint == page.facts.fingerprint
+                    and compare(page.facts, kept.facts, RULE).duplicate
                 ),
                 None,
             )
-            stored = StoredDocument(
-                **facts_of(page),
-                document=len(self.pages) + 1,
-                state="done",
-                crawl="crawl",
-                original=match.document if match else 0,
-                distance=0,
-                similarity=None,
-                tests=(),
-            )
-            self.pages.append(stored)
+            record = Record(page.facts, State.DONE, delivered=True, crawl="crawl", first_time=0.0)
+            record.original = match.document if match else 0
+            self.pages.append(StoredDocument(len(self.pages) + 1, record))
 
     def learn(self) -> dict[str, dict[str, Any]]:
         """Learn from all that was fetched; returns the rules by their texts, as people see them."""

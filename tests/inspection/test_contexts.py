@@ -113,7 +113,7 @@ def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path
     """Whichever of the two is named first."""
     facts = {"sketch": bytes(SKETCH_BYTES), "words": 500, "whole_words": 600, "title": "Fire"}
     pages = [document(f"{HOST}/{n}/", bits, **facts) for n, bits in enumerate((0, 0xFFF))]
-    urls = [page.url for page in pages]
+    urls = [page.facts.url for page in pages]
     with begin_crawl(str(tmp_path), confirm=CONFIRM) as opened:
         assert judge(opened, *pages) == ["new 1", "near_duplicate 2 of 1"]
     dropped = run.answer("explain", urls[1], "--store", tmp_path)

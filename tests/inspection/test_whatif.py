@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.whatif import choose_documents, replay
@@ -16,7 +15,7 @@ from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.documents import CRAWL, alter, document, open_in_crawl
 from tests.helpers.pages import edit_words, make_page, make_words
 
 CENTRE = 0x0123_4567_89AB_CDEF
@@ -67,10 +66,10 @@ def fill(store: Store, made: list[Document], bulk_loaded: list[int]) -> list[str
 
 def replayed(store: Store, rule: Rule, scope: str | None = None) -> dict[str, str | int | None]:
     def scope_of(stored: StoredDocument) -> str:
-        return stored.scope if scope is None else scope
+        return stored.facts.scope if scope is None else scope
 
     return {
-        each.document.url: (each.match.url or 0) if each.match else None
+        each.document.facts.url: (each.match.url or 0) if each.match else None
         for each in replay(store, choose(store, rule), rule, scope_of)
     }
 
@@ -81,7 +80,7 @@ def choose(store: Store, rule: Rule) -> list[int]:
 
 def as_plain(made: list[Document]) -> list[Document]:
     """Make of documents what a crawl in plain simhash makes of their pages."""
-    return [each for each in made if each.stub or each.features >= MIN_FEATURES]
+    return [each for each in made if each.facts.stub or each.facts.features >= MIN_FEATURES]
 
 
 @given(documents(), rules, rules, st.lists(fingerprints, max_size=3), st.booleans())
@@ -99,13 +98,13 @@ def test_replay_decides_as_a_store_with_these_settings(
             answers = replayed(store, rule, "" if one_scope else None)
         expected = as_plain(made) if rule.confirm is None else made
         if one_scope:
-            expected = [structs.replace(each, scope="") for each in expected]
+            expected = [alter(each, scope="") for each in expected]
         second = Path(folder) / "second"
         with open_in_crawl(
             second, distance=rule.distance, tables=tables, confirm=rule.confirm
         ) as store:
             dropped_for = fill(store, expected, bulk_loaded)
-    assert answers == dict(zip((each.url for each in expected), dropped_for, strict=True))
+    assert answers == dict(zip((each.facts.url for each in expected), dropped_for, strict=True))
 
 
 def test_plain_simhash_of_pages_that_were_confirmed(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_plain_simhash_of_pages_that_were_confirmed(tmp_path: Path) -> None:
     def make(config: Config) -> list[Document]:
         made = [fingerprint_page(html, seed=7) for html in pages]
         return [
-            structs.replace(make_document(page, config.rule, b"%d" % n), url=f"{n}", crawl=CRAWL)
+            alter(make_document(page, config.rule, b"%d" % n), url=f"{n}", crawl=CRAWL)
             for n, page in enumerate(made)
         ]
 

@@ -14,9 +14,10 @@ from scrapy_simhash.inspection.votes import Outcome, compare_pages
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Deciding, Rule
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
-from tests.helpers.documents import CRAWL, open_in_crawl
+from tests.helpers.documents import CRAWL, make, open_in_crawl
 from tests.helpers.oracle import distance_between
 from tests.helpers.sketches import compare_sketches
 from tests.helpers.urlrules import RULE, make_facts
@@ -40,48 +41,54 @@ def documents(draw: st.DrawFn, name: bytes = b"-") -> Document:
     if draw(st.booleans()):
         digest = digest.ljust(FILE_DIGEST_BYTES)
     return Document(
-        name,
-        short if stub else draw(near_bits),
-        digest,
-        url=draw(st.sampled_from(["http://a.example/", "http://b.example/"])),
-        scope=draw(st.sampled_from(["", "", "", "another"])),
-        title=draw(st.sampled_from(["", "Kiwi", "Apple"])),
-        heading=draw(st.sampled_from(["", "Kiwi", "Apple"])),
-        words=500,
-        whole_words=draw(st.sampled_from([500, 5_000])),
-        sketch=draw(st.sampled_from(SKETCHES)),
-        stub=stub,
+        Facts(
+            name,
+            short if stub else draw(near_bits),
+            digest,
+            url=draw(st.sampled_from(["http://a.example/", "http://b.example/"])),
+            scope=draw(st.sampled_from(["", "", "", "another"])),
+            title=draw(st.sampled_from(["", "Kiwi", "Apple"])),
+            heading=draw(st.sampled_from(["", "Kiwi", "Apple"])),
+            words=500,
+            whole_words=draw(st.sampled_from([500, 5_000])),
+            sketch=draw(st.sampled_from(SKETCHES)),
+            stub=stub,
+        ),
         crawl=CRAWL,
     )
 
 
 def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
     """State the rule for pages whose titles and headings are one word or none, on unknown sites."""
-    if (one.scope, one.stub, one.file) != (other.scope, other.stub, other.file):
+    if (one.facts.scope, one.facts.stub, one.facts.file) != (
+        other.facts.scope,
+        other.facts.stub,
+        other.facts.file,
+    ):
         return False
-    if one.stub:
-        return one.text_digest == other.text_digest
-    bits = distance_between(one.fingerprint, other.fingerprint)
+    if one.facts.stub:
+        return one.facts.text_digest == other.facts.text_digest
+    bits = distance_between(one.facts.fingerprint, other.facts.fingerprint)
     if bits > rule.distance or rule.confirm is None:
         return bits <= rule.distance
-    if not (one.sketch and other.sketch):
+    if not (one.facts.sketch and other.facts.sketch):
         return bits <= 3
     # Of the third text more than half is its own; what the first and the second one have alone
     # stands before and behind what they share.
-    if (one.sketch == SKETCHES[3]) != (other.sketch == SKETCHES[3]):
+    if (one.facts.sketch == SKETCHES[3]) != (other.facts.sketch == SKETCHES[3]):
         return False
     return have_one_name(one, other) or is_long_and_alike(one, other, rule.confirm)
 
 
 def is_long_and_alike(one: Document, other: Document, confirm: float) -> bool:
     """Whether so much agrees that other names do not matter, as long as the site is unknown."""
-    long = 5_000 in (one.whole_words, other.whole_words)
-    return long and compare_sketches(one.sketch, other.sketch)[1] >= confirm
+    long = 5_000 in (one.facts.whole_words, other.facts.whole_words)
+    return long and compare_sketches(one.facts.sketch, other.facts.sketch)[1] >= confirm
 
 
 def have_one_name(one: Document, other: Document) -> bool:
     """State what names say that are one word or none."""
-    names = [(one.title, other.title), (one.heading, other.heading)]
+    names = [(one.facts.title, other.facts.title), (one.facts.heading, other.facts.heading)]
     same = {first == second for first, second in names if first and second}
     return True in same or not same
 
@@ -90,13 +97,13 @@ def have_one_name(one: Document, other: Document) -> bool:
 def test_compare_against_the_rule_in_plain_words(
     one: Document, other: Document, rule: Rule
 ) -> None:
-    answer = compare(one, other, rule)
-    assert answer == compare(other, one, rule)
+    answer = compare(one.facts, other.facts, rule)
+    assert answer == compare(other.facts, one.facts, rule)
     assert answer.duplicate is is_near_duplicate(one, other, rule)
     assert (answer.similarity is not None) == (answer.deciding is Deciding.TEXTS)
     assert answer.why
     # What is confirmed is so within any distance.
-    wider = compare(one, other, rule._replace(distance=64))
+    wider = compare(one.facts, other.facts, rule._replace(distance=64))
     assert (wider.confirmed, wider.tests) == (answer.confirmed, answer.tests)
 
 
@@ -108,7 +115,7 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
     documents: dict[str, Document | None] = {"one": one, "other": other}
     contexts = FolderContexts(Corpus(), documents)
-    answer = compare(other, one, rule, context=contexts.find("other", "one"))
+    answer = compare(other.facts, one.facts, rule, context=contexts.find("other", "one"))
     with (
         TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
         open_in_crawl(Path(folder), distance=rule.distance, confirm=rule.confirm) as store,
@@ -121,7 +128,7 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
 
 
 def page(name: str, **facts: Any) -> Document:
-    return Document(identity=b"page", **{**make_facts(name), **facts})
+    return make(identity=b"page", **{**make_facts(name), **facts})
 
 
 def edit(words: int, **facts: Any) -> Document:
@@ -165,4 +172,8 @@ def cut(name: str, words: int) -> Document:
 )
 def test_two_pages_are_compared(first: Document, second: Document, outcome: Outcome) -> None:
     for rule in (RULE, Rule(3, None)):
-        assert compare_pages(first, second, rule) == compare_pages(second, first, rule) == outcome
+        assert (
+            compare_pages(first.facts, second.facts, rule)
+            == compare_pages(second.facts, first.facts, rule)
+            == outcome
+        )

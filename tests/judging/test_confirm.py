@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
@@ -18,7 +17,9 @@ from scrapy_simhash.judging.content import Content
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import CONFIRM, OTHER_DATA, Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import sketch_text
+from tests.helpers.documents import alter, make
 from tests.helpers.sketches import make_sketches
 from tests.helpers.strategies import texts
 
@@ -26,7 +27,10 @@ NO_TEXT = np.array([], np.uint64)
 URLS = ("http://site.example/en/kiwi", "http://site.example/de/kiwi.html")
 HOSTS = ("http://daily.example/1", "http://weekly.example/2")
 SITE = Site(
-    dict.fromkeys(range(LEAST_KNOWN), Document(b"-", 0, b"", sketch=make_sketches(0, 0)[0]))
+    dict.fromkeys(
+        range(LEAST_KNOWN),
+        Facts(b"-", 0, b"", sketch=make_sketches(0, 0)[0]),
+    )
 )
 KNOWN = Context((SITE, SITE))
 
@@ -44,7 +48,7 @@ TRANSLATED = {"title": ("Kiwi", "Киви"), "heading": ("", "")}
 def make_page(sketch: bytes, **fields: Any) -> Document:
     """Make a page of much text, unless the fields say otherwise."""
     facts = {"words": 1_000, "whole_words": 2_000, "url": "http://site.example/page", **fields}
-    return Document(b"-", 0, b"", sketch=sketch, **facts)
+    return make(identity=b"-", fingerprint=0, text_digest=b"", sketch=sketch, **facts)
 
 
 def make_pair(
@@ -61,8 +65,8 @@ def make_pair(
 def answer_to(pair: tuple[Document, Document], least: float = CONFIRM) -> Answer:
     """Compare two pages both ways round; the answer must be the same."""
     rule = Rule(0, least)
-    answer = compare(*pair, rule)
-    assert compare(pair[1], pair[0], rule) == answer
+    answer = compare(pair[0].facts, pair[1].facts, rule)
+    assert compare(pair[1].facts, pair[0].facts, rule) == answer
     assert all(test and len(test.splitlines()) == 1 for test in answer.tests)
     return answer
 
@@ -111,9 +115,9 @@ def judge(
 ) -> Answer:
     """Answer to two pages of such names and contents; `one_text`: their main texts are equal."""
     first, second = make_pair(0.0, 0.0, url=urls, **names, **fields)
-    second = structs.replace(second, text_digest=b"" if one_text else b"another")
+    second = alter(second, text_digest=b"" if one_text else b"another")
     context = KNOWN if known else NO_CONTEXT
-    return compare(first, second, Rule(0, least), context=context, content=content)
+    return compare(first.facts, second.facts, Rule(0, least), context=context, content=content)
 
 
 BOTH_STATES = pytest.mark.parametrize("known", [True, False])

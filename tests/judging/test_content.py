@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.content import Content, compare_contents
-from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import BINS, EMPTY, SKETCH_BYTES, sketch_text
 
 NOTHING = int(EMPTY)
@@ -32,7 +32,7 @@ def sketches(draw: st.DrawFn) -> bytes:
 
 
 pages = st.builds(
-    lambda sketch, words: PageFacts(b"", 0, b"", sketch=sketch, whole_words=words),
+    lambda sketch, words: Facts(b"", 0, b"", sketch=sketch, whole_words=words),
     sketches(),
     st.sampled_from([0, 1, 200, 90_000]),
 )
@@ -61,7 +61,7 @@ def read_bins(sketch: bytes) -> list[Bin]:
 
 
 def make_site(sample: list[bytes]) -> Site:
-    return Site({n: PageFacts(b"", 0, b"", sketch=one) for n, one in enumerate(sample)})
+    return Site({n: Facts(b"", 0, b"", sketch=one) for n, one in enumerate(sample)})
 
 
 def weigh(value: int, others: list[int]) -> float:
@@ -91,7 +91,7 @@ def find_frame(places: list[tuple[int, float]]) -> tuple[int, int]:
 
 
 def compare_plainly(
-    first: PageFacts, second: PageFacts, mine: list[bytes], theirs: list[bytes]
+    first: Facts, second: Facts, mine: list[bytes], theirs: list[bytes]
 ) -> dict[str, float]:
     """Count what two pages have, a bin after the other."""
     one, other = read_bins(first.sketch), read_bins(second.sketch)
@@ -156,7 +156,7 @@ def swap(content: Content) -> Content:
 @settings(max_examples=60)
 @given(pages, pages, samples, samples)
 def test_what_is_counted_against_plain_python(
-    first: PageFacts, second: PageFacts, mine: list[bytes], theirs: list[bytes]
+    first: Facts, second: Facts, mine: list[bytes], theirs: list[bytes]
 ) -> None:
     sites = make_site(mine), make_site(theirs)
     (content,) = compare_contents([(first, second)], [sites])
@@ -173,7 +173,7 @@ def test_what_is_counted_against_plain_python(
 
 @given(st.lists(st.tuples(pages, pages), max_size=5), st.lists(samples, min_size=1, max_size=3))
 def test_many_pairs_at_once_are_as_each_alone(
-    pairs: list[tuple[PageFacts, PageFacts]], drawn: list[list[bytes]]
+    pairs: list[tuple[Facts, Facts]], drawn: list[list[bytes]]
 ) -> None:
     """Some of them of one site."""
     known = [make_site(sample) for sample in drawn]
@@ -182,8 +182,8 @@ def test_many_pairs_at_once_are_as_each_alone(
     assert compare_contents(pairs, sites) == alone
 
 
-def make_page(text: np.ndarray, main: np.ndarray) -> PageFacts:
-    return PageFacts(b"", 0, b"", sketch=sketch_text(text, main), whole_words=len(text))
+def make_page(text: np.ndarray, main: np.ndarray) -> Facts:
+    return Facts(b"", 0, b"", sketch=sketch_text(text, main), whole_words=len(text))
 
 
 def test_no_pairs_and_texts_without_shingles() -> None:

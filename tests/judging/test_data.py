@@ -21,9 +21,9 @@ def judge(*pages: Document) -> list[str]:
     with open_store("memory:", RULE.distance, confirm=RULE.confirm, seed=3) as store:
         store.start_crawl(CRAWL, "spider")
         verdicts = store.find_and_add(pages)
-        kept = {document.url for document in store.list_documents()}
+        kept = {document.facts.url for document in store.list_documents()}
         assert store.check() == []
-    assert kept == {page.url for page in pages}
+    assert kept == {page.facts.url for page in pages}
     return [verdict.reason or verdict.status for verdict in verdicts]
 
 
@@ -57,7 +57,7 @@ def draw(  # noqa: PLR0913 - what may tell such pages apart
 @pytest.mark.parametrize("kind", ["script", "attribute"])
 def test_pages_that_a_browser_draws_from_other_data_are_kept(kind: str, extractor: str) -> None:
     pages = [draw(f"/p{n}", n, kind=kind, extractor=extractor) for n in range(5)]
-    assert not any(page.stub for page in pages)
+    assert not any(page.facts.stub for page in pages)
     # The same product, with another token and time.
     copy = draw("/p3?sid=7", 3, nonce=4, kind=kind, extractor=extractor)
     mirror = draw("/p3", 3, nonce=5, kind=kind, extractor=extractor, host=MIRROR)
@@ -67,5 +67,5 @@ def test_pages_that_a_browser_draws_from_other_data_are_kept(kind: str, extracto
 @pytest.mark.parametrize("extractor", ["turbohtml", "trafilatura"])
 def test_data_beside_which_there_is_text_do_not_count(extractor: str) -> None:
     pages = [draw(f"/p{n}", n, words=20, extractor=extractor) for n in range(2)]
-    assert not any(page.data_fingerprint for page in pages)
+    assert not any(page.facts.data_fingerprint for page in pages)
     assert judge(*pages) == ["new", "near_duplicate"]

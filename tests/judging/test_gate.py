@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.comparison import can_be_one
-from scrapy_simhash.judging.documents import PageFacts, Verdict
+from scrapy_simhash.judging.documents import Verdict
 from scrapy_simhash.judging.gate import is_declared_copy, judge_words
 from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
 from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
 from scrapy_simhash.judging.texts import Text, compare_words
+from scrapy_simhash.pages.facts import Facts
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
 
@@ -426,11 +427,9 @@ def test_what_all_pages_declare_proves_nothing() -> None:
     assert list_dropped(judge_pages(pages)) == []
 
 
-def make_facts(
-    path: str, canonical: str = "", title: str = "A name", heading: str = ""
-) -> PageFacts:
+def make_facts(path: str, canonical: str = "", title: str = "A name", heading: str = "") -> Facts:
     url, address = HOST + path, canonical and HOST + canonical
-    return PageFacts(b"", 0, b"", url, title=title, heading=heading, canonical=address)
+    return Facts(b"", 0, b"", url, title=title, heading=heading, canonical=address)
 
 
 TEXT = " ".join(make_words(5, 200))
@@ -451,7 +450,7 @@ KNOWN, UNKNOWN = (each.share(f"{HOST}/a", f"{HOST}/b") for each in (TEMPLATE, UN
         (make_facts("/a"), make_facts("/b"), False),
     ],
 )
-def test_declared_copies(first: PageFacts, second: PageFacts, declared: bool) -> None:
+def test_declared_copies(first: Facts, second: Facts, declared: bool) -> None:
     own = compare_words(Text(TEXT + " one two three"), Text(TEXT), KNOWN)
     assert is_declared_copy(first, second, own) is declared
     unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN)

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging import judge
-from scrapy_simhash.judging.documents import Document, Match, Reader, Verdict
+from scrapy_simhash.judging.documents import Document, Match, Verdict
+from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge_one
+from tests.helpers.documents import CRAWL, alter, begin_crawl, document, judge_one
 from tests.helpers.pages import make_words
 
 A = 0x0123_4567_89AB_CDEF
@@ -162,7 +162,7 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     assert again == Verdict("revisit", "unchanged", 1)
     stored = store.get_document(1)
     assert stored
-    assert (stored.state, stored.fingerprint, stored.title) == ("done", after, "Now")
+    assert (stored.state, stored.facts.fingerprint, stored.facts.title) == ("done", after, "Now")
     assert [match.document for match in store.query(after)] == [1]
     assert store.query(before) == []
     assert matched(store, page("b", after ^ 1)).document == 1
@@ -183,7 +183,11 @@ def test_a_revisit_takes_over_what_the_confirmation_asks_for(store: Store) -> No
     judge_one(store, page("a", A, heading="Apples", start=3_000, words=999))
     stored = store.get_document(1)
     assert stored
-    assert (stored.heading, stored.words, stored.sketch) == ("Apples", 999, sketch(3_000))
+    assert (stored.facts.heading, stored.facts.words, stored.facts.sketch) == (
+        "Apples",
+        999,
+        sketch(3_000),
+    )
     assert judge_one(store, page("b", A, heading="Kiwi")).status == "new"
     assert matched(store, page("c", A, heading="Apples", start=3_000)).document == 1
 
@@ -213,10 +217,14 @@ def test_the_record_keeps_similarity_and_tests(home: str, store: Store) -> None:
     with open_store(home, readonly=True, confirm=0.8, distance=7) as reader:
         stored = reader.get_document(2)
         assert stored
-        assert (stored.similarity, stored.tests) == (match.similarity, match.tests)
-        assert stored.tests[2] == "titles: silent; headings: same"
-        assert (stored.state, stored.original, stored.distance) == ("duplicate", 1, 4)
-        assert (stored.sketch, stored.whole_words, stored.heading) == (sketch(100), 1_100, "Kiwi")
+        assert (stored.record.similarity, stored.record.tests) == (match.similarity, match.tests)
+        assert stored.record.tests[2] == "titles: silent; headings: same"
+        assert (stored.state, stored.record.original, stored.record.distance) == ("duplicate", 1, 4)
+        assert (stored.facts.sketch, stored.facts.whole_words, stored.facts.heading) == (
+            sketch(100),
+            1_100,
+            "Kiwi",
+        )
         assert judge_one(reader, page("c", flip(4), heading="Kiwi")).status == "near_duplicate"
 
 
@@ -240,13 +248,13 @@ def test_of_a_crowd_that_is_near_rare_triples_find_the_one(
     ]
     titles = make_words(3, len(crowd))
     kept = store.find_and_add(
-        [structs.replace(one, title=title) for one, title in zip(crowd, titles, strict=True)]
+        [alter(one, title=title) for one, title in zip(crowd, titles, strict=True)]
     )
     assert [verdict.status for verdict in kept] == ["new"] * 19
     assert kept[-1].nearest is None
     # At the address of the first one, so that it is not noted as a wall's.
-    copy = page("copy of the first", crowd[0].fingerprint, title=titles[0])
-    assert matched(store, structs.replace(copy, url=crowd[0].url)).document == 1
+    copy = page("copy of the first", crowd[0].facts.fingerprint, title=titles[0])
+    assert matched(store, alter(copy, url=crowd[0].facts.url)).document == 1
 
 
 def test_plain_simhash_compares_the_nearest_of_a_crowd(

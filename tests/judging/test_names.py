@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.names import (
     UNKNOWN_NAMES,
     NameShares,
@@ -14,6 +13,7 @@ from scrapy_simhash.judging.names import (
     relate_names,
 )
 from scrapy_simhash.judging.rule import Relation
+from scrapy_simhash.pages.facts import Facts
 from tests.helpers.strategies import texts
 
 SAME, SILENT, MORE, LITTLE_MORE, DIFFER, MIXED = (
@@ -27,8 +27,8 @@ SAME, SILENT, MORE, LITTLE_MORE, DIFFER, MIXED = (
 CLASSES = ("Cat", "Dog", "Emu", "Fox", "Gnu", "Hen", "Ibex", "Jay", "Koala", "Lynx")
 
 
-def name_page(title: str = "", heading: str = "") -> PageFacts:
-    return PageFacts(b"", 0, b"", title=title, heading=heading)
+def name_page(title: str = "", heading: str = "") -> Facts:
+    return Facts(b"", 0, b"", title=title, heading=heading)
 
 
 def relate(

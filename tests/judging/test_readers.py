@@ -4,15 +4,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.documents import (
-    EVERYONE,
-    NOBODY,
-    Document,
-    Reader,
-    StoredDocument,
-    Version,
-    stands_for,
-)
+from scrapy_simhash.judging.documents import Document, StoredDocument, Version, stands_for
+from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, judge, next_crawl
 from tests.helpers.losing import take_lost
@@ -27,7 +20,7 @@ def page(name: str, reader: Reader, **fields: Any) -> Document:
 
 
 def mark(number: int, reader: Reader) -> Version:
-    return Version(number, page("-", reader).text_digest, reader)
+    return Version(number, page("-", reader).facts.text_digest, reader)
 
 
 def done(store: Store, number: int, reader: Reader, crawl: str = CRAWL) -> None:
@@ -77,7 +70,7 @@ def test_while_a_second_reader_gets_a_page_the_first_one_keeps_it(store: Store) 
     assert [each.match and each.match.pending for each in verdicts] == [False, True]
     # Its callback fails: what was dropped for it is lost, and nothing else.
     store.withdraw([mark(1, LINKS)], CRAWL)
-    assert get(store, 1).readers == (ITEMS,)
+    assert get(store, 1).record.readers == (ITEMS,)
     assert judge(store, page("d", ITEMS), page("e", LINKS)) == [
         "near_duplicate 4 of 1",
         "other_callback 5 of 1",
@@ -94,7 +87,7 @@ def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
     settle = store.withdraw if first_fails else store.mark_done
     settle([mark(1, ITEMS)], CRAWL)
     done(store, 1, LINKS)
-    assert set(get(store, 1).readers) == ({LINKS} if first_fails else {ITEMS, LINKS})
+    assert set(get(store, 1).record.readers) == ({LINKS} if first_fails else {ITEMS, LINKS})
     # What was dropped for the first one waits for it alone.
     assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["b"] * first_fails
 
@@ -102,6 +95,6 @@ def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
 def test_a_kept_copy_that_changes_is_a_copy_no_more(store: Store) -> None:
     judge(store, page("a", ITEMS), page("b", LINKS))
     done(store, 2, LINKS)
-    assert get(store, 2).original == 1
+    assert get(store, 2).record.original == 1
     assert judge(store, document("b", A ^ 2**64 - 1, reader=LINKS)) == ["changed 2"]
-    assert get(store, 2).original == 0
+    assert get(store, 2).record.original == 0

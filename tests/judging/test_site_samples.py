@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, PageFacts, Verdict, make_document
+from scrapy_simhash.judging.documents import Document, Record, State, Verdict, make_document
 from scrapy_simhash.judging.names import UNKNOWN_NAMES
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.sketch import BINS, SKETCH_BYTES
 from scrapy_simhash.stores.opening import open_store
@@ -33,9 +34,14 @@ class Samples:
     def sample(self, host: str) -> dict[int, bytes]:
         return {number: self.told.get(number, b"") for number in self.numbers.get(host, ())}
 
-    def glance(self, numbers: Collection[int]) -> dict[int, PageFacts]:
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         self.glanced += 1
-        return {number: sketch(number) for number in numbers if number not in self.missing}
+        return {number: record(number) for number in numbers if number not in self.missing}
+
+
+def record(number: int) -> Record:
+    facts = sketch(number)
+    return Record(facts, State.DONE, delivered=True, crawl=CRAWL, first_time=1.0)
 
 
 def find_site(found: Sites, stored: Samples, url: str, without: Container[int]) -> Site:
@@ -45,11 +51,11 @@ def find_site(found: Sites, stored: Samples, url: str, without: Container[int]) 
     return site
 
 
-def sketch(value: int, title: str = "") -> PageFacts:
+def sketch(value: int, title: str = "") -> Facts:
     """Make a document that has this value in each bin."""
     made = np.full(BINS, value, "<u2").tobytes() + bytes(2 * BINS)
     assert len(made) == SKETCH_BYTES
-    return PageFacts(b"", 0, b"", sketch=made, title=title)
+    return Facts(b"", 0, b"", sketch=made, title=title)
 
 
 def weigh(value: int, others: list[int]) -> float:

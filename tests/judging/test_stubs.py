@@ -33,8 +33,8 @@ def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
     digests = set()
     for body in DIFFERENT[kind]:
         document = make_document(fingerprint_page(HTML.format(body)), Config().rule)
-        assert document.stub
-        digests.add((document.fingerprint, document.text_digest))
+        assert document.facts.stub
+        digests.add((document.facts.fingerprint, document.facts.text_digest))
     assert len(digests) == 2
 
 
@@ -61,8 +61,8 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
         )
         for number in range(2)
     ]
-    assert pages[0].stub
-    assert pages[0].fingerprint != pages[1].fingerprint
+    assert pages[0].facts.stub
+    assert pages[0].facts.fingerprint != pages[1].facts.fingerprint
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
@@ -75,7 +75,7 @@ def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
     document = make_document(fingerprint_page(html, seed=7, min_features=32), rule)
     assert document == make_document(fingerprint_page(html, seed=7), rule)
-    assert document.stub == (words < rule.min_features == 32)
+    assert document.facts.stub == (words < rule.min_features == 32)
 
 
 def test_a_page_read_for_another_rule_is_refused() -> None:

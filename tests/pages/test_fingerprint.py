@@ -13,13 +13,13 @@ HTML = page(article())
 def test_what_is_measured() -> None:
     made = fingerprint_page(HTML.encode(), "utf-8")
     features = FEATURE_SETS["words-1"].extract(made.text)
-    assert made.fingerprint == simhash(features.hashes, features.weights)
-    assert made.features == len(features.hashes)
-    assert made.words == len(tokenise(normalise(made.text)))
-    assert (made.title, made.language, made.links) == ("Harvest", "en", 5)
+    assert made.facts.fingerprint == simhash(features.hashes, features.weights)
+    assert made.facts.features == len(features.hashes)
+    assert made.facts.words == len(tokenise(normalise(made.text)))
+    assert (made.facts.title, made.facts.language, made.links) == ("Harvest", "en", 5)
     assert (made.extractor, made.fell_back) == ("turbohtml", False)
     assert PARAGRAPHS[0] in made.text
-    assert len(made.text_digest) == 16
+    assert len(made.facts.text_digest) == 16
     assert made.extract_ms > 0
     assert made.fingerprint_ms > 0
 
@@ -29,8 +29,8 @@ def test_golden_value() -> None:
     made = fingerprint_page(
         HTML, recipe=make_recipe("tests.helpers.handmade.find_headings", "words-1")
     )
-    assert made.fingerprint == 0x0200036104F02801
-    assert made.text_digest.hex() == "7f419be31594f908c52a5fb20d0fe19e"
+    assert made.facts.fingerprint == 0x0200036104F02801
+    assert made.facts.text_digest.hex() == "7f419be31594f908c52a5fb20d0fe19e"
 
 
 def test_a_page_as_text_may_have_lone_surrogates() -> None:
@@ -39,18 +39,18 @@ def test_a_page_as_text_may_have_lone_surrogates() -> None:
 
 
 def test_digest_ignores_white_space_and_case_but_no_word() -> None:
-    digest = fingerprint_page(HTML).text_digest
-    assert fingerprint_page(HTML.replace("the valley", "The \n valley")).text_digest == digest
-    assert fingerprint_page(HTML.replace("the valley", "a valley")).text_digest != digest
+    digest = fingerprint_page(HTML).facts.text_digest
+    assert fingerprint_page(HTML.replace("the valley", "The \n valley")).facts.text_digest == digest
+    assert fingerprint_page(HTML.replace("the valley", "a valley")).facts.text_digest != digest
 
 
 def test_seeds_make_other_fingerprints_of_the_same_text() -> None:
     plain, seeded = fingerprint_page(HTML), fingerprint_page(HTML, seed=2**64 - 1)
-    assert hamming_distance(plain.fingerprint, seeded.fingerprint) > 10
+    assert hamming_distance(plain.facts.fingerprint, seeded.facts.fingerprint) > 10
     assert hamming_distance(plain.whole_fingerprint, seeded.whole_fingerprint) > 10
     assert plain.stub != seeded.stub
-    assert max(compare_sketches(plain.sketch, seeded.sketch)) < 0.2
-    assert plain.text_digest == seeded.text_digest
+    assert max(compare_sketches(plain.facts.sketch, seeded.facts.sketch)) < 0.2
+    assert plain.facts.text_digest == seeded.facts.text_digest
 
 
 def test_features_by_name_and_import_path() -> None:

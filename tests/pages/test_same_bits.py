@@ -119,5 +119,5 @@ def test_only_a_page_with_too_few_features_gets_the_digest_of_a_stub(
 ) -> None:
     page = make_page("one two three", "one two three and a menu")
     made = fingerprint_text(page, load_features("words-1"), 7, "", min_features)
-    assert made.features == 3
+    assert made.facts.features == 3
     assert made.stub == (judge_slowly(page, WORDS, 7)["stub"] if digested else b"")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from msgspec import structs
 
-from scrapy_simhash.judging.documents import Document, Reader
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.keys import KEYS, MOST_UNDER_KEY, Keys, make_keys
 from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
@@ -21,7 +21,7 @@ from scrapy_simhash.stores.keyvalues import KEYS as TABLE
 from scrapy_simhash.stores.keyvalues import number_of, octets
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
+from tests.helpers.documents import ALL_KINDS, alter, begin_crawl, document, judge, judge_one
 from tests.helpers.needing import examples
 
 STORE_KINDS = ALL_KINDS
@@ -103,7 +103,7 @@ class KeysMachine(RuleBasedStateMachine):
         facts = {"scope": scope, "reader": Reader("spider", reader), "crawl": "crawl"}
         fingerprint = 0 if near else 1 << 4 * ord(name) % 64 | 7 << 4 * ord(name) % 60
         made = document(name, fingerprint, sketch=sketch(shingles), **facts)
-        self.store.find_and_add([structs.replace(made, text_digest=repr(shingles).encode()[:64])])
+        self.store.find_and_add([alter(made, text_digest=repr(shingles).encode()[:64])])
 
     @precondition(lambda self: self.numbers())
     @rule(data=st.data())
@@ -182,13 +182,13 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         places = Counter(number for members in rows.values() for number in members)
         assert {places[number] for number in range(1, 31)} == {KEYS + 1}
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
-        template = {*make_keys(make_page("template", TEMPLATE)).triples}
+        template = {*make_keys(make_page("template", TEMPLATE).facts).triples}
         assert sum(rows.get(key) == {0} for key in template) > 80
         for number in (0, 5, 29):
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
 
             def find(stored: Documents, page: Document = edited) -> dict[int, int]:
-                return stored.list_alike(page, "")
+                return stored.list_alike(page.facts, "")
 
             found = store.read(find)
             assert next(iter(found)) == number + 1
@@ -229,8 +229,8 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            stored.keys.enter(99, make_keys(page))
-            stored.list_alike(page, "")  # reads what is dissolved
+            stored.keys.enter(99, make_keys(page.facts))
+            stored.list_alike(page.facts, "")  # reads what is dissolved
         raise ValueError("given up")
 
     with begin_crawl(home, confirm=None) as store:

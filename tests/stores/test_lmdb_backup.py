@@ -83,7 +83,7 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
                     found = copy.get_document(int(document_number))
                     assert found, line
                     if word == "added":
-                        assert (found.url, found.wording) == (name[0], Wording(name[0] * 9))
+                        assert (found.facts.url, found.wording) == (name[0], Wording(name[0] * 9))
                     else:
                         assert found.state == "done"
 

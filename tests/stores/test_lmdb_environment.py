@@ -124,10 +124,11 @@ def test_a_limit_on_address_space_makes_the_map_smaller(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.opening import open_store
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 with open_store(sys.argv[1]) as store:
-    print(store.find_and_add([Document(b"a", 1, b"")])[0].status)
+    print(store.find_and_add([Document(Facts(b"a", 1, b""))])[0].status)
 """
     assert run_script(script, tmp_path / "store") == "new\n"
 
@@ -186,13 +187,14 @@ DISK_FULL = """
 import resource, signal, sys
 from pathlib import Path
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 
 def pages(batch):
     return [
-        Document(b"%d %d" % (batch, n), (batch * 50 + n) * 0x9E3779B97F4A7C15 % 2**64, b"",
-                 url="x" * 500, crawl="mine")
+        Document(Facts(b"%d %d" % (batch, n), (batch * 50 + n) * 0x9E3779B97F4A7C15 % 2**64, b"",
+                       url="x" * 500), crawl="mine")
         for n in range(50)
     ]
 

@@ -10,11 +10,12 @@ from tests.helpers.needing import slow_but
 FORK = """
 import os, sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 
 def page(name, fingerprint):
-    return Document(name, fingerprint, b"", crawl="mine")
+    return Document(Facts(name, fingerprint, b""), crawl="mine")
 
 def in_child(store):
     if sys.argv[2] == "write":

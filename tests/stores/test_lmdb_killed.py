@@ -52,7 +52,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
         holder.process.send_signal(signal.SIGCONT)
         holder.tell("go on")
         wait_until(lambda: writes(store))
-        assert [each.url for each in store.list_documents()] == ["http://site.example/after"]
+        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/after"]
         assert store.check() == []
 
 

@@ -166,6 +166,7 @@ def test_a_file_that_was_cut_is_still_refused_when_it_is_opened_read_only(tmp_pa
 WRITER = """
 import sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.opening import open_store
 with open_store(sys.argv[1]) as store:
     store.start_crawl("theirs", "spider")
@@ -173,7 +174,7 @@ with open_store(sys.argv[1]) as store:
     for start in sys.stdin:
         numbers = range(int(start), int(start) + 200)
         store.find_and_add(
-            [Document(b"%d" % n, n * 0x9E3779B97F4A7C15 % 2**64, b"", url="x" * 300,
+            [Document(Facts(b"%d" % n, n * 0x9E3779B97F4A7C15 % 2**64, b"", url="x" * 300),
                       crawl="theirs") for n in numbers]
         )
         print("added", flush=True)

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
-from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import read_files
-from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
+from tests.helpers.documents import CRAWL, document, make, open_in_crawl, open_lmdb, plain_match
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
@@ -135,7 +134,7 @@ def test_bad_documents_are_refused_and_take_no_others_along(
 ) -> None:
     page = {"identity": b"bad", "fingerprint": 1, "text_digest": b"", "url": "http://bad"}
     with pytest.raises(ValueError, match=r"an identity has|a fingerprint is|a sketch|surrogates"):
-        store.find_and_add([document("good", A), Document(**{**page, **bad})])
+        store.find_and_add([document("good", A), make(**{**page, **bad})])
     assert store.stats()["documents"] == 0
     assert store.find_and_add([document("good", A)])[0].status == "new"
 

@@ -25,12 +25,13 @@ _ROUNDS = 10
 ADDER = """
 import json, random, sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.opening import open_store
 
 folder, process = sys.argv[1], int(sys.argv[2])
 same_for_all, own = random.Random(1), random.Random(f"process {process}")
 pages = [
-    Document(b"%d of %d" % (process, group), base ^ 1 << own.randrange(64), b"",
+    Document(Facts(b"%d of %d" % (process, group), base ^ 1 << own.randrange(64), b""),
              crawl=f"crawl-{process}")
     for group, base in enumerate(same_for_all.getrandbits(64) for _ in range(int(sys.argv[3])))
 ]
@@ -90,6 +91,7 @@ def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
 WRITER = """
 import random, sys
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 
@@ -104,7 +106,7 @@ with open_store(folder) as store:
         pages += len(names)
         done = [pending.pop(draw.randrange(len(pending))) for _ in range(len(pending) // 8)]
         verdicts = store.find_and_add(
-            [Document(name.encode(), random.Random(name).getrandbits(64), b"", url=name,
+            [Document(Facts(name.encode(), random.Random(name).getrandbits(64), b"", url=name),
                       crawl=crawl, wording=pack(Wording(name * 9))) for name in names],
             crawl=crawl,
             done=done,
@@ -136,8 +138,11 @@ def compare(store: Store, told: list[list[str]], seed: int) -> None:
         stored = store.get_document(int(number))
         assert stored, (seed, word, number)
         if word == "added":
-            assert (stored.url, stored.wording) == (name[0], Wording(name[0] * 9)), (seed, number)
-            assert stored.fingerprint == fingerprint_of(name[0]), (seed, number)
+            assert (stored.facts.url, stored.wording) == (name[0], Wording(name[0] * 9)), (
+                seed,
+                number,
+            )
+            assert stored.facts.fingerprint == fingerprint_of(name[0]), (seed, number)
         else:
             assert stored.state == "done", (seed, number)
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import xxhash
-from msgspec import structs
 
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
@@ -12,7 +11,7 @@ from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one
+from tests.helpers.documents import ALL_KINDS, alter, begin_crawl, document, judge, judge_one
 from tests.helpers.sketches import make_sketches
 
 STORE_KINDS = ALL_KINDS
@@ -34,7 +33,7 @@ def make_pages(numbers: range, title: str = FIRE, **fields: Any) -> list[Documen
 def called(store: Store, title: str, **fields: Any) -> list[list[int]]:
     """List the documents by the parts of a title."""
     page = make_page(0, title, **fields)
-    return store.read(lambda stored: [found for _, found in stored.list_called(page)])
+    return store.read(lambda stored: [found for _, found in stored.list_called(page.facts)])
 
 
 def count_rows(store: Store) -> int:
@@ -50,8 +49,8 @@ def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str)
             assert verdict.status == status
             match = verdict.match or verdict.nearest
             assert match is not None
-            assert (match.document, match.fingerprint) == (1, make_page(1).fingerprint)
-            assert match.distance == (page.fingerprint ^ match.fingerprint).bit_count() > 7
+            assert (match.document, match.fingerprint) == (1, make_page(1).facts.fingerprint)
+            assert match.distance == (page.facts.fingerprint ^ match.fingerprint).bit_count() > 7
             said = f"called {FIRE.lower()!r}, too; distance {match.distance} bits"
             assert match.tests[0] == said
             store.delete([verdict.document])
@@ -81,7 +80,7 @@ def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
             judge(store, first)
 
             def find(stored: Documents, page: Document = second) -> list[list[int]]:
-                return [numbers for _, numbers in stored.list_called(page) if numbers]
+                return [numbers for _, numbers in stored.list_called(page.facts) if numbers]
 
             assert store.read(find) == []
             assert judge_one(store, second).status == "new"
@@ -121,7 +120,7 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
     with begin_crawl("memory:", confirm=CONFIRM) as memory:
         texts = [make_sketches(0.0, 0.0)[number % 2] for number in range(MOST_CALLED + 1)]
         apart = [
-            structs.replace(page, sketch=bytes([number]) + text[1:], title=f"{FIRE} - {number}")
+            alter(page, sketch=bytes([number]) + text[1:], title=f"{FIRE} - {number}")
             for number, (page, text) in enumerate(zip(pages, texts, strict=False))
         ]
         memory.find_and_add(apart[:MOST_CALLED])

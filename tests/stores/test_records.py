@@ -1,48 +1,51 @@
 """How records are written: as ever, damage found, fields of later versions tolerated."""
 
-from scrapy_simhash.judging.documents import Reader, Record, State
+from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.rows import pack_row
+from scrapy_simhash.pages.facts import Facts, Reader
 
 KEY = b"\0\0\0\0\0\0\0\7"
 RECORD = Record(
-    identity=b"\1" * 20,
+    Facts(
+        identity=b"\1" * 20,
+        fingerprint=2**64 - 1,
+        text_digest=b"\2" * 16,
+        scope="site.example",
+        url="http://site.example/ü",
+        title="Title",
+        language="en",
+        features=12,
+        words=13,
+        time=2.5,
+        heading="Heading",
+        canonical="/c",
+        views="/v",
+        whole_words=14,
+        data_fingerprint=b"\5" * 8,
+        sketch=b"\3" * 4,
+        link_sketch=b"\4" * 4,
+        stub=True,
+        reader=Reader("spider", "parse"),
+    ),
     state=State.DUPLICATE,
     delivered=False,
     crawl="crawl-1",
-    fingerprint=2**64 - 1,
-    text_digest=b"\2" * 16,
-    scope="site.example",
-    url="http://site.example/ü",
-    title="Title",
-    language="en",
-    features=12,
-    words=13,
     first_time=1.5,
-    time=2.5,
     original=3,
     distance=2,
     similarity=0.75,
-    heading="Heading",
-    canonical="/c",
-    views="/v",
-    whole_words=14,
-    data_fingerprint=b"\5" * 8,
-    sketch=b"\3" * 4,
-    link_sketch=b"\4" * 4,
-    stub=True,
     tests=("distance 2 bits",),
-    reader=Reader("spider", "parse"),
     new_links=0.25,
     earlier_readers=(Reader("spider", "parse_item"),),
 )
 ON_DISK = [
-    "7f9f805a6e1f92f6dc0021c4140101010101010101010101010101010101010101cfffffffffffff",
-    "ffffc41002020202020202020202020202020202b6687474703a2f2f736974652e6578616d706c65",
-    "2fc3bcac736974652e6578616d706c65a55469746c65a748656164696e67a22f63a22f76a2656e0c",
-    "0d0ec4080505050505050505c40403030303c40404040404c3cb400400000000000092a673706964",
-    "6572a570617273650002c2a7637261776c2d31cb3ff80000000000000302cb3fe800000000000091",
-    "af64697374616e636520322062697473c2cb3fd00000000000009192a6737069646572aa70617273",
-    "655f6974656dc2a0",
+    "d12f420511409af29edc0014c4140101010101010101010101010101010101010101cfffffffffff",
+    "ffffffc41002020202020202020202020202020202b6687474703a2f2f736974652e6578616d706c",
+    "652fc3bcac736974652e6578616d706c65a55469746c65a748656164696e67a22f63a22f76a2656e",
+    "0c0d0ec4080505050505050505c40403030303c40404040404c3cb400400000000000092a6737069",
+    "646572a570617273650002c2a7637261776c2d31cb3ff80000000000000302cb3fe8000000000000",
+    "91af64697374616e636520322062697473c2cb3fd00000000000009192a6737069646572aa706172",
+    "73655f6974656dc2a0",
 ]
 
 

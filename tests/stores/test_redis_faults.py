@@ -14,7 +14,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.documents import Document, Verdict
+from scrapy_simhash.judging.documents import Change, Document, Verdict
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import redis as redis_kind
@@ -185,9 +185,9 @@ def test_a_writer_that_is_killed(server: RedisServer, monkeypatch: pytest.Monkey
         added = store.get_document(int(number))
         assert added
         wait_until(lambda: "crawl-dead" not in alive(store))
-        twin = document("twin", added.fingerprint)
+        twin = document("twin", added.facts.fingerprint)
         assert store.find_and_add([twin])[0].status == "new"
-        assert store.find_and_add([document("third", added.fingerprint)])[0].match
+        assert store.find_and_add([document("third", added.facts.fingerprint)])[0].match
         assert store.check() == []
 
 
@@ -247,12 +247,12 @@ def test_a_lost_lock_writes_nothing(
     url, turns, judge = server.url(), iter(range(1)), Judge.judge
     with begin_crawl(url) as store, open_store(url) as other:
 
-        def judge_and_stand_still(judging: Judge, page: Document) -> Verdict:
-            verdict = judge(judging, page)
+        def judge_and_stand_still(judging: Judge, page: Document) -> tuple[Verdict, Change]:
+            judged = judge(judging, page)
             if next(turns, None) is not None:
                 lose_lock(server, store)
                 assert add(other, "b", A ^ 1) == "new"
-            return verdict
+            return judged
 
         monkeypatch.setattr(Judge, "judge", judge_and_stand_still)
         (verdict,) = store.find_and_add([document("a", A)])

@@ -7,7 +7,6 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sites import SAMPLE, Site, Sites, draw_sample
@@ -15,7 +14,7 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge
+from tests.helpers.documents import ALL_KINDS, alter, begin_crawl, document, judge
 
 STORE_KINDS = ALL_KINDS
 HOST, OTHER = "site.example", "other.example"
@@ -38,7 +37,7 @@ def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Documen
 
 def rank(store: Store, pages: list[Document]) -> list[bytes]:
     """Sort the identities of pages as a sample does."""
-    identities = [page.identity for page in pages]
+    identities = [page.facts.identity for page in pages]
     return sorted(identities, key=lambda each: xxhash.xxh3_64_digest(each, store.seed))
 
 
@@ -49,7 +48,7 @@ def ask(store: Store, host: str = HOST) -> list[bytes]:
         numbers = stored.sample(host)
         records = stored.glance(numbers)
         assert list(records) == list(numbers)
-        return [records[number].identity for number in numbers]
+        return [records[number].facts.identity for number in numbers]
 
     return store.read(work)
 
@@ -57,16 +56,16 @@ def ask(store: Store, host: str = HOST) -> list[bytes]:
 def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
     """And what a transaction saw that was given up is not kept."""
     pages, found = make_pages(range(8)), Sites()
-    new = structs.replace(pages[3], title="new title", fingerprint=5, text_digest=b"new")
+    new = alter(pages[3], title="new title", fingerprint=5, text_digest=b"new")
 
     def find(stored: Documents) -> Site:
-        return found.find(stored, (pages[0].url, pages[1].url), ())[0]
+        return found.find(stored, (pages[0].facts.url, pages[1].facts.url), ())[0]
 
     def change_and_give_up(stored: Documents) -> None:
-        number = stored.find_number(new.identity) or 0
+        number = stored.find_number(new.facts.identity) or 0
         record = stored.glance([number])[number]
         stored.take_out(number, record)
-        stored.add(number, structs.replace(record, title=GIVEN_UP))
+        stored.add(number, alter(record, title=GIVEN_UP))
         assert find(stored) is not site
         raise ValueError(GIVEN_UP)
 
@@ -82,7 +81,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
             changed = store.read(find)
             assert changed is not site
             assert (changed.numbers, store.read(find)) == (site.numbers, changed)
-            judge(other, structs.replace(new, title="another title"))
+            judge(other, alter(new, title="another title"))
             assert store.read(find) is not changed
         assert store.check() == []
 
@@ -108,14 +107,14 @@ def test_drawn_two_of_a_form_in_turn_of_the_least_suspect(
 def test_suspect_pages_are_those_of_a_sample_while_there_are_no_others(store: Store) -> None:
     pages = make_pages(range(6))
     asked, foreign = (
-        [structs.replace(page, suspicion=suspicion) for page in some]
+        [alter(page, suspicion=suspicion) for page in some]
         for suspicion, some in ((2, pages[:2]), (1, pages[2:4]))
     )
     for some in (asked, foreign, pages[4:]):
         judge(store, *some)
         assert ask(store) == rank(store, some)
     # It is as it was found first, whoever links to it later.
-    judge(store, *pages[:2], structs.replace(pages[4], suspicion=1, title="new title"))
+    judge(store, *pages[:2], alter(pages[4], suspicion=1, title="new title"))
     assert ask(store) == rank(store, pages[4:])
     assert store.check() == []
 

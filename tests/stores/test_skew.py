@@ -67,7 +67,7 @@ def test_the_other_tables_make_up_for_those_that_are_too_full(
             assert store.stats()["buckets_too_full"] == blocks
         assert judge(store, "query", QUERY) == (("new", "") if covered else FULL)
         (stored,) = store.find_document("http://site.example/query")
-        assert (stored.state, stored.fingerprint) == ("done", QUERY)
+        assert (stored.state, stored.facts.fingerprint) == ("done", QUERY)
         assert (0, stored.document) in [
             (match.distance, match.document) for match in store.query(QUERY)
         ]

@@ -41,7 +41,7 @@ def states(store: Path) -> dict[str, str]:
     with open_store(str(store)) as opened:
         assert opened.check() == []
         documents = opened.list_documents()
-        return {each.url.rpartition("/")[2]: each.state.upper() for each in documents}
+        return {each.facts.url.rpartition("/")[2]: each.state.upper() for each in documents}
 
 
 def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     assert states(tmp_path / "s") == expected
     with open_store(str(tmp_path / "s")) as store:
         (document,) = store.find_document(url_of(0))
-        assert document.time == DATE_SECONDS
-        assert document.crawl == answer["crawl"]
+        assert document.facts.time == DATE_SECONDS
+        assert document.record.crawl == answer["crawl"]
     logged = read_lines(tmp_path / "s" / "log.jsonl")
     assert [line["url"] for line in logged] == [*pages, "http://site.example/empty"]
 
@@ -140,7 +140,7 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     find_and_add = Store.find_and_add
 
     def fail(store: Store, documents: Any, **marks: Any) -> Any:
-        if any(document.url == url_of(150) for document in documents):
+        if any(document.facts.url == url_of(150) for document in documents):
             raise StoreUnavailableError("no room")
         return find_and_add(store, documents, **marks)
 
@@ -186,7 +186,15 @@ def describe(store: Path) -> list[tuple[Any, ...]]:
     """List what is in a store but for its seed's fingerprints and the names of its crawls."""
     with open_store(str(store)) as opened:
         return [
-            (each.document, each.url, each.state, each.original, each.title, each.words, each.time)
+            (
+                each.document,
+                each.facts.url,
+                each.state,
+                each.record.original,
+                each.facts.title,
+                each.facts.words,
+                each.facts.time,
+            )
             for each in opened.list_documents()
         ]
 

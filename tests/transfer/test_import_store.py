@@ -14,10 +14,6 @@ from tests.helpers.documents import CRAWL, document, next_crawl, open_in_crawl
 
 ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
 BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
-RECORDED = (
-    *("identity", "url", "scope", "fingerprint", "text_digest", "title", "time", "reader"),
-    "wording",
-)
 
 
 def fill(path: Path) -> None:
@@ -44,9 +40,9 @@ def read(path: str) -> dict[str, list[Any]]:
         assert store.bulk_loaded().tolist() == BULK.tolist()
         assert store.seed == 7
         return {
-            each.url.rpartition("/")[2]: [getattr(each, name) for name in RECORDED]
+            each.facts.url.rpartition("/")[2]: [each.facts, each.wording]
             for each in found
-            if each is not None and (each.state == "done" or each.spared)
+            if each is not None and (each.state == "done" or each.record.spared)
         }
 
 

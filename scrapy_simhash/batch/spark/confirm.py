@@ -17,11 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
 from scrapy_simhash.judging.comparison import Context, compare, make_context, name_proposal
 from scrapy_simhash.judging.content import compare_contents
-from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import SAMPLE, Site
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
@@ -230,15 +230,15 @@ def _answer_alike(batch: pa.RecordBatch, least: float, sites: _Sites) -> pa.Reco
     return _complete(named, [result.similarity for result in found], tests).filter(confirmed)
 
 
-def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:
+def _facts(batch: pa.RecordBatch, side: str) -> Iterator[Facts]:
     columns = (batch.column(f"{side}_{name}").to_pylist() for name in _FACTS)
     for row in zip(*columns, strict=True):
         facts = dict(zip(_FACTS, row, strict=True))
         signed = facts.pop("fingerprints")
-        yield PageFacts(b"", signed[-1] % 2**FINGERPRINT_BITS, **facts)
+        yield Facts(b"", signed[-1] % 2**FINGERPRINT_BITS, **facts)
 
 
-def _name_alike(first: PageFacts, second: PageFacts) -> str:
+def _name_alike(first: Facts, second: Facts) -> str:
     """Find a part that the names of two pages have in common; "" if there is none."""
     mine, theirs = (list_parts(page.title, page.heading) for page in (first, second))
     return next((name for part, name in mine.items() if part in theirs), "")
@@ -270,7 +270,7 @@ class _Sites:
             others = [page for page in drawn if page["id"] not in two][:SAMPLE]
             self._made[key] = Site(
                 {
-                    page["place"]: PageFacts(b"", 0, b"", **{name: page[name] for name in _SITE})
+                    page["place"]: Facts(b"", 0, b"", **{name: page[name] for name in _SITE})
                     for page in others
                 }
             )

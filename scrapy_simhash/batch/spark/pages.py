@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import xxhash
+from msgspec import structs
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 from w3lib.encoding import http_content_type_encoding
@@ -23,12 +24,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.fingerprint import (
-    PageFingerprint,
-    fingerprint_text,
-    load_features,
-    make_recipe,
-)
+from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, make_recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.documents import name_keys
 
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
 
@@ -168,11 +165,12 @@ async def _make_row(
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.rule, url=url)
-    values = {name: getattr(document, name) for name in FACT_COLUMNS if name != "fingerprints"}
-    fingerprints = list_fingerprints(made, config.rule) or (document.fingerprint,)
+    values = {"wording": document.wording, **structs.asdict(document.facts)}
+    values = {name: values[name] for name in FACT_COLUMNS if name in values}
+    fingerprints = list_fingerprints(made, config.rule) or (document.facts.fingerprint,)
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
-    values["host"], values["called"] = host_of(url), list(name_keys(document, seed))
+    values["host"], values["called"] = host_of(url), list(name_keys(document.facts, seed))
     return {**values, **row}
 
 

@@ -1,0 +1,141 @@
+"""What a reader makes of a page: the facts that are kept of it, and what else judging needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from scrapy_simhash.pages.addresses import plain_form
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks
+from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
+
+# Checked where the answer of a worker is decoded; MessagePack has no integer above 2**64 - 1.
+_Bits = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Reader(NamedTuple):
+    """Who gets a page: a callback of a spider.
+
+    Attributes:
+        spider: its name.
+        callback: name of its method, see `crawl.policy.find_reader`.
+    """
+
+    spider: str = ""
+    callback: str = ""
+
+
+# Of pages that were imported: they stand for whatever a callback would get.
+EVERYONE = Reader(callback="*")
+# Of callbacks that have no name, and of pages judged outside of crawls: compared with all, and
+# what one got stands for nothing that a callback of a name would get.
+NOBODY = Reader()
+
+
+class Facts(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a page, whoever has it: a reader, a document, a record, Spark.
+
+    Attributes:
+        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
+            request. The same identity is never its own near-duplicate.
+        fingerprint: simhash of its text, 0 to 2**64 - 1, see `make_document`.
+        text_digest: of its text, at most 64 bytes; another one means "changed".
+        url: for people.
+        scope: only documents of one scope are compared; "" is the global one.
+        title, heading: what names it, for the confirmation.
+        canonical, views: addresses that it declares; the others one a line, see `fingerprint`.
+        language, features: for people, and for `explain`.
+        words, whole_words: of main and whole text, for the confirmation.
+        data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
+        sketch: of main and whole text, 1,024 bytes, see `sketch`; b"" for none.
+        link_sketch: sample of its links, see `links`.
+        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
+            fingerprint is a near-duplicate of it.
+        time: seconds since 1970, UTC.
+        reader: who gets it, or was the last to get it.
+        suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
+            a link of another site led to it first, 2 if it repeats its query.
+    """
+
+    identity: bytes
+    fingerprint: _Bits
+    text_digest: bytes
+    url: str = ""
+    scope: str = ""
+    title: str = ""
+    heading: str = ""
+    canonical: str = ""
+    views: str = ""
+    language: str = ""
+    features: _Count = 0
+    words: _Count = 0
+    whole_words: _Count = 0
+    data_fingerprint: bytes = b""
+    sketch: bytes = b""
+    link_sketch: bytes = b""
+    stub: bool = False
+    time: float = 0.0
+    reader: Reader = NOBODY
+    suspicion: int = 0
+
+    @property
+    def declared(self) -> set[str]:
+        """The addresses that it declares, in their plain form."""
+        return {
+            plain_form(address) for address in (self.canonical, *self.views.split("\n")) if address
+        }
+
+    @property
+    def file(self) -> bool:
+        """Whether this is no HTML page but a file, such as a PDF, known by a digest of its bytes.
+
+        It is a stub, too, and only a file with the same digest is a near-duplicate of it.
+        """
+        return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class PageFingerprint:
+    """What a reader makes of a page.
+
+    Attributes:
+        facts: what is kept of it. Its fingerprint is the simhash of the main text, its text digest
+            the XXH3-128 of that, normalised; who it is and when it was fetched, others add.
+        whole_fingerprint: 64-bit simhash of its whole visible text.
+        stub: digest, with the store's seed, of all that the page may differ in, 16 bytes: title,
+            visible and other text, attributes. For pages with too little text for a simhash;
+            b"" for others where `min_features` was given.
+        whole_features: number of distinct features of the whole text.
+        links: number of distinct link targets on the page.
+        extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
+        fell_back: true if it found none.
+        text: the main text.
+        wording: what a reader sees of it, packed, see `wording`; b"" of a file.
+        extract_ms: milliseconds for decoding, parsing and extraction.
+        fingerprint_ms: milliseconds for features, simhashes and sketch.
+        second_opinion: why the second reader read the page: the fast one `raised`, or its
+            `worker_died`; "" if the fast one read it.
+        targets: its links; not stored.
+    """
+
+    facts: Facts
+    stub: bytes
+    whole_fingerprint: _Bits = 0
+    whole_features: _Count = 0
+    links: _Count = 0
+    extractor: str = ""
+    fell_back: bool = False
+    text: str = ""
+    wording: bytes = b""
+    extract_ms: float = 0.0
+    fingerprint_ms: float = 0.0
+    second_opinion: str = ""
+    targets: PageLinks = NO_LINKS
+
+    @property
+    def is_file(self) -> bool:
+        """True if this is no HTML page: then `stub` is a digest of its bytes."""
+        return len(self.stub) == FILE_DIGEST_BYTES
