@@ -110,6 +110,7 @@ class Answer(msgspec.Struct, array_like=True):
     text: str = ""  # that is handed over
     reason: str = ""
     detail: str = ""
+    seconds: float = 0.0  # that it took
 
 
 class ReadPage(NamedTuple):
@@ -131,7 +132,7 @@ _decode_answer = msgspec.msgpack.Decoder(Answer).decode
 _decode_made = msgspec.msgpack.Decoder(PageFingerprint).decode
 
 
-def pack_answer(number: int, found: Found, scope: str = "") -> bytes:
+def pack_answer(number: int, found: Found, scope: str = "", seconds: float = 0.0) -> bytes:
     """Make the message with the result of a page."""
     tail = b""
     if isinstance(found, NotJudgedError):
@@ -142,6 +143,7 @@ def pack_answer(number: int, found: Found, scope: str = "") -> bytes:
     else:
         answer = Answer(number, found.targets, scope, found.second_opinion, found.is_file)
         tail = _encode(replace(found, targets=NO_LINKS, text=""))
+    answer.seconds = seconds
     head = _encode(answer)
     return b"".join((_SIZE.pack(len(head)), head, tail))
 
@@ -176,6 +178,10 @@ class Status:
         values[0] = _CHANGING
         values[1], values[2] = time.monotonic(), loading
         values[0] = number
+
+    def spent(self) -> float:
+        """Return the seconds since the page began; called by the worker."""
+        return time.monotonic() - self._values[1]
 
     def read(self) -> tuple[int, float, bool]:
         """Read number, beginning (`time.monotonic`, one clock for all processes), and loading."""
@@ -250,21 +256,25 @@ def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
     status.begin(number)
     try:
         with bound.apply(memory_bytes):
-            return work(order, loading)
+            return work(order, loading, status.spent)
     except MemoryError:
         return pack_answer(number, NotJudgedError("out_of_memory", f"{memory_bytes} bytes"))
 
 
-def work(order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext) -> bytes:
+def work(
+    order: Order,
+    loading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    spent: Callable[[], float] = lambda: 0.0,
+) -> bytes:
     """Read a page in this process, and make its answer; raises MemoryError, nothing else."""
     number, scope = order.number, ""
     try:
         found = _work(order, loading)
         if isinstance(found, PageFingerprint):
             scope = _find_scope(order.scope, order.url, found, loading)
-        return pack_answer(number, found, scope)
+        return pack_answer(number, found, scope, spent())
     except NotJudgedError as error:
-        return pack_answer(number, error)
+        return pack_answer(number, error, seconds=spent())
     except UnicodeEncodeError as error:  # a lone surrogate
         return pack_answer(number, NotJudgedError("failed", describe_error(error)))
 

@@ -1,4 +1,4 @@
-"""Worker processes for extraction: one queue, a deadline for each page, killed one by one.
+"""Worker processes for extraction: pages in turn, a deadline for each, killed one by one.
 
 Extraction may hang (a 10 kB page with huge colspans holds trafilatura for 15 s) and may crash
 natively, so threads will not do; `concurrent.futures.ProcessPoolExecutor` cannot kill one worker.
@@ -16,12 +16,13 @@ import logging
 import time
 from collections import deque
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.detector.process import Child
+from scrapy_simhash.detector.scopes import find_site
+from scrapy_simhash.detector.turns import Job, Turns, require_read
 from scrapy_simhash.detector.worker import (
     OUT_OF_MEMORY_EXIT_CODE,
     Order,
@@ -33,6 +34,7 @@ from scrapy_simhash.detector.worker import (
     work,
 )
 from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
 if TYPE_CHECKING:
@@ -44,11 +46,8 @@ logger = logging.getLogger(__name__)
 
 # Beyond what a worker has loaded. The hostile pages that meet the time limit take at most 190 MB.
 PAGE_MEMORY_BYTES = 512 * 2**20
-# A worker gets what waits in one message, up to these; a larger page goes by itself. These and the
-# next four numbers are chosen, not measured.
-_PAGES_PER_BATCH = 8
-_BYTES_PER_BATCH = 256 * 1_024
-# A worker that has no more pages than this gets the next ones.
+# A worker that has no more pages than this gets the next ones. This and the next two numbers are
+# chosen, not measured.
 _PAGES_AHEAD = 2
 # A page whose worker dies is read once more, by itself; then by the second reader, if it has one.
 _MOST_DEATHS = 2
@@ -58,6 +57,8 @@ _MOST_RETURNS = 4
 # minute.
 _RESTING_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
+# So often it is looked whether pages that rest may go.
+_LOOKING_SECONDS = 0.1
 # Within this a worker has come up, or has begun its next page, or has loaded what reads it: a
 # second each on an idle machine.
 _BEGINNING_SECONDS = 60.0
@@ -134,7 +135,7 @@ class Workers:
     def _submit(self, order: Order) -> asyncio.Future[ReadPage]:
         if self._crew is not None:
             return self._crew.submit(order)
-        job = Job(order, asyncio.get_running_loop().create_future())
+        job = Job(order, "", asyncio.get_running_loop().create_future())
         if self._count:
             job.fail(NotJudgedError("worker_died", "the workers are not running"))
             return job.future
@@ -145,40 +146,8 @@ class Workers:
         return job.future
 
 
-def require_read(page: ReadPage) -> ReadPage:
-    """Return a page that was read; raise the NotJudgedError of any other."""
-    if page.answer.reason:
-        raise NotJudgedError(page.answer.reason, page.answer.detail)
-    return page
-
-
 _numbers = itertools.count(1)
 _NO_RECIPE = Recipe(SECOND_EXTRACTOR)  # of a text that is handed over: no second reader
-
-
-@dataclass(eq=False, slots=True)
-class Job:
-    """A page on its way to a fingerprint or text."""
-
-    order: Order
-    future: asyncio.Future[ReadPage]
-    deaths: int = 0  # of workers that were at it
-    returns: int = 0  # from workers that ended before they answered it; it goes alone then
-
-    def answer(self, found: ReadPage) -> None:
-        """Set the result of the page's future, unless that was cancelled."""
-        try:
-            read = require_read(found)
-        except NotJudgedError as error:
-            self.fail(error)
-            return
-        if not self.future.done():
-            self.future.set_result(read)
-
-    def fail(self, error: NotJudgedError) -> None:
-        """Give the page's future the reason why it was not read."""
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class Crew:
@@ -187,9 +156,9 @@ class Crew:
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self.count = count
         self.loop = loop
-        self._waiting: deque[Job] = deque()
+        self._turns = Turns()
         self._channels: set[Channel] = set()
-        self._is_handing_out = False
+        self._is_handing_out = self._is_looking = False
         self._rest_seconds = 0.0
         self._rests_until = 0.0
         self._is_stopped = False
@@ -211,8 +180,8 @@ class Crew:
 
     def submit(self, order: Order) -> asyncio.Future[ReadPage]:
         """Queue a page; its future may have a NotJudgedError."""
-        job = Job(order, self.loop.create_future())
-        self._waiting.append(job)
+        job = Job(order, find_site(host_of(order.url)), self.loop.create_future())
+        self._turns.add(job, self.loop.time())
         self._hand_out_soon()
         return job.future
 
@@ -230,38 +199,29 @@ class Crew:
             if not channel.load:
                 self.feed(channel)
         if not self._channels:
-            for job in self._waiting:
-                job.fail(NotJudgedError("worker_died", "no worker process comes up"))
-            self._waiting.clear()
+            self._turns.fail_all(NotJudgedError("worker_died", "no worker process comes up"))
 
     def feed(self, channel: Channel) -> None:
         """Hand more pages to a worker that has little to do."""
-        if (
-            channel.is_ready
-            and channel.load <= _PAGES_AHEAD
-            and not channel.is_alone
-            and self._prune()
-            and not (channel.load and self._waiting[0].returns)
-        ):
-            channel.hand(self._take_batch())
+        if not channel.is_ready or channel.load > _PAGES_AHEAD or channel.is_alone:
+            return
+        waiting, is_idle = len(self._turns), not channel.load
+        share = -(-waiting // self.count)
+        if jobs := self._turns.take(share, self.loop.time(), idle=is_idle):
+            channel.hand(jobs)
+        elif waiting and is_idle and not self._is_looking:  # they rest
+            self._is_looking = True
+            self.loop.call_later(_LOOKING_SECONDS, self._look)
 
-    def _prune(self) -> bool:
-        """Forget pages that nobody waits for any more; return True if any page is left."""
-        while self._waiting and self._waiting[0].future.done():
-            self._waiting.popleft()
-        return bool(self._waiting)
+    def _look(self) -> None:
+        self._is_looking = False
+        self._hand_out_soon()
 
-    def _take_batch(self) -> list[Job]:
-        """Take the pages for one worker; its share, if there are few."""
-        most = min(_PAGES_PER_BATCH, -(-len(self._waiting) // self.count))
-        batch = [self._waiting.popleft()]
-        octets = len(batch[0].order.body)
-        while not batch[0].returns and len(batch) < most and self._prune():
-            octets += len(self._waiting[0].order.body)
-            if self._waiting[0].returns or octets > _BYTES_PER_BATCH:
-                break
-            batch.append(self._waiting.popleft())
-        return batch
+    def read(self, channel: Channel, job: Job, found: ReadPage) -> None:
+        """Take what a worker made of a page, and hand it more."""
+        self._turns.note(job, found.answer.seconds, self.loop.time())
+        job.answer(found)
+        self.feed(channel)
 
     def _start_missing(self) -> None:
         """Start the processes that are missing, unless one did not come up a moment ago."""
@@ -303,7 +263,10 @@ class Crew:
         if not channel.is_ready and not self._is_stopped:
             self._rest("it took too long" if timed_out else f"exit code {exit_code}")
         for job in reversed(jobs):
-            fault = _find_fault(job, exit_code, timed_out=timed_out) if job is current else None
+            fault = None
+            if job is current:
+                fault = _find_fault(job, exit_code, timed_out=timed_out)
+                self._turns.note_end(job, self.loop.time(), timed_out=timed_out)
             job.returns += 1
             if fault is not None:
                 job.fail(fault)
@@ -311,7 +274,7 @@ class Crew:
                 detail = f"{job.returns} workers ended before they were at it"
                 job.fail(NotJudgedError("worker_died", detail))
             else:
-                self._waiting.appendleft(job)
+                self._turns.give_back(job)
         self._hand_out_soon()
 
     def stop(self) -> None:
@@ -369,7 +332,7 @@ class Channel(Child):
     @property
     def is_alone(self) -> bool:
         """True if the worker has a page that must be alone."""
-        return any(job.returns for job in self._jobs)
+        return any(job.returns or job.is_large for job in self._jobs)
 
     def hand(self, jobs: Sequence[Job]) -> None:
         """Hand pages to the process, without waiting."""
@@ -401,8 +364,7 @@ class Channel(Child):
             return False
         if not self._jobs or self._jobs[0].order.number != read.answer.number:
             return False
-        self._jobs.popleft().answer(read)
-        self._crew.feed(self)
+        self._crew.read(self, self._jobs.popleft(), read)
         return True
 
     def _watch(self, seconds: float) -> None:

@@ -26,6 +26,7 @@ _REASONS = {
     "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
     "out_of_memory": ("reading it took too much memory", "lower SIMHASH_MAX_BYTES"),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
+    "slow_site": ("three pages of its site took too long to read", "raise SIMHASH_PAGE_TIMEOUT"),
     "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
     "store_unavailable": ("the store could not be written", "make space, or see Scrapy's log"),
     "timed_out": ("reading it took too long", "raise SIMHASH_PAGE_TIMEOUT"),

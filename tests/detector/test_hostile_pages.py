@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.detector.turns import LARGE_BYTES
 from scrapy_simhash.detector.workers import PAGE_MEMORY_BYTES
 from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.hostilepages import FAST, HOSTILE, Hostile, megabytes
@@ -128,6 +129,31 @@ def check_quiet(caplog: pytest.LogCaptureFixture) -> None:
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_simhash")]
     assert len(lines) <= len(HOSTILE)
     assert all(line.isprintable() for line in lines), lines
+
+
+async def test_large_pages_of_a_slow_site_pass(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight are in flight before the first page of another site; three of them are tried."""
+    caplog.set_level(logging.WARNING)
+    slow = page(0, menu="turbohtml hangs") + " " * LARGE_BYTES
+    answers = {f"/slow{number}": Answer(slow.encode()) for number in range(8)}
+    answers |= {f"/good{number}": Answer(page(number).encode()) for number in range(40)}
+    settings = SETTINGS | {
+        "SIMHASH_FEATURES": "tests.helpers.hostilereaders.WORDS",
+        "SIMHASH_PAGE_TIMEOUT": 1.0,
+        "SIMHASH_WORKERS": 1,
+    }
+    with serve(answers) as site:
+        urls = [
+            url.replace("127.0.0.1", "localhost") if "slow" in url else url for url in site.urls()
+        ]
+        done = await crawl(tmp_path, urls, **settings)
+    assert done.counted["not_judged/timed_out"] == 3
+    assert done.counted["not_judged/slow_site"] == 5
+    assert done.counted["pages"] == 40
+    (told,) = [line for line in caplog.messages if "are not judged for" in line]
+    assert told.startswith("Pages of 'localhost' over 256 kB")
 
 
 @pytest.mark.slow
