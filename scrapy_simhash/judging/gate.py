@@ -136,7 +136,7 @@ def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence)
         return _show_two("two folders", *names)
     if evidence.agreed >= evidence.confirm or _NUMBER.search("".join(names)):
         return ""
-    swap = find_swap(own.first, own.second)
+    swap = find_swap(own)
     return _show_two("two records", *swap) if swap else ""
 
 
@@ -162,7 +162,7 @@ def _compare_equal(own: OwnWords) -> str:
     That is a field, though its values are the site's; other signs; another order; and what is seen
     beside the text, and no site's.
     """
-    if swap := find_swap(own.first, own.second):
+    if swap := find_swap(own):
         return _show_two("two records", *swap)
     if signs := find_signs(own.first.text, own.second.text):
         return _show_two("other signs", *signs)
@@ -190,7 +190,7 @@ def is_declared_copy(first: Facts, second: Facts, own: OwnWords) -> bool:
         return False
     if not own.shared.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
         return False
-    if find_other_numbers(own.first, own.second):
+    if find_other_numbers(own):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in (own.first, own.second))
 
@@ -241,7 +241,7 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
     ):
         if holds:
             return _show_two(why, *(side.show() for side in (own.first, own.second)))
-    swap = find_swap(own.first, own.second)
+    swap = find_swap(own)
     return _show_two("two records", *swap) if swap else ""
 
 

@@ -51,6 +51,9 @@ _FRAME = 0.03
 MOST_IN_A_FIELD = 6
 MOST_IN_A_COUNTER = 2
 LEAST_IN_A_SENTENCE = 3
+# A number below a hundred counts what a short page is about, up to so many words in common.
+_SMALL = re.compile(r"\D*(\d{1,2})\D*")
+_SHORT = 100
 # A time of day, of which the hour may be the same.
 _TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 
@@ -326,7 +329,7 @@ class OwnWords(NamedTuple):
         )
 
 
-def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
+def find_swap(own: OwnWords) -> tuple[str, str] | None:
     """Find what one page has in the place of what the other has, as two records do, or None.
 
     That is a number in a block of its own, such as a cell, or other numbers, see
@@ -334,11 +337,12 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
     words, or more, of which both have some that nobody else has; or some words that one page has
     more within a block. At the top of both pages many words are a frame.
     """
+    first, second = own.first, own.second
     for side in first, second:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(cells):
             return _show_one(run, side, first)
-    if numbers := find_other_numbers(first, second):
+    if numbers := find_other_numbers(own):
         return numbers
     for mine, other in _pair_runs(first, second, numbers=False):
         few = max(mine.own, other.own) <= MOST_IN_A_FIELD
@@ -353,19 +357,28 @@ def find_swap(first: Side, second: Side) -> tuple[str, str] | None:
     return None
 
 
-def find_other_numbers(first: Side, second: Side) -> tuple[str, str] | None:
+def find_other_numbers(own: OwnWords) -> tuple[str, str] | None:
     """Find another price, or several other numbers, behind the same word, or None.
 
-    What the site has there does not matter. A time or a counter is none.
+    What the site has there does not matter. A time or a counter is none; but of short pages one
+    small number suffices.
     """
-    numbers = 0
+    first, second = own.first, own.second
+    numbers, short = 0, own.common < _SHORT
     for mine, other in _pair_runs(first, second, numbers=True):
         shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
-        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in shown]
+        # Of a time, the hour may be the same.
+        around = (
+            text.show(max(0, run.start - 1), run.end)
+            for text, run in ((first.text, mine), (second.text, other))
+        )
+        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in around]
         here = max(mine.own - clocks[0], other.own - clocks[1])
         numbers += max(0, here)
         many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
-        if many or first.text.has_price(mine.start, mine.end):
+        counted = shown if short and here > 0 else ()
+        small = {int(value[1]) for each in counted if (value := _SMALL.fullmatch(each))}
+        if many or len(small) > 1 or first.text.has_price(mine.start, mine.end):
             return shown
     return None
 
