@@ -133,7 +133,8 @@ def test_a_small_number_of_a_short_page(
     words: int, values: tuple[str, str], swap: tuple[str, str] | None
 ) -> None:
     page = " ".join(map("word{}".format, range(words))).replace("word9 ", "size of {} dwords is ")
-    own = compare(*(Text(page.format(value)) for value in values))
+    one, other = (Text(page.format(value)) for value in values)
+    own = compare(one, other)
     assert find_swap(own) == swap
 
 
