@@ -27,8 +27,7 @@ from scrapy_simhash.crawl.policy import (
     count,
     find_encoding,
     find_reader,
-    find_skip_reason,
-    make_page,
+    look,
     spider_of,
 )
 from scrapy_simhash.crawl.running import (
@@ -89,7 +88,7 @@ class SimhashDownloaderMiddleware:
         self._warned_of_unnamed = self._warned_of_text = self._ended = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
-        self._actions = Actions(crawler, self.config, self.links.follows, looking=self.looking)
+        self._actions = Actions(crawler, self.config, looking=self.looking)
         self._idle_work = IdleWork(crawler, self.followers)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
@@ -100,9 +99,8 @@ class SimhashDownloaderMiddleware:
         crawler, config, detector = self._crawler, self.config, self._detector
         self._lost = None if config.readonly else LostPages(crawler, detector, self._option)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
-        self.links, self._walls = Links(crawler, config, detector), Walls(crawler)
         lost = [] if self._lost is None else [self._lost]
-        return [self.delivery, self.links, *lost, self._walls]
+        return [self.delivery, Walls(crawler), Links(crawler, config, detector), *lost]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -245,24 +243,22 @@ class SimhashDownloaderMiddleware:
         """Decide on a page, and what to do with it; whatever breaks, it passes."""
         read: list[Answer] = []
         try:
-            reason = find_skip_reason(self.config, request, response)
-            if reason is None and not self._detector.is_open:
-                reason = "no_store"
-            if reason is None:
-                asked = make_page(self._crawler, request, response, reader)
-                decision = await self._detector.judge(asked, on_read=read.append)
-                decision.sink = self._walls.is_shown(request, response, decision)
-            else:
+            asked = look(self._crawler, self.config, request, response, reader)
+            if isinstance(asked, str) or not self._detector.is_open:
+                reason = asked if isinstance(asked, str) else "no_store"
                 decision = self._detector.pass_over(response.url, len(response.body), reason)
-            links = read[0].targets if read else NO_LINKS
-            self._actions.set_action(request, reader, decision, links)
-            page = JudgedPage(decision, reader, links=links)
+            else:
+                decision = await self._detector.judge(asked, on_read=read.append)
+            page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)
+            decision.action = self._actions.choose(request, reader, decision)
+            for follower in self.followers:
+                follower.decided(request, response, page)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)
             decision = self._detector.pass_over(response.url, len(response.body), "failed")
-            self._actions.set_action(request, reader, decision)
             page = JudgedPage(decision, reader)
+        self._actions.count(decision)
         for made in read:
             if made.second_opinion:
                 count(self._crawler, f"second_opinion/{made.second_opinion}")

@@ -65,6 +65,9 @@ JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 class Follower:
     """Something that follows each page from the judgement to its last item."""
 
+    def decided(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Correct what was decided on a page, before anybody sees it."""
+
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Act on a page that was judged and goes on to the spider."""
 

@@ -209,10 +209,14 @@ class Links(Follower):
         followed: dict[str, dict[int, int]] = {}
         return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
 
-    def follows(
-        self, request: Request, reader: Reader, decision: Decision, links: PageLinks
-    ) -> bool:
+    def decided(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+        """Have the callback called for a near-duplicate whose links are followed."""
+        if page.decision.action in LOSING and self._follows_those(request, page):
+            page.decision.action = LOSING[page.decision.action]
+
+    def _follows_those(self, request: Request, page: JudgedPage) -> bool:
         """Return whether the links of a near-duplicate that is dropped are followed."""
+        decision, reader, links = page.decision, page.reader, page.links
         mostly_new = (decision.new_links or 0) >= MOSTLY_NEW
         if self._config.follow_new_links and mostly_new and self._leads_on(reader, links):
             return True

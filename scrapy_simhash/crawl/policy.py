@@ -24,17 +24,13 @@ from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import NOBODY, Reader
-from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)
 
@@ -99,29 +95,26 @@ LOSING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
 class Actions:
-    """Chooses actions by request, settings and page; `looking` commands drop nothing."""
+    """Chooses actions by request and settings, and counts them; `looking` commands drop nothing."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        config: Config,
-        follows: Callable[[Request, Reader, Decision, PageLinks], bool],
-        *,
-        looking: bool,
-    ) -> None:
+    def __init__(self, crawler: Crawler, config: Config, *, looking: bool) -> None:
         self._crawler = crawler
         self._config = config
-        self._follows = follows
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
         self.doubts = Doubts(examples=0)
 
-    def set_action(
-        self, request: Request, reader: Reader, decision: Decision, links: PageLinks = NO_LINKS
-    ) -> None:
-        """Choose the action on a page for a reader, and count."""
+    def choose(self, request: Request, reader: Reader, decision: Decision) -> str:
+        """Choose the action on a page for a reader; "" if it is no near-duplicate."""
+        if decision.status != "near_duplicate":
+            return ""
+        if decision.reason:  # it is kept
+            return PASS
+        return "flag" if reader == NOBODY else self._ask(request, self._config.action)
+
+    def count(self, decision: Decision) -> None:
+        """Count a page by what was decided on it."""
         if decision.status == "near_duplicate":
-            decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
             count(self._crawler, f"proposed/{decision.proposed_by}")
@@ -132,19 +125,6 @@ class Actions:
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
-
-    def _choose(
-        self, request: Request, reader: Reader, decision: Decision, links: PageLinks
-    ) -> str:
-        """Choose the action on a near-duplicate."""
-        if decision.reason:  # it is kept
-            return PASS
-        if reader == NOBODY:
-            return "flag"
-        action = self._ask(request, self._config.action)
-        if action in LOSING and self._follows(request, reader, decision, links):
-            return LOSING[action]
-        return action
 
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:
@@ -187,8 +167,12 @@ _INHERITED = "_simhash_inherited_redirects"
 _FOUND_ON = "_simhash_found_on"
 
 
-def make_page(crawler: Crawler, request: Request, response: Response, reader: Reader) -> Page:
-    """Make the page that the detector judges, from the final request and the response to it."""
+def look(
+    crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
+) -> Page | str:
+    """Make the page that the detector judges, or return the reason why it does not."""
+    if reason := find_skip_reason(config, request, response):
+        return reason
     from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
     identity, found_on = identify_for(crawler, request), request.meta.get(_FOUND_ON, "")

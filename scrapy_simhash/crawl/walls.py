@@ -38,7 +38,11 @@ class Walls(Follower):
         self._forms: OrderedDict[tuple[int, str], set[int]] = OrderedDict()
         self._found: set[int] = set()  # numbers of the documents that are walls
 
-    def is_shown(self, request: Request, response: Response, decision: Decision) -> bool:
+    def decided(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Mark a page that shows a wall."""
+        page.decision.sink = self._is_shown(request, response, page.decision)
+
+    def _is_shown(self, request: Request, response: Response, decision: Decision) -> bool:
         """Return whether a page repeats a wall, of which its address may be the last proof."""
         # A page of mostly new links says where to go on. A file is a picture or an empty answer.
         document, new_links = decision.match_document, decision.new_links or 0.0

@@ -321,9 +321,15 @@ class JudgeClient:
 
     # From the judge
 
-    def take(self, message: FromJudge) -> None:
-        """Act on a message of the judge."""
+    def take(self, judge: JudgeProcess | JudgeThread, messages: list[FromJudge]) -> None:
+        """Act on messages of a judge, unless it was replaced."""
         self._last_heard = self._loop.time()
+        for message in messages:
+            if judge is self._judge:
+                self._take(message)
+        self._feed()
+
+    def _take(self, message: FromJudge) -> None:
         match message:
             case Decided() | Refused():
                 self._take_verdict(message)
@@ -360,7 +366,6 @@ class JudgeClient:
     def _take_verdict(self, message: Decided | Refused) -> None:
         self._sent.discard(message.number)
         page = self._pages.pop(message.number, None)
-        self._feed()
         if page is None or page.future.done():
             return
         if isinstance(message, Decided):

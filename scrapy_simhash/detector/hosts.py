@@ -12,7 +12,7 @@ import msgspec
 
 from scrapy_simhash.detector.judge import GroupJudge
 from scrapy_simhash.detector.messages import unpack_from_judge
-from scrapy_simhash.detector.process import Child, length, take_frame
+from scrapy_simhash.detector.process import Child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Hearing(Protocol):
     """Who hears a judge."""
 
-    def take(self, message: FromJudge) -> None:
-        """Act on a message of the judge."""
+    def take(self, judge: JudgeProcess | JudgeThread, messages: list[FromJudge]) -> None:
+        """Act on messages of a judge."""
 
     def ended(self, judge: JudgeProcess | JudgeThread | None, why: str) -> None:
         """Act when it has ended."""
@@ -41,15 +41,15 @@ class JudgeProcess(Child):
 
     def give(self, messages: list[bytes]) -> None:
         """Send messages, without waiting."""
-        self.send(part for message in messages for part in (length(message), message))
+        self.send([[message] for message in messages])
 
-    def take(self, message: bytes) -> bool:
-        """Pass a message on; return False if it is none."""
+    def take(self, messages: list[bytes]) -> bool:
+        """Pass messages on; return False if one is none."""
         try:
-            read = unpack_from_judge(message)
+            read = list(map(unpack_from_judge, messages))
         except msgspec.MsgspecError:
             return False
-        self._hearing.take(read)
+        self._hearing.take(self, read)
         return True
 
     def broken(self) -> None:
@@ -74,7 +74,7 @@ class JudgeThread:
         self._loop = asyncio.get_running_loop()
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._brought: list[bytearray] = []
+        self._brought: list[bytes] = []
         self._thread = threading.Thread(
             target=self._run, name=f"scrapy_simhash-judge-{id(self):x}", daemon=True
         )
@@ -92,12 +92,12 @@ class JudgeThread:
             raise EOFError
         return message
 
-    def _bring(self, frames: bytearray) -> None:
-        """Bring frames to the event loop, all of a moment in one call."""
+    def _bring(self, messages: list[bytes]) -> None:
+        """Bring messages to the event loop, all of a moment in one call."""
         with self._lock:
-            self._brought.append(frames)
-            if len(self._brought) == 1:
+            if not self._brought:
                 self._call(self._deliver)
+            self._brought += messages
 
     def _call(self, work: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -106,9 +106,7 @@ class JudgeThread:
     def _deliver(self) -> None:
         with self._lock:
             brought, self._brought = self._brought, []
-        frames = bytearray().join(brought)
-        while (message := take_frame(frames)) is not None:
-            self._hearing.take(unpack_from_judge(message))
+        self._hearing.take(self, list(map(unpack_from_judge, brought)))
 
     def give(self, messages: list[bytes]) -> None:
         """Hand messages over."""

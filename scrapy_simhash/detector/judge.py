@@ -43,7 +43,7 @@ from scrapy_simhash.detector.messages import (
     unpack_to_judge,
     warn_of_pending,
 )
-from scrapy_simhash.detector.process import Parent, end_with, frame
+from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.detector.worker import unpack_answer
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document, choose_facts
@@ -104,14 +104,14 @@ class GroupJudge:
     Args:
         get: returns the next message, waiting so many seconds at most (None for ever); raises
             `queue.Empty` if there is none, EOFError if the crawl is gone.
-        send: sends frames to the crawl.
+        send: sends messages to the crawl.
     """
 
     def __init__(
-        self, get: Callable[[float | None], bytes], send: Callable[[bytearray], object]
+        self, get: Callable[[float | None], bytes], send: Callable[[list[bytes]], object]
     ) -> None:
         self._get, self._send = get, send
-        self._outgoing = bytearray()
+        self._outgoing: list[bytes] = []
         self._group = _Group([], [])
         self._most = _PAGES_PER_GROUP  # pages of a group, fewer where judging takes long
         self._kept_marks = 0  # of a group that failed
@@ -147,10 +147,10 @@ class GroupJudge:
 
     def _tell(self, message: FromJudge) -> None:
         """Have a message sent at the next flush."""
-        self._outgoing += frame(pack(message))
+        self._outgoing.append(pack(message))
 
     def _flush(self) -> None:
-        outgoing, self._outgoing = self._outgoing, bytearray()
+        outgoing, self._outgoing = self._outgoing, []
         if outgoing:
             self._send(outgoing)
 
@@ -439,7 +439,7 @@ class _Forwarding(logging.Handler):
         """Send a record."""
         with suppress(Exception):
             told = Told(record.name, record.levelno, self.format(record))
-            self._crawl.send(frame(pack(told)))
+            self._crawl.send([pack(told)])
 
 
 def main(file: int, crawl_process: int) -> None:

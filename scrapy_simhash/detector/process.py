@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _LENGTH = struct.Struct("<I")
 _RECEIVED_BYTES = 1 << 18
@@ -35,17 +35,12 @@ _WATCHING_SECONDS = 0.2
 _DYING_SECONDS = 1.0
 
 
-def length(*parts: bytes) -> bytes:
-    """Make the beginning of a frame of parts."""
-    return _LENGTH.pack(sum(map(len, parts)))
+def _frame(message: Sequence[bytes]) -> list[bytes]:
+    """Make the parts of a frame from those of a message."""
+    return [_LENGTH.pack(sum(map(len, message))), *message]
 
 
-def frame(*parts: bytes) -> bytes:
-    """Make a frame of parts."""
-    return b"".join((length(*parts), *parts))
-
-
-def take_frame(received: bytearray) -> bytes | None:
+def _take_frame(received: bytearray) -> bytes | None:
     """Take the first frame from what was received, or return None if it is not whole yet."""
     if len(received) < _LENGTH.size:
         return None
@@ -89,18 +84,19 @@ class Child:
         self._socket.settimeout(0.0)
         loop.add_reader(self._socket, self._receive)
 
-    def take(self, message: bytes) -> bool:
-        """Take what a frame holds; return False if it makes no sense, which ends the process."""
+    def take(self, messages: list[bytes]) -> bool:
+        """Take messages; return False if one makes no sense, which ends the process."""
         raise NotImplementedError
 
     def broken(self) -> None:
         """Act when the process has exited, or sent what makes no sense."""
         raise NotImplementedError
 
-    def send(self, parts: Iterable[bytes]) -> None:
-        """Send the parts of frames, without waiting and without copying them."""
+    def send(self, messages: Iterable[Sequence[bytes]]) -> None:
+        """Send messages, given in parts, without waiting and without copying them."""
         waiting = bool(self._outgoing)
-        self._outgoing.extend(filter(None, parts))
+        for message in messages:
+            self._outgoing.extend(filter(None, _frame(message)))
         if not waiting:
             self._flush()
 
@@ -133,12 +129,11 @@ class Child:
         except OSError:
             received = b""
         self._received += received
-        is_sane = bool(received)
-        while is_sane and (message := take_frame(self._received)) is not None:
-            is_sane = self.take(message)
-            if self.has_ended:
-                return
-        if not is_sane:
+        messages = []
+        while (message := _take_frame(self._received)) is not None:
+            messages.append(message)
+        is_sane = bool(received) and (not messages or self.take(messages))
+        if not is_sane and not self.has_ended:
             self.process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_DYING_SECONDS)
@@ -168,7 +163,7 @@ class Parent:
 
     def get(self, timeout: float | None = None) -> bytes:
         """Wait for a frame; `queue.Empty` if none comes in time, EOFError if none will."""
-        while (message := take_frame(self._received)) is None:
+        while (message := _take_frame(self._received)) is None:
             if timeout is not None and not select.select([self._socket], (), (), timeout)[0]:
                 raise queue.Empty
             received = self._socket.recv(_RECEIVED_BYTES)
@@ -177,8 +172,9 @@ class Parent:
             self._received += received
         return message
 
-    def send(self, frames: bytes | bytearray) -> None:
-        """Send frames."""
+    def send(self, messages: Iterable[bytes]) -> None:
+        """Send messages."""
+        frames = b"".join(part for message in messages for part in _frame([message]))
         with self._sending:
             self._socket.sendall(frames)
 

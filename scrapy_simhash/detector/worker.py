@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.detector.process import Parent, end_with, frame, length
+from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.facts import PageFingerprint
@@ -55,7 +55,7 @@ _WARMING_WORDS = 5_000
 _KIB = 1_024
 # Answers of so many seconds go together: to take them costs the crawl's process less than half.
 _ANSWERING_SECONDS = 0.01
-READY = frame()
+READY = b""
 _SIZE = struct.Struct("<I")
 _STATUS_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
@@ -82,8 +82,7 @@ def pack_orders(orders: Sequence[Order]) -> list[bytes]:
     sizes = [len(order.body) for order in orders]
     head = _encode((sizes, [order._replace(body=b"") for order in orders]))
     size = _SIZE.pack(len(head))
-    parts = size, head, *(order.body for order in orders)
-    return [length(*parts), *parts]
+    return [size, head, *(order.body for order in orders)]
 
 
 def unpack_orders(message: bytes) -> list[Order]:
@@ -218,7 +217,7 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
     crawl, status = Parent(orders_file), Status(status_file)
     _warm_up()
     bound = MemoryBound()
-    answers = bytearray(READY)
+    answers = [READY]
     with suppress(EOFError, ConnectionError):
         while True:
             crawl.send(answers)
@@ -226,7 +225,7 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
             sent = time.monotonic()
             pages = unpack_orders(crawl.get())
             while pages:
-                answers += frame(_answer(pages.pop(0), status, bound))
+                answers.append(_answer(pages.pop(0), status, bound))
                 if pages and time.monotonic() - sent > _ANSWERING_SECONDS:
                     crawl.send(answers)
                     answers.clear()

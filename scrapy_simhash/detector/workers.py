@@ -348,23 +348,24 @@ class Channel(Child):
         if not self._jobs:
             self._last_heard = time.monotonic()
         self._jobs.extend(jobs)
-        self.send(message)
+        self.send([message])
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
-    def take(self, message: bytes) -> bool:
-        """Hand over an answer; return False if the process sent garbage."""
+    def take(self, messages: list[bytes]) -> bool:
+        """Hand over answers; return False if the process sent garbage."""
         self._last_heard = time.monotonic()
-        if not self.is_ready and not message:
+        if not self.is_ready and not messages[0]:
             self.is_ready = True
             self._crew.came_up(self)
-            return True
-        try:
-            read = unpack_answer(message)
-        except ValueError:
-            return False
-        if not self._jobs or self._jobs[0].order.number != read.answer.number:
-            return False
-        self._crew.read(self, self._jobs.popleft(), read)
+            del messages[0]
+        for message in messages:
+            try:
+                read = unpack_answer(message)
+            except ValueError:
+                return False
+            if not self._jobs or self._jobs[0].order.number != read.answer.number:
+                return False
+            self._crew.read(self, self._jobs.popleft(), read)
         return True
 
     def _watch(self, seconds: float) -> None:

@@ -23,7 +23,6 @@ from scrapy_simhash.detector.messages import (
     pack,
     unpack_from_judge,
 )
-from scrapy_simhash.detector.process import take_frame
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
 from scrapy_simhash.judging.rows import key_of_lost
@@ -271,9 +270,9 @@ def test_what_ends_a_judge_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def get(_: float | None) -> bytes:
         raise KeyError("x")
 
-    sent = bytearray()
+    sent: list[bytes] = []
     judge.GroupJudge(get, sent.extend).run()
-    told = unpack_from_judge(take_frame(sent) or b"")
+    told = unpack_from_judge(sent[0])
     assert isinstance(told, Failed)
     assert "KeyError: 'x'" in told.text
     (record,) = caplog.records

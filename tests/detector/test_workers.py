@@ -309,7 +309,7 @@ async def main():
     made = await workers.fingerprint(
         b"<html><p>one two three", None, Recipe("html2txt"), 0
     )
-    print(made.words, *list_workers(), flush=True)
+    print(made.facts.words, *list_workers(), flush=True)
     bad = b"<html><p>{TRIGGER}</p></html>"
     recipe = Recipe("tests.helpers.hostile." + sys.argv[1])
     await workers.fingerprint(bad, None, recipe, 0)
