@@ -14,12 +14,13 @@ from typing import Any
 
 import psutil
 import pytest
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_simhash.stores.lmdb import engine
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
-from tests.helpers.crawling import PagesSpider, crawl, path_of, read_lines
+from tests.helpers.crawling import PagesSpider, crawl, describe, path_of, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
 from tests.helpers.pages import make_groups, page
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
@@ -139,6 +140,29 @@ def test_a_crawl_that_cannot_begin_ends_at_the_first_signal(site: Site, tmp_path
         done = finish_crawl(process, tmp_path)
     assert done.log.count("Received SIGTERM") == 1
     assert (done.exit_code, site.asked) == (0, [])
+
+
+class ClosingSpider(PagesSpider):
+    """Has enough after a page, while others are judged."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        raise CloseSpider("enough")
+
+
+@pytest.mark.usefixtures("judge_apart")
+async def test_a_spider_that_closes_while_pages_are_judged_loses_none(
+    site: Site, tmp_path: Path
+) -> None:
+    first = await crawl(tmp_path, site.urls(), ClosingSpider, **MANY)
+    assert first.stats["finish_reason"] == "enough"
+    assert {line["status"] for line in first.decisions} <= {"new", "near_duplicate"}
+    second = await crawl(tmp_path, site.urls(), **MANY)
+    came = {path.split("/")[1] for path in second.paths}
+    assert came == {f"g{group}" for group in range(GROUPS)}
+    with open_store(str(tmp_path)) as store:
+        assert store.check() == []
+        assert store.stats()["pending"] == 0
 
 
 async def test_a_crawl_whose_store_is_removed_says_so_once(

@@ -23,10 +23,10 @@ from tests.helpers.pages import make_groups
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Site
 
-ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "6"))
+ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "8"))
 GROUPS, COPIES = 40, 3
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS": 8, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
-MODES = ("SIGTERM", "SIGINT twice", "kill -9")
+MODES = ("SIGTERM", "SIGINT twice", "kill -9", "SIGTERM twice")
 
 
 class Round(NamedTuple):
@@ -42,8 +42,8 @@ def draw(seed: int) -> Round:
     """Every way comes as often as any other."""
     random_ = random.Random(seed)  # noqa: S311 - reproducible
     return Round(
-        MODES[seed % 3],
-        bool(seed // 3 % 2),
+        MODES[seed % 4],
+        bool(seed // 4 % 2),
         random_.randint(1, GROUPS * COPIES),
         random_.choice([0, random_.random() * 0.1]),
     )
@@ -68,10 +68,11 @@ def stop(process: Any, mode: str) -> None:
     if mode == "kill -9":
         process.kill()
         return
-    process.send_signal(signal.SIGTERM if mode == "SIGTERM" else signal.SIGINT)
-    if mode == "SIGINT twice":
+    name, *twice = mode.split()
+    process.send_signal(signal.Signals[name])
+    if twice:
         time.sleep(0.03)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.Signals[name])
 
 
 @pytest.mark.slow
