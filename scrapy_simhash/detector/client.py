@@ -52,7 +52,7 @@ from scrapy_simhash.stores.opening import open_leases
 
 if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.stores.keyvalues import Leases
+    from scrapy_simhash.stores.leases import Leases
 
 logger = logging.getLogger(__name__)
 

@@ -137,13 +137,19 @@ class Detector:
         given = Open(config, self._recipe, config.log, self.crawl, self._spider, leased=apart)
         self._client = JudgeClient(given)
         # Both load for half a second; what keeps the store from opening is told first.
-        starting = asyncio.ensure_future(self._workers.start())
+        opening = [
+            asyncio.ensure_future(each) for each in (self._client.open(), self._workers.start())
+        ]
         try:
-            await self._client.open()
-            await starting
+            await asyncio.sleep(0)  # so that the processes start
+            # Meanwhile, because it holds the event loop: loads the public suffixes.
+            find_site("one.example")
+            for each in opening:
+                await each
         except BaseException:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            for each in opening:
+                each.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
             raise
         if config.store == MEMORY:
             logger.warning(
@@ -152,8 +158,6 @@ class Detector:
                 config.store,
             )
         self.has_log = bool(config.log)
-        # Later, to load the public suffixes would hold the event loop for a tenth of a second.
-        find_site("one.example")
         _frozen.acquire("", gc.freeze)
         self._is_frozen = True
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from scrapy_simhash.detector.judge import GroupJudge
 from scrapy_simhash.detector.messages import unpack_from_judge
 from scrapy_simhash.detector.process import Child
 
@@ -81,6 +80,8 @@ class JudgeThread:
         self._thread.start()
 
     def _run(self) -> None:
+        from scrapy_simhash.detector.judge import GroupJudge  # noqa: PLC0415 - loads numpy
+
         try:
             GroupJudge(self._get, self._bring).run()
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from dataclasses import asdict
@@ -165,12 +164,3 @@ def choose_distance(distance: int | None, confirm: float | None, design: Design)
             f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
         )
     return distance
-
-
-CRAWL_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
-
-
-def check_crawl_id(crawl: str) -> None:
-    """Raise a ValueError unless an id has 1 to 100 letters, digits, `.`, `_` and `-`."""
-    if not CRAWL_ID.fullmatch(crawl):
-        raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")

@@ -36,17 +36,17 @@ from functools import partial
 from itertools import islice
 from math import inf
 from struct import Struct
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rows import LOST
-from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from scrapy_simhash.stores.leases import Leases
     from scrapy_simhash.tables.probing import Sets
 
 Item = TypeVar("Item")
@@ -214,52 +214,6 @@ class KeyValues(ABC):
     def find_strays(self) -> list[str]:
         """List what is wrong with how this kind lays out the tables, one line each."""
         return []
-
-
-class Leases:
-    """The leases of the crawls that use a store; one ends with its process, however that ends.
-
-    Those of a store that other processes use are a subclass.
-    """
-
-    def __init__(self) -> None:
-        # What `_take` made of each lease of this process.
-        self._held: dict[str, Any] = {}
-
-    def take(self, crawl: str) -> None:
-        """Take the lease of a crawl that starts here; a ValueError if it is invalid or in use."""
-        check_crawl_id(crawl)
-        lease = None if crawl in self._held else self._take(crawl)
-        if lease is None:
-            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
-        self._held[crawl] = lease
-
-    def give_back(self, crawl: str) -> None:
-        """End the lease of a crawl, if this process has it."""
-        lease = self._held.pop(crawl, None)
-        if lease is not None:
-            self._end(crawl, lease)
-
-    def alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl is valid; on a server, when the last transaction began."""
-        return crawl in self._held or self._is_taken(crawl)
-
-    def close(self) -> None:
-        """End all leases of this process."""
-        for crawl in list(self._held):
-            self.give_back(crawl)
-
-    def _take(self, crawl: str) -> Any:
-        """Take a lease that this process does not have; None if another one has it."""
-        return crawl
-
-    def _end(self, crawl: str, lease: Any) -> None:
-        """End what `_take` took."""
-
-    def _is_taken(self, crawl: str) -> bool:
-        """Whether another process has the lease of a crawl."""
-        del crawl
-        return False
 
 
 class Engine(ABC):

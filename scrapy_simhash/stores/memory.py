@@ -8,7 +8,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues, Leases
+from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues
+from scrapy_simhash.stores.leases import Leases
 from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from scrapy_simhash.errors import StoreUnusableError
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
-    from scrapy_simhash.stores.keyvalues import Engine, Leases
+    from scrapy_simhash.stores.keyvalues import Engine
+    from scrapy_simhash.stores.leases import Leases
     from scrapy_simhash.stores.store import Store
 
 DEFAULT_PREFIX = "simhash"

@@ -26,7 +26,8 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.keyvalues import Leases, cut
+from scrapy_simhash.stores.keyvalues import cut
+from scrapy_simhash.stores.leases import Leases
 from scrapy_simhash.stores.opening import server_address
 
 if TYPE_CHECKING:

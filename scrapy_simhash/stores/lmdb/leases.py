@@ -7,8 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.stores.header import CRAWL_ID
-from scrapy_simhash.stores.keyvalues import Leases
+from scrapy_simhash.stores.leases import CRAWL_ID, Leases
 
 if TYPE_CHECKING:
     from pathlib import Path
