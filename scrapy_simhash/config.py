@@ -165,7 +165,7 @@ class Config:
         return Rule(self.distance, self.confirm)
 
     def _check_distance(self) -> None:
-        from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - loads numpy
+        from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - few need it
 
         automatic = self.tables == "auto"
         try:

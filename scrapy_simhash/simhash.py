@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FINGERPRINT_BITS = 64
 # Limits the bits of a pass to 1 MB (4,096 rows of 64 floats), however long the page is.
 _ROWS_PER_PASS = 4_096
 # Doubles and floats hold integers exactly up to here, so sums are the same in any order, on any

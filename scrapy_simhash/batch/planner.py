@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.costs import SCANNED_US, Estimate, estimate, predict_us
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import (
     FEWEST_PREFIX_BITS,
     MOST_FLIPS,

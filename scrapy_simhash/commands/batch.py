@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress, show_steps
 from scrapy_simhash.batch import list_recorded_pairs
@@ -39,7 +40,6 @@ from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_ext
 from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page, print_fields
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc

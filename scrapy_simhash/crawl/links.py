@@ -13,9 +13,10 @@ import re
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from mmap import mmap
+from struct import unpack
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
@@ -33,12 +34,11 @@ from scrapy_simhash.crawl.policy import (
 from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.detector.log import PARAMETER
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.links import DIGESTS, MOSTLY_NEW, PageLinks, digest_link, leads_back
+from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, digest_links, leads_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -64,12 +64,13 @@ class SeenLinks:
     """
 
     def __init__(self) -> None:
-        self._tags = np.zeros(_SLOTS + 1, np.uint32)  # the system gives pages as they are used
+        # The system gives pages as they are used.
+        self._tags = memoryview(mmap(-1, 4 * (_SLOTS + 1))).cast("I")
 
     def add(self, digests: bytes, callback: str) -> None:
         """Add the digests of links, as `PageLinks` has them, for a callback."""
-        slots, tags = _split(digests, callback)
-        self._tags[slots] = tags
+        for slot, tag in _split(digests, callback):
+            self._tags[slot] = tag
 
     def add_url(self, url: str) -> None:
         """Add an address for all callbacks."""
@@ -79,15 +80,17 @@ class SeenLinks:
     def has_url(self, url: str) -> bool:
         """Return whether an address is there for all callbacks."""
         digest = digest_link(url)
-        return bool(self._tags[digest & _SLOTS] == digest >> 32)
+        return self._tags[digest & _SLOTS] == digest >> 32
 
     def list_new(self, links: PageLinks, callback: str) -> list[str]:
         """List the links that are there neither for all nor for this callback."""
-        new = np.ones(len(links.digests) // DIGESTS.itemsize, np.bool_)
-        for each in ("", callback):
-            slots, tags = _split(links.digests, each)
-            new &= self._tags[slots] != tags
-        at = np.flatnonzero(new).tolist()
+        places = zip(_split(links.digests, ""), _split(links.digests, callback), strict=True)
+        tags = self._tags
+        at = [
+            number
+            for number, both in enumerate(places)
+            if all(tags[slot] != tag for slot, tag in both)
+        ]
         addresses = links.addresses.decode().split("\n") if at else []
         return [addresses[number] for number in at]
 
@@ -95,11 +98,11 @@ class SeenLinks:
 _digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
 
 
-def _split(digests: bytes, callback: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the slots and the tags of digests, for a callback."""
-    read = np.frombuffer(digests, DIGESTS) ^ DIGESTS.type(_digest_name(callback) if callback else 0)
-    halves = read.view("<u4")
-    return halves[::2] & _SLOTS, halves[1::2]
+def _split(digests: bytes, callback: str) -> list[tuple[int, int]]:
+    """Return slot and tag of each digest, for a callback."""
+    name = _digest_name(callback) if callback else 0
+    read = (number ^ name for number in unpack(f"<{len(digests) // 8}Q", digests))
+    return [(number & _SLOTS, number >> 32) for number in read]
 
 
 _PARAMETER = re.compile(r"[?&;]([^=;?&/#]+)=[^;?&/#]*")
@@ -325,8 +328,8 @@ class Links(Follower):
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
                 continue
-            digests = np.fromiter(map(digest_link, page.links), DIGESTS).tobytes()
-            links = PageLinks(digests, "\n".join(page.links).encode("utf-8", "replace"))
+            targets = [link.encode("utf-8", "replace") for link in page.links]
+            links = PageLinks(digest_links(targets), b"\n".join(targets))
             for url in self._seen.list_new(links, page.callback):
                 if self._identify(url) in made:
                     continue

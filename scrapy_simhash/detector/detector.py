@@ -25,15 +25,13 @@ from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judging.rows import Lost
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.facts import NOBODY, Reader
-from scrapy_simhash.pages.fingerprint import load_reader, make_recipe
-from scrapy_simhash.pages.main_text import load_text_reader
-from scrapy_simhash.pages.text import WHOLE_TEXT
+from scrapy_simhash.pages.recipe import DEFAULT_FEATURES, WHOLE_TEXT, Recipe, default_extractor
 from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, has_leases_apart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from scrapy_simhash.detector.worker import Answer, ReadPage
+    from scrapy_simhash.detector.orders import Answer, ReadPage
 
 logger = logging.getLogger(__name__)
 
@@ -77,17 +75,11 @@ class Detector:
 
     def __init__(self, config: Config, prefix: str = "", *, here: bool = False) -> None:
         self._config = config
-        with _naming("SIMHASH_EXTRACTOR"):
-            load_reader(config.extractor)
-        with _naming("SIMHASH_FEATURES"):
-            self._recipe = make_recipe(config.extractor, config.features)
+        self._recipe = _make_recipe(config)
         with _naming("SIMHASH_STORE"):
             check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
             load_scope(config.scope)
-        with _naming("SIMHASH_HAND_OVER_TEXT"):
-            if config.text_reader:
-                load_text_reader(config.text_reader)
         self._here = here or not config.workers
         self._workers = Workers(config.workers, config.page_timeout)
         self._client: JudgeClient | None = None
@@ -338,6 +330,26 @@ def _place(config: Config) -> Config:
         # A read-only crawl leaves nothing in the store's folder.
         log = str(folder / LOG_IN_STORE) if folder and not config.readonly else None
     return replace(config, store=store, log=str(Path(log).absolute()) if log else None)
+
+
+def _make_recipe(config: Config) -> Recipe:
+    """Make the recipe of the settings; loads the readers that they name, but for the default."""
+    default = default_extractor()
+    if config.extractor == default and config.features == DEFAULT_FEATURES:
+        recipe = Recipe(default)
+    else:
+        from scrapy_simhash.pages.fingerprint import load_reader, make_recipe  # noqa: PLC0415
+
+        with _naming("SIMHASH_EXTRACTOR"):
+            load_reader(config.extractor)
+        with _naming("SIMHASH_FEATURES"):
+            recipe = make_recipe(config.extractor, config.features)
+    if config.text_reader not in {"", default}:
+        from scrapy_simhash.pages.main_text import load_text_reader  # noqa: PLC0415
+
+        with _naming("SIMHASH_HAND_OVER_TEXT"):
+            load_text_reader(config.text_reader)
+    return recipe
 
 
 @contextmanager

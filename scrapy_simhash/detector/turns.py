@@ -18,7 +18,7 @@ from scrapy_simhash.errors import NotJudgedError
 if TYPE_CHECKING:
     import asyncio
 
-    from scrapy_simhash.detector.worker import Order, ReadPage
+    from scrapy_simhash.detector.orders import Order, ReadPage
 
 logger = logging.getLogger(__name__)
 

@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
-from scrapy_simhash.detector.process import Child
-from scrapy_simhash.detector.scopes import find_site
-from scrapy_simhash.detector.turns import Job, Turns, require_read
-from scrapy_simhash.detector.worker import (
+from scrapy_simhash.detector.orders import (
     OUT_OF_MEMORY_EXIT_CODE,
     Order,
     ReadPage,
     Status,
     pack_orders,
-    read_file,
     unpack_answer,
-    work,
 )
+from scrapy_simhash.detector.process import Child
+from scrapy_simhash.detector.scopes import find_site
+from scrapy_simhash.detector.turns import Job, Turns, require_read
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
@@ -128,6 +126,8 @@ class Workers:
         """Make the fingerprint of a file that is no HTML page, in a thread: it may be large."""
 
         def read() -> ReadPage:
+            from scrapy_simhash.detector.worker import read_file  # noqa: PLC0415 - loads numpy
+
             return require_read(unpack_answer(read_file(next(_numbers), body, seed, url, scope)))
 
         return asyncio.get_running_loop().run_in_executor(None, read)
@@ -139,6 +139,8 @@ class Workers:
         if self._count:
             job.fail(NotJudgedError("worker_died", "the workers are not running"))
             return job.future
+        from scrapy_simhash.detector.worker import work  # noqa: PLC0415 - loads numpy
+
         try:
             job.answer(unpack_answer(work(order)))
         except MemoryError:

@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.sites import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

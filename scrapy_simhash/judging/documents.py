@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_type_
 import msgspec
 from msgspec import structs
 
+from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts, Reader
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
-from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.tables.permutation import check_fingerprint
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ import regex
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import hash_shingles, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
-from scrapy_simhash.tables.permutation import sort_distinct
+from scrapy_simhash.tables.arrays import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

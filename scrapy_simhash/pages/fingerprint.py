@@ -24,11 +24,12 @@ from scrapy_simhash.pages.recipe import (
     FILE,
     FILE_DIGEST_BYTES,
     SECOND_EXTRACTOR,
+    WHOLE_TEXT,
     Recipe,
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, read_body
+from scrapy_simhash.pages.text import PageText, read_body
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 

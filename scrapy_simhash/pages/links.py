@@ -8,10 +8,10 @@ certain answer, whichever page the link stands on.
 from __future__ import annotations
 
 import re
+from struct import pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import xxhash
 
 from scrapy_simhash.pages.addresses import carry_over, join_url, split_url
@@ -26,7 +26,6 @@ SAMPLE_LINKS = 64
 # lists that differ in their links only (`scrapy simhash evaluate` counts true duplicates beyond
 # it).
 MOSTLY_NEW = 0.5
-_HASH = np.dtype(">u4")
 # A page may have a hundred thousand links, and resolving one takes some microseconds. The sample is
 # taken of the first links only.
 _MOST_LINKS = 20_000
@@ -40,7 +39,6 @@ _TO_NO_PAGE = ("javascript:", "mailto:", "tel:", "data:")
 # What goes from a worker to the crawl's process: a page has some hundred links of 60 bytes.
 _MOST_HANDED_OVER = 2_000
 _LONGEST_HANDED_OVER = 2_000
-DIGESTS = np.dtype("<u8")
 
 
 class PageLinks(NamedTuple):
@@ -56,6 +54,11 @@ class PageLinks(NamedTuple):
 
 
 NO_LINKS = PageLinks()
+
+
+def digest_links(addresses: Iterable[bytes]) -> bytes:
+    """Make the digests of addresses, as `PageLinks` has them."""
+    return b"".join(xxhash.xxh3_64_digest(address)[::-1] for address in addresses)
 
 
 def digest_link(address: str) -> int:
@@ -75,13 +78,13 @@ def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
         for target in targets
         if target.startswith(_WEB) and len(target) <= _LONGEST_HANDED_OVER and b"\n" not in target
     ][:_MOST_HANDED_OVER]
-    digests = np.array([xxhash.xxh3_64_intdigest(target) for target in listed], DIGESTS)
-    return _sample(targets), PageLinks(digests.tobytes(), b"\n".join(listed))
+    return _sample(targets), PageLinks(digest_links(listed), b"\n".join(listed))
 
 
 def _sample(targets: Iterable[bytes]) -> bytes:
     hashes = set(map(xxhash.xxh32_intdigest, targets))
-    return np.array(sorted(hashes)[:SAMPLE_LINKS], _HASH).tobytes()
+    sample = sorted(hashes)[:SAMPLE_LINKS]
+    return pack(f">{len(sample)}I", *sample)
 
 
 class _Resolver:
@@ -119,8 +122,7 @@ class _Resolver:
 def share_of_new_links(sample: bytes, seen: bytes) -> float | None:
     """Estimate the share of a page's links, 0 to 1, that another page does not have, or None."""
     # None if the page has no links, or none below the largest hash of the other page's full sample.
-    # Of 64 numbers sets are as fast as numpy, whose set operations load `numpy.ma` on first use.
-    mine, others = (np.frombuffer(each, _HASH).tolist() for each in (sample, seen))
+    mine, others = (unpack(f">{len(each) // 4}I", each) for each in (sample, seen))
     full = len(others) == SAMPLE_LINKS
     comparable = {link for link in mine if not full or link <= others[-1]}
     return len(comparable.difference(others)) / len(comparable) if comparable else None

@@ -14,10 +14,10 @@ import trafilatura
 from lxml import etree
 
 from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.recipe import WHOLE_TEXT
 from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
-    WHOLE_TEXT,
     Markup,
     PageText,
     cut_blocks,

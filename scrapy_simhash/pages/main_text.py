@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.pages.fingerprint import load_reader
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, default_extractor, load_named
-from scrapy_simhash.pages.text import WHOLE_TEXT, decode, without_surrogates
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, default_extractor, load_named
+from scrapy_simhash.pages.text import decode, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,6 +26,10 @@ DEFAULT_FEATURES = "words-1"
 FILE = "file"
 # Of the digest of a file; that of a page has 16. So records of both have one layout.
 FILE_DIGEST_BYTES = 32
+# Of a sketch, see `pages.sketch`.
+SKETCH_BYTES = 1_024
+# The reader of all visible text.
+WHOLE_TEXT = "html2txt"
 # Of each reader; raised whenever a change alters the main text of any page.
 TURBOHTML_TEXT_VERSION = 1
 LXML_TEXT_VERSION = 2

@@ -39,7 +39,6 @@ _VALUE = np.dtype("<u2")
 _LAYOUT = np.dtype(
     [("values", _VALUE, BINS), ("places", np.uint8, BINS), ("rests", np.uint8, BINS)]
 )
-SKETCH_BYTES = _LAYOUT.itemsize
 # Shingles of three words; one to five make no difference beyond noise (docs/study.md).
 SKETCH_WINDOW = 3
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Named as the extractor where the whole text stands for a main text that was not found.
-WHOLE_TEXT = "html2txt"
 
 # A page counts as binary when more than this share of its first characters are control
 # characters, and as text of another charset when so many more could not be decoded. Pages of the

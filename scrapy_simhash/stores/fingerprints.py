@@ -8,7 +8,7 @@ import numpy as np
 
 from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import FINGERPRINTS, number_of, octets
-from scrapy_simhash.tables.permutation import contains, sort_distinct
+from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import numpy as np
 
+from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
 from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.judging.judge import Judge
@@ -44,8 +45,8 @@ from scrapy_simhash.stores.header import (
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.lost import LostTable, count_lost
 from scrapy_simhash.stores.upkeep import Mender, find_problems
+from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
-from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Document, Marked, Match, Verdict
     from scrapy_simhash.stores.header import Header
+    from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
 

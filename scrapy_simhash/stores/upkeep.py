@@ -49,7 +49,8 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, contains, sort_distinct
+from scrapy_simhash.tables.arrays import contains, sort_distinct
+from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

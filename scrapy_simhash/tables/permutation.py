@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
 _ALL_BITS = 2**FINGERPRINT_BITS - 1
@@ -107,6 +106,8 @@ def _move(value: int, moves: tuple[tuple[int, int, int], ...]) -> int:
 def _move_array(
     values: NDArray[np.uint64], moves: tuple[tuple[int, int, int], ...]
 ) -> NDArray[np.uint64]:
+    import numpy as np  # noqa: PLC0415 - settings name designs where nothing else needs it
+
     masks: dict[int, int] = {}  # the bits that move equally far to the left
     for source, mask, target in moves:
         masks[target - source] = masks.get(target - source, 0) | mask << source
@@ -199,33 +200,6 @@ class Design:
     def key_bytes(self) -> int:
         """Number of leading whole bytes that make up a table's key in a store, 1 to 3."""
         return min(self.prefix_bits // 8, MOST_KEY_BYTES)
-
-
-def check_fingerprint(fingerprint: int) -> int:
-    """Return a fingerprint unchanged; `ValueError` unless it is a whole number below 2**64."""
-    if not isinstance(fingerprint, int) or not 0 <= fingerprint <= _ALL_BITS:
-        raise ValueError(
-            f"a fingerprint is a whole number from 0 to 2**64 - 1, got {fingerprint!r}"
-        )
-    return fingerprint
-
-
-def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
-    # `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
-    ordered = np.sort(fingerprints)
-    kept = np.ones(ordered.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
-    return ordered if kept.all() else ordered[kept]
-
-
-def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return True for each value among sorted ones; `np.isin` would hash or sort all of these."""
-    if not ordered.size:
-        return np.zeros(wanted.size, np.bool_)
-    at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
-    found: NDArray[np.bool_] = ordered[at] == wanted
-    return found
 
 
 # One design needs a few dozen results, including those for probes that skip some tables.

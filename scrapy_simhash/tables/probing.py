@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, BitBlock, Design, check_fingerprint
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS, check_fingerprint
+from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, BitBlock, Design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

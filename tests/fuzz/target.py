@@ -21,8 +21,7 @@ from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
-from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
 from tests.helpers.sketches import compare_sketches
 
 URL = "http://site.example/folder/page?query=1"

@@ -12,7 +12,7 @@ from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.inspection.evaluation import evaluate
 from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.judging.rule import CONFIRM
-from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.documents import begin_crawl, document, judge

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scrapy_simhash.judging.content import Content, compare_contents
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
 from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.sketch import BINS, EMPTY, SKETCH_BYTES, sketch_text
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.sketch import BINS, EMPTY, sketch_text
 
 NOTHING = int(EMPTY)
 NO_SHINGLES = np.array([], np.uint64)

@@ -14,7 +14,8 @@ from scrapy_simhash.judging.names import UNKNOWN_NAMES
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.sketch import BINS, SKETCH_BYTES
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.sketch import BINS
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.documents import CRAWL
 from tests.helpers.pages import make_words

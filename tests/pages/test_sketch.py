@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.sketch import sketch_text
 from tests.helpers.sketches import compare_sketches
 from tests.helpers.slowly import sketch_slowly
 

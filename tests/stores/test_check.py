@@ -16,7 +16,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, unpack_row
-from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     Documents,

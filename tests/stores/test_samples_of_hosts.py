@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sites import SAMPLE, Site, Sites, draw_sample
-from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

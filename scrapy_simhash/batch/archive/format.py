@@ -29,6 +29,7 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash._files import open_whole
+from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.batch.archive.compression import (
     BLOCK_BYTES,
     check_block_bytes,
@@ -38,7 +39,7 @@ from scrapy_simhash.batch.archive.compression import (
 from scrapy_simhash.batch.archive.huffman import check_code, make_code
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design, Table, check_fingerprint
+from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design, Table
 
 if TYPE_CHECKING:
     import os

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS, check_fingerprint
 from scrapy_simhash.batch.archive.compression import BlockDecoder
 from scrapy_simhash.batch.archive.format import (
     CHECKSUM,
@@ -28,9 +29,7 @@ from scrapy_simhash.batch.archive.format import (
 )
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

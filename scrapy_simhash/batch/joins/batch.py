@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.joins.tables import (
     CHUNK,
     JoinTable,
@@ -21,8 +22,7 @@ from scrapy_simhash.batch.joins.tables import (
     make_join_tables,
     sort_rows,
 )
-from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.permutation import sort_distinct
+from scrapy_simhash.tables.arrays import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

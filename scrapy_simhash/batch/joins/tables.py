@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
+from scrapy_simhash.tables.arrays import sort_distinct
 from scrapy_simhash.tables.designs import block_widths, lay_blocks
-from scrapy_simhash.tables.permutation import BitBlock, Table, sort_distinct
+from scrapy_simhash.tables.permutation import BitBlock, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
 from scrapy_simhash.judging.comparison import Context, compare, make_context, name_proposal
 from scrapy_simhash.judging.content import compare_contents
@@ -22,7 +23,6 @@ from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import SAMPLE, Site
 from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -35,8 +35,8 @@ from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.arrays import sort_distinct
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import sort_distinct
 from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
