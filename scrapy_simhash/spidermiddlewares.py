@@ -10,7 +10,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
-from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.logstats import describe_drop
 from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
@@ -76,14 +75,8 @@ class SimhashSpiderMiddleware:
         self._told += 1
         level = logging.INFO if self._told <= _DROPS_TOLD else logging.DEBUG
         if logger.isEnabledFor(level):
-            logger.log(
-                level,
-                "Dropped %s, a near-duplicate of %s: %s",
-                quote(decision.url),
-                quote(decision.match_url),
-                describe_drop(decision),
-                extra={"spider": self._crawler.spider},
-            )
+            extra = {"spider": self._crawler.spider}
+            logger.log(level, "%s", describe_drop(decision), extra=extra)
 
     def process_spider_exception(
         self, response: Response, exception: Exception

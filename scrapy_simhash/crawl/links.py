@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from mmap import mmap
 from struct import unpack
@@ -95,12 +95,9 @@ class SeenLinks:
         return [addresses[number] for number in at]
 
 
-_digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
-
-
 def _split(digests: bytes, callback: str) -> list[tuple[int, int]]:
     """Return slot and tag of each digest, for a callback."""
-    name = _digest_name(callback) if callback else 0
+    name = digest_link(callback) if callback else 0
     read = (number ^ name for number in unpack(f"<{len(digests) // 8}Q", digests))
     return [(number & _SLOTS, number >> 32) for number in read]
 
@@ -274,7 +271,7 @@ class Links(Follower):
         losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
         if reached and decision.is_judged and not decision.reason:
-            original = (decision.match_url or "") if decision.is_near_duplicate else None
+            original = (decision.match_url or "") if decision.status == "near_duplicate" else None
             lists = original and "=" in decision.url
             new = self._seen.list_new(page.links, callback) if lists else []
             self._parameters.vote(decision.url, original, new)

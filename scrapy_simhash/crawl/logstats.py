@@ -160,7 +160,13 @@ def tell_not_judged(pages: int, reasons: str = "") -> str:
 
 
 def describe_drop(decision: Decision) -> str:
-    """Describe in some ten words why a page was dropped."""
+    """Describe a drop in one line."""
+    page, original = quote(decision.url), quote(decision.match_url)
+    return f"Dropped {page}, a near-duplicate of {original}: {_describe_likeness(decision)}"
+
+
+def _describe_likeness(decision: Decision) -> str:
+    """Describe in some ten words why a page is a near-duplicate."""
     words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
     said = f"only it says {quote(words)}" if words else "it says nothing else"
     alike = decision.similarity
@@ -175,7 +181,7 @@ def describe_look(decision: Decision) -> str:
     """Describe what the store says of a page that somebody looks at."""
     found = _FINDS[decision.status]
     if decision.status == "near_duplicate":
-        found += f" of {quote(decision.match_url)}: {describe_drop(decision)}"
+        found += f" of {quote(decision.match_url)}: {_describe_likeness(decision)}"
     elif decision.reason:
         found += f", {decision.reason}"
     return f"{quote(decision.url)}: {found}"

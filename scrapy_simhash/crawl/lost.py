@@ -35,7 +35,7 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.marks import number_of
+from scrapy_simhash.judging.documents import number_of_mark
 from scrapy_simhash.judging.rows import key_of_lost
 
 if TYPE_CHECKING:
@@ -326,13 +326,13 @@ class LostPages(Follower):
         fare like the other, and would cause the drop of a third. The others are let go.
         """
         if most is not None:
-            self._most[number_of(marked)] = most
+            self._most[number_of_mark(marked)] = most
         self._outdated |= not done and self._may_have_any
-        self._awaited.discard(number_of(marked))
+        self._awaited.discard(number_of_mark(marked))
 
     def is_awaited(self, marked: Marked) -> bool:
         """Return whether pages were dropped for a document on its way, since the last look."""
-        return number_of(marked) in self._awaited
+        return number_of_mark(marked) in self._awaited
 
     @property
     def _may_have_any(self) -> bool:

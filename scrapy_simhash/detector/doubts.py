@@ -113,7 +113,7 @@ class Doubts:
             first = self._changed.get(decision.text_digest, decision.url)
             if first != decision.url:
                 _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
-        if not decision.is_near_duplicate or decision.reason:
+        if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
         repeated = _find(self._repeated, decision.match_url or "")

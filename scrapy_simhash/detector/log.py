@@ -103,14 +103,9 @@ class Decision(Published, kw_only=True):
         return self.status in {"new", "near_duplicate", "revisit"}
 
     @property
-    def is_near_duplicate(self) -> bool:
-        """Whether it is one, whatever was done with it."""
-        return self.status == "near_duplicate"
-
-    @property
     def is_dropped(self) -> bool:
         """Whether its items were dropped; an import has no action, and drops nothing."""
-        return self.is_near_duplicate and self.action in DROPPING
+        return self.status == "near_duplicate" and self.action in DROPPING
 
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""

@@ -38,19 +38,16 @@ def host(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
 
 def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     """Compare pages of one registrable domain: www.example.co.uk and example.co.uk are one."""
-    return _site_of(urlsplit(url).hostname or "")
+    return find_site(urlsplit(url).netloc)
 
 
+@lru_cache(maxsize=10_000)
 def find_site(host: str) -> str:
     """Find the site of a host, with or without a port: its registrable domain, or itself.
 
     An IP address, and a name without a registrable domain, is a site of its own.
     """
-    return _site_of(urlsplit(f"//{host}").hostname or "")
-
-
-@lru_cache(maxsize=10_000)
-def _site_of(hostname: str) -> str:
+    hostname = urlsplit(f"//{host}").hostname or ""
     return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname
 
 

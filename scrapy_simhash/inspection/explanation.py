@@ -135,7 +135,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             # A revisit is compared with nothing.
             if decision.status in {"new", "near_duplicate"}:
                 judged = decision
-            if decision.is_near_duplicate:
+            if decision.status == "near_duplicate":
                 dropped_for = decision.match_url or ""
     found = {"url": url, "decisions": list(lines)}
     with open_as_it_is(config.store) as store:

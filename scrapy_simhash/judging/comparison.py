@@ -31,8 +31,7 @@ from scrapy_simhash.simhash import hamming_distance
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.judging.documents import Record
-    from scrapy_simhash.judging.interface import Candidate
+    from scrapy_simhash.judging.documents import Candidate, Record
     from scrapy_simhash.judging.texts import OwnWords
 
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)

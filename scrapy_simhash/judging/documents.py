@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -21,7 +21,7 @@ from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scrapy_simhash.judging.rule import Evidence, Rule
     from scrapy_simhash.pages.facts import PageFingerprint
@@ -169,6 +169,11 @@ class Version(NamedTuple):
 
 # A document as a crawl marks it; a plain number stands for the text and the reader of now.
 Marked: TypeAlias = int | Version
+
+
+def number_of_mark(marked: Marked) -> int:
+    """Get the number of a document that is marked."""
+    return marked.document if isinstance(marked, Version) else marked
 
 
 def make_document(
@@ -357,3 +362,46 @@ def note_match(record: Record, match: Match) -> None:
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
     record.new_links = match.new_links
+
+
+class Candidate(NamedTuple):
+    """A stored document that may be like the one that is judged.
+
+    Candidates sort by these fields. The distance of one that was found by its `name` or by so many
+    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
+    that its reader gets, and whether that reader has its items (`settled`).
+    """
+
+    distance: int
+    number: int
+    fingerprint: int
+    name: str = ""
+    keys: int = 0
+    stands: bool = True
+    settled: bool = True
+
+
+# Candidates with their records, of which bulk-loaded ones have none, in order; and whether these
+# are all, which plain simhash may not know.
+Gathered: TypeAlias = "tuple[list[tuple[Candidate, Record | None]], bool]"
+
+
+class Reading(Protocol):
+    """The documents as one transaction sees them, as far as judging without writing needs them."""
+
+    def find_own(self, page: Document) -> list[tuple[int, Record]]:
+        """Find the documents to which the identities of a page lead, its own one first."""
+
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+        """Find the candidates of a page, but for its own document."""
+
+    def sample(self, host: str) -> dict[int, bytes]:
+        """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""
+        # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
+        # by number, each with a digest of what it tells of its site.
+
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get those records that are there and undamaged, as they happen to be; one round trip."""
+
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get those wordings that are there and undamaged; one round trip."""

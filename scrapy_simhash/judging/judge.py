@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
     Compared,
@@ -54,8 +53,7 @@ from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import Kept
-    from scrapy_simhash.judging.interface import Candidate, Reading
+    from scrapy_simhash.judging.documents import Candidate, Kept, Reading
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
     from scrapy_simhash.judging.texts import OwnWords, Text
@@ -308,11 +306,3 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
 def _placed_by(page: Facts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
     return page.fingerprint, page.url, page.title, page.heading, bool(page.sketch)
-
-
-def get_sound(stored: Reading, number: int) -> Record | None:
-    """Get a record, or None if it is missing or damaged, for what must not stop at damage."""
-    try:
-        return stored.get(number)
-    except DamagedError:  # `check` lists it
-        return None

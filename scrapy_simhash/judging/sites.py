@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.interface import Reading
+    from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")

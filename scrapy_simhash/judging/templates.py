@@ -16,7 +16,7 @@ from scrapy_simhash.pages.addresses import last_segment, parse_address, part_fol
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from scrapy_simhash.judging.interface import Reading
+    from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.sites import Site
     from scrapy_simhash.judging.texts import Hashes
     from scrapy_simhash.pages.facts import Facts

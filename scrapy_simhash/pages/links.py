@@ -8,6 +8,7 @@ certain answer, whichever page the link stands on.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from struct import pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -61,6 +62,8 @@ def digest_links(addresses: Iterable[bytes]) -> bytes:
     return b"".join(xxhash.xxh3_64_digest(address)[::-1] for address in addresses)
 
 
+# A page's own address is counted several times.
+@lru_cache(maxsize=256)
 def digest_link(address: str) -> int:
     """Make the digest of an address, as in `PageLinks`."""
     return xxhash.xxh3_64_intdigest(address.encode("utf-8", "replace"))

@@ -15,8 +15,7 @@ import xxhash
 
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Match, Record, State
-from scrapy_simhash.judging.interface import Candidate
+from scrapy_simhash.judging.documents import Candidate, Match, Record, State
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
 from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
 from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
@@ -56,8 +55,7 @@ from scrapy_simhash.stores.keyvalues import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Change, Document
-    from scrapy_simhash.judging.interface import Gathered
+    from scrapy_simhash.judging.documents import Change, Document, Gathered
     from scrapy_simhash.judging.judge import Limits
     from scrapy_simhash.judging.keys import Keys
     from scrapy_simhash.judging.rule import Rule

@@ -1,9 +1,9 @@
-"""Lost pages: those that were dropped for pages whose items may never come through.
+"""What became of documents, and lost pages: those dropped for items that may never come through.
 
-`judging.judge` writes a row of the table `lost` with each such drop, and deletes it once the items
-came through. If they never will, a crawl of the same spider requests the lost page again. It writes
-its id into the row first, so that no other crawl does so while it runs, and deletes the row once
-the page came through.
+A row of the table `lost` is written with each such drop, and deleted once the items came through.
+If they never will, a crawl of the same spider requests the lost page again. It writes its id into
+the row first, so that no other crawl does so while it runs, and deletes the row once the page came
+through.
 """
 
 from __future__ import annotations
@@ -14,19 +14,26 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import counts
-from scrapy_simhash.judging.judge import get_sound
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging.documents import State, Version, counts, number_of_mark
 from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, read_rows
+from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_simhash.judging.documents import Marked, Record
+    from scrapy_simhash.pages.facts import Reader
     from scrapy_simhash.stores.documents import Documents
 
 Result = TypeVar("Result")
 # A transaction that reads or writes so many rows takes some milliseconds.
 _ROWS_PER_CALL = 512
+
+
+# No crawl can have this id, so its lease is never alive.
+_WITHDRAWN = "(withdrawn)"
 
 
 class LostPage(NamedTuple):
@@ -36,6 +43,59 @@ class LostPage(NamedTuple):
     lost: Lost
     due: bool
     original: str = ""
+
+
+def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
+    """Note whose items came through: of pages of this crawl, with the text that was marked."""
+    for mark in marked:
+        number, record = number_of_mark(mark), documents.get(number_of_mark(mark))
+        if record is None or record.state == State.DUPLICATE or not _has_text(mark, record):
+            continue
+        if _is_in_flight(mark, record, crawl):
+            record.state, reader = State.DONE, record.facts.reader
+        # The page was fetched for another reader meanwhile, which is at work on it.
+        elif isinstance(mark, Version) and _is_another(mark.reader, record):
+            record.earlier_readers, reader = (*record.earlier_readers, mark.reader), mark.reader
+        else:
+            continue
+        record.delivered = True
+        record.without_items = isinstance(mark, Version) and mark.without_items
+        documents.put(number, record)
+        _settle_drops(documents, number, record, reader)
+
+
+def withdraw(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
+    """Make orphans of those documents that are pending in this crawl, with the text marked."""
+    for mark in marked:
+        record = documents.get(number_of_mark(mark))
+        if record is not None and _has_text(mark, record) and _is_in_flight(mark, record, crawl):
+            record.crawl = _WITHDRAWN
+            documents.put(number_of_mark(mark), record)
+
+
+def _has_text(mark: Marked, record: Record) -> bool:
+    """Whether a document has the text that was marked; another one's items are on their way."""
+    return not isinstance(mark, Version) or mark.text_digest == record.facts.text_digest
+
+
+def _is_in_flight(mark: Marked, record: Record, crawl: str) -> bool:
+    """Whether a document is on its way, in a crawl, to the reader that was marked."""
+    if record.state != State.PENDING or record.crawl != crawl:
+        return False
+    return not isinstance(mark, Version) or mark.reader == record.facts.reader
+
+
+def _is_another(reader: Reader, record: Record) -> bool:
+    """Whether a reader of a name is not among those that a record knows of."""
+    return reader not in (NOBODY, record.facts.reader, *record.earlier_readers)
+
+
+def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
+    """Delete the rows of pages dropped for a document with its text, whose items a reader has."""
+    keys = map(key_of_lost, stored.list_duplicates(number))
+    for key, lost in list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in keys))):
+        if (lost.text_digest, lost.reader) == (record.facts.text_digest, reader):
+            stored.drop_row(LOST, key)
 
 
 def forget(stored: Documents, keys: Collection[bytes]) -> None:
@@ -73,7 +133,7 @@ def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
 
 def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool:
     """Return whether the original of a page will not be delivered any more, with the same text."""
-    original = get_sound(stored, lost.page)
+    original = _get_sound(stored, lost.page)
     return (
         original is None
         or original.facts.text_digest != lost.text_digest
@@ -168,7 +228,7 @@ class LostTable:
                     continue
                 due = _is_due(stored, lost, alive)
                 left["lost" if due else "waiting"] += 1
-                if due and not failed and (original := get_sound(stored, lost.page)):
+                if due and not failed and (original := _get_sound(stored, lost.page)):
                     failed = original.facts.url
             return left, failed
 
@@ -178,7 +238,15 @@ class LostTable:
 def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
     pages = []
     for key, lost in _read(stored, keys):
-        original = get_sound(stored, lost.page)
+        original = _get_sound(stored, lost.page)
         due = not stored.alive(lost.taken or lost.crawl) and _is_due(stored, lost, stored.alive)
         pages.append(LostPage(key, lost, due, original.facts.url if original is not None else ""))
     return pages
+
+
+def _get_sound(stored: Documents, number: int) -> Record | None:
+    """Get a record, or None if it is missing or damaged, for what must not stop at damage."""
+    try:
+        return stored.get(number)
+    except DamagedError:  # `check` lists it
+        return None

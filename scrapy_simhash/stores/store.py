@@ -14,9 +14,8 @@ import numpy as np
 
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
-from scrapy_simhash.judging.documents import StoredDocument
+from scrapy_simhash.judging.documents import StoredDocument, number_of_mark
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.marks import mark_done, number_of, withdraw
 from scrapy_simhash.judging.rows import CrawlRecord, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
@@ -43,7 +42,7 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
-from scrapy_simhash.stores.lost import LostTable, count_lost
+from scrapy_simhash.stores.lost import LostTable, count_lost, mark_done, withdraw
 from scrapy_simhash.stores.upkeep import Mender, find_problems
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
@@ -265,7 +264,7 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
             if self.engine.shared:
-                marked = [number_of(mark) for mark in (*done, *withdrawn)]
+                marked = [number_of_mark(mark) for mark in (*done, *withdrawn)]
                 stored.read_ahead(documents, marked, rule)
                 self._sites.prepare(stored, [document.facts for document in documents])
             if (done or withdrawn) and not self.readonly:

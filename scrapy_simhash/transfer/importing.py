@@ -317,7 +317,7 @@ def _note(detector: Detector, decision: Decision, counts: _Counts) -> None:
     if decision.reason == "store_unavailable":
         raise StoreUnavailableError(f"{decision.url} was not judged")
     counts.judged(decision.status, decision.reason)
-    if not decision.is_near_duplicate:
+    if decision.status != "near_duplicate":
         detector.mark(Mark(done=decision.document))
     detector.write(decision)
 

@@ -223,7 +223,7 @@ async def test_a_page_that_came_through_and_is_dropped_anew_is_lost_anew(
     await submit(client, 1)[0]
     for _ in range(2):
         copy = await client.submit(replace(ask(client, 1), identity=b"copy"))
-        assert copy.is_near_duplicate
+        assert copy.status == "near_duplicate"
         assert store.lost.find(copy.document)
         client.mark(Mark(found=key_of_lost(copy.document)))
 

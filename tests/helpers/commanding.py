@@ -83,7 +83,7 @@ async def crawl_into(store: Path, **fields: Any) -> None:
             decision = await detector.judge(
                 replace(fetched("", html, identity=url[:60].encode()), url=url)
             )
-            if decision.is_near_duplicate:
+            if decision.status == "near_duplicate":
                 decision.action = "drop"
             detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)

@@ -112,7 +112,7 @@ async def crawl_hostile_pages(store: Path) -> None:
             name = f"{url[:50]} {url[-9:]}"
             asked = replace(fetched("", html, identity=name.encode()), url=url)
             decision = await detector.judge(asked)
-            if decision.is_near_duplicate:
+            if decision.status == "near_duplicate":
                 decision.action = "drop"
             detector.mark(Mark(done=decision.document))
             write_decision(detector, decision)
