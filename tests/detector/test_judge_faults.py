@@ -74,7 +74,7 @@ async def test_two_crawls_of_one_process_have_a_judge_each(tmp_path: Path) -> No
         new = Counter(
             n
             for (_, _, n), each in zip(names, decisions, strict=True)
-            if not each.status == "near_duplicate"
+            if each.status != "near_duplicate"
         )
         assert new == dict.fromkeys(range(20), 1)
     assert list_workers("judge") == before
