@@ -17,7 +17,7 @@ from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.links import Links
-from scrapy_simhash.crawl.logstats import End, describe_look
+from scrapy_simhash.crawl.logstats import End, Found, describe_limits, describe_look
 from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -85,7 +85,8 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config, here=self.looking)
-        self._warned_of_unnamed = self._warned_of_text = self._ended = False
+        self._warned_of_unnamed = self._warned_of_text = False
+        self._ended = ""  # why
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, looking=self.looking)
@@ -99,8 +100,9 @@ class SimhashDownloaderMiddleware:
         crawler, config, detector = self._crawler, self.config, self._detector
         self._lost = None if config.readonly else LostPages(crawler, detector, self._option)
         self.delivery = Delivery(crawler, detector, self.pages, self._lost)
+        self._links = Links(crawler, config, detector)
         lost = [] if self._lost is None else [self._lost]
-        return [self.delivery, Walls(crawler), Links(crawler, config, detector), *lost]
+        return [self.delivery, Walls(crawler), self._links, *lost]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -130,7 +132,7 @@ class SimhashDownloaderMiddleware:
             fail_command()
             raise CloseSpider(CLOSE_REASON) from error
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
-            await self.spider_closed()
+            await self.spider_closed(self._ended)
             return
         if not self.delivery.followed and not self.looking:
             tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
@@ -144,30 +146,40 @@ class SimhashDownloaderMiddleware:
             extra={"spider": spider},
         )
 
-    async def spider_closed(self) -> None:
+    async def spider_closed(self, reason: str) -> None:
         """Write pending data, and log what a person should know of the crawl."""
-        self._ended = True
+        self._ended = reason
+        titles: dict[str, str] = {}
+        doubts, stats = self._actions.doubts, self._crawler.stats
         if self._detector.is_open:
-            await self._close()
+            titles = await self._close()
         if self.looking:  # each page had a line of its own
             return
-        end = End(self._crawler.stats, self.config, self._actions.chosen)
-        has_log = self._detector.has_log
-        failed = self._lost.failed_url if self._lost else ""
-        for said in end.list_lines(self._actions.doubts.describe(), failed, has_log=has_log):
+        found = Found(
+            self._detector.has_log,
+            doubts.describe(titles),
+            self._lost.failed_url if self._lost else "",
+            self._lost.failed_copy if self._lost else "",
+            self._links.of_lists,
+        )
+        limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
+        for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
             text = add_option(said.text, self._option)
             logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
-    async def _close(self) -> None:
-        """Let the followers settle what they have open, and write what was noted."""
+    async def _close(self) -> dict[str, str]:
+        """Let the followers settle what they have open, and write what was noted; find titles."""
         self._idle_work.close()
+        titles: dict[str, str] = {}
         try:
             for follower in self.followers:
                 await self._end(follower)
+            titles = await self._detector.find_titles(self._actions.doubts.list_pages())
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
         if lost := self._detector.lost_lines:
             count(self._crawler, "failed/log", lost)
+        return titles
 
     async def _end(self, follower: Follower) -> None:
         """Let a follower settle what it has open; one that fails costs no other its end."""

@@ -24,6 +24,7 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.detector.log import NOT_FOLLOWED
+from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import REPEATED, explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
@@ -285,6 +286,11 @@ def _find_rules(
         yield from audit(config, audited)
         return
     found = find_rules(config)
+    if not found:
+        raise PartlyFailedError(
+            "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
+            "addresses that differ in the same part"
+        )
     for each in found:
         written = len(list_discarder_rules([each]))
         yield {**describe(str(each.rule), each.votes, each.directories), "expressible": written}
@@ -301,7 +307,9 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
     proven = ", ".join(map(printable, answer["directories"]))
     yield style(printable(answer["rule"]), "green" if proven else "")
     votes = ", ".join(f"{answer[name]:,} {name}" for name in ("same", "different", "grey"))
-    yield f"    {votes}: at least {answer['lower_bound']:.2f} same"
+    sure = f"at least {answer['lower_bound']:.2f} same"
+    voted = any(answer[name] for name in ("same", "different", "grey"))
+    yield f"    {votes}: {sure if voted else 'no pair of pages could vote'}"
     if proven:
         lacks = "; duplicate-url-discarder cannot express it" * (not answer["expressible"])
         yield f"    proven in {proven}{lacks}"

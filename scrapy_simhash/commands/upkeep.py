@@ -283,8 +283,14 @@ def _add_undo(parser: ArgumentParser) -> None:
 
 def _list_lost(config: Config) -> Iterator[Answer]:
     """List lost pages, with what `crawl.lost.read_requests` makes requests of."""
+    page = None
     with open_as_it_is(config.store) as store:
-        yield from map(_describe_lost, store.lost.list_pages())
+        for page in store.lost.list_pages():
+            yield _describe_lost(page)
+    if page is None:
+        raise PartlyFailedError(
+            "no page is lost: what was dropped for a page that failed, if any, was fetched again"
+        )
 
 
 def _describe_lost(page: LostPage) -> Answer:

@@ -159,6 +159,8 @@ class Delivery(Follower):
         if page in self._open:
             self._open.discard(page)
             self._withdraw(page.pending)
+            if page.again and self._lost is not None:
+                self._lost.failed_again(page)
 
     def _withdraw(self, marked: Marked, *, most: float | None = None) -> None:
         self._detector.mark(Mark(withdrawn=marked))
@@ -192,7 +194,7 @@ class Delivery(Follower):
             count(self._crawler, "without_items")
         self._detector.mark(Mark(done=done))
         if self._lost is not None:
-            self._lost.settled(page.pending, done=True)
+            self._lost.settled(page.pending, done=True, again=page.again)
         if page.on_done is not None:
             page.on_done()
 

@@ -51,7 +51,7 @@ class JudgedPage:
     items: int = 0  # number of items still in the pipelines
     without_items: bool = True  # whether none of them came through
     unwanted: bool = False  # whether a pipeline dropped one of them (`DropItem`)
-    again: bool = False  # whether it was lost, and requested again
+    again: int = 0  # the document that it was dropped for, if it was requested again
     lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
     consumed: bool = False  # whether its callback has ended
     on_done: Callable[[], object] | None = None  # called once its items came through

@@ -9,7 +9,6 @@ and SIMHASH_FOLLOW_NEW_LINKS is on. Links that no kept page had and nobody reque
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
 from functools import cached_property
 from itertools import islice
@@ -33,11 +32,11 @@ from scrapy_simhash.crawl.policy import (
 )
 from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.detector.log import PARAMETER
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import host_of, list_forms
 from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, digest_links, leads_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -102,7 +101,6 @@ def _split(digests: bytes, callback: str) -> list[tuple[int, int]]:
     return [(number & _SLOTS, number >> 32) for number in read]
 
 
-_PARAMETER = re.compile(r"[?&;]([^=;?&/#]+)=[^;?&/#]*")
 # As many votes as a URL rule needs, and of ten one at most against it: some copies are kept.
 _LEAST_VOTES, _MOST_AGAINST = 11, 0.1
 _MOST_PARAMETERS = 10_000  # of hosts, with votes
@@ -123,8 +121,8 @@ class Parameters:
 
     def vote(self, url: str, original: str | None, new_links: Sequence[str]) -> None:
         """Let a page vote that was kept (None), or is a near-duplicate of another one."""
-        others = {original, *(form for _, form in _list_forms(original or ""))}
-        for name, form in _list_forms(url):
+        others = {original, *(form for _, form in list_forms(original or ""))}
+        for name, form in list_forms(url):
             if original is None:
                 votes = self._judged.has_url(form)
             else:
@@ -138,12 +136,12 @@ class Parameters:
         self.add_asked(url)
 
     def _is_asked_without(self, link: str, name: str) -> bool:
-        forms = (form for each, form in _list_forms(link) if each == name)
+        forms = (form for each, form in list_forms(link) if each == name)
         return any(map(self._asked.has_url, forms))
 
     def add_asked(self, url: str) -> None:
         """Note an address that was requested."""
-        for _, form in _list_forms(url):
+        for _, form in list_forms(url):
             self._asked.add_url(form)
         self._asked.add_url(url)
 
@@ -151,7 +149,7 @@ class Parameters:
         """Whether an address differs from a requested one only in what makes no difference."""
         return any(
             self._asked.has_url(form) and self._is_idle(host_of(url), name)
-            for name, form in _list_forms(url)
+            for name, form in list_forms(url)
         )
 
     def _is_idle(self, host: str, name: str) -> bool:
@@ -164,17 +162,11 @@ def _sample(links: Sequence[str]) -> Sequence[str]:
     return links[:: len(links) // _MOST_SAMPLED + 1]
 
 
-def _list_forms(url: str) -> Iterator[tuple[str, str]]:
-    """List the parameters of an address, each with the address without it."""
-    for found in _PARAMETER.finditer(url) if "=" in url else ():
-        begin, end = url[: found.start()], url[found.end() :]
-        yield found[1], begin + ("?" + end[1:] if found[0][0] == "?" and end[:1] == "&" else end)
-
-
 class _DroppedPage(NamedTuple):
     """A page that was dropped, with those of its links that were new when it was."""
 
     url: str
+    new_links: float  # as of `Decision`
     callback: str
     links: list[str]
 
@@ -196,6 +188,9 @@ class Links(Follower):
         # Callbacks that are at work on pages of earlier crawls or on copies, by callback and
         # document, each with the last copy that was dropped meanwhile.
         self._turns: dict[tuple[str, int], Request | None] = {}
+        # At the end of the crawl, how many of the links that nobody saw are on pages of mostly new
+        # ones, as lists are.
+        self.of_lists = 0
         # Where near-duplicates are flagged, by identity: what no other pages lead to.
         self._flagged: set[bytes] = set()
 
@@ -288,13 +283,15 @@ class Links(Follower):
             followed[document] = min(depth, followed.get(document, depth))
         page.lost = self._flags and (losing or not reached)
         end = request, page.reader, decision.url, page.links
-        if losing and not (decision.sink and self._is_end(*end)):
+        leads_on = not 0 < self._depth_limit <= depth_of(request)
+        if losing and leads_on and not (decision.sink and self._is_end(*end)):
             links = self._seen.list_new(page.links, callback)
             left = max(0, _MOST_REMEMBERED - self._remembered)
             self._beyond += len(links[left:])
             self._remembered += len(links[:left])
             if links:
-                self._dropped.append(_DroppedPage(decision.url, callback, links[:left]))
+                share = decision.new_links or 0.0
+                self._dropped.append(_DroppedPage(decision.url, share, callback, links[:left]))
         if reached:
             self._seen.add_url(decision.url)
         if not (losing or page.lost):
@@ -306,21 +303,22 @@ class Links(Follower):
         if not self._follows and self._has_links:
             return
         unseen, others = await asyncio.to_thread(self._list_unseen)
+        self.of_lists = sum(page.new_links >= MOSTLY_NEW for page in unseen.values())
         for reason, found in ("", unseen), (PARAMETER, others):
             number = len(found) + self._beyond * (not reason)
             if number:
                 kind = "parameter" if reason else "only"
                 count(self._crawler, f"links/{kind}_on_dropped_pages", number)
             for url, page in islice(found.items(), _MOST_NOTED):
-                self._detector.note_link(url, page, reason, number)
+                self._detector.note_link(url, page.url, page.new_links, reason, number)
 
-    def _list_unseen(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _list_unseen(self) -> tuple[dict[str, _DroppedPage], dict[str, _DroppedPage]]:
         """List the links that nobody requested, each with a page that has it.
 
         Apart stand those that differ from requested ones only in what makes no difference.
         """
         made = list_asked(self._crawler) - self._flagged | {b""}
-        found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        found: tuple[dict[str, _DroppedPage], dict[str, _DroppedPage]] = ({}, {})
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
@@ -331,7 +329,7 @@ class Links(Follower):
                 if self._identify(url) in made:
                     continue
                 if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
-                    found[self._parameters.is_known(url)].setdefault(url, page.url)
+                    found[self._parameters.is_known(url)].setdefault(url, page)
         return found
 
     def _identify(self, link: Request | str) -> bytes:

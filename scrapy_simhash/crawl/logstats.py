@@ -70,6 +70,24 @@ class Said(NamedTuple):
     text: str
 
 
+class Found(NamedTuple):
+    """What the stats do not say of a crawl.
+
+    Attributes:
+        has_log: whether there is a log to report on.
+        doubts: what speaks against drops.
+        failed: URL of a page that a lost one was dropped for.
+        failed_copy: URL of a page that failed, as the one did that it had been dropped for.
+        links_of_lists: number of links that SIMHASH_FOLLOW_NEW_LINKS would have followed.
+    """
+
+    has_log: bool
+    doubts: str = ""
+    failed: str = ""
+    failed_copy: str = ""
+    links_of_lists: int = 0
+
+
 class End:
     """The end of a crawl, in at most six lines; `acted` counts near-duplicates by their actions."""
 
@@ -81,49 +99,50 @@ class End:
     def _get(self, key: str) -> int:
         return int(self._stats.get_value(f"simhash/{key}", 0))
 
-    def list_lines(self, doubts: str, failed: str, *, has_log: bool) -> Iterator[Said]:
-        """Yield the lines that have something to say.
-
-        `doubts` speak against drops; `failed` is the URL of a page that a lost one was dropped for.
-        """
+    def list_lines(self, found: Found, limits: str) -> Iterator[Said]:
+        """Yield the lines that have something to say; `limits` cut the crawl off."""
         if pages := self._get("pages"):
-            yield Said(logging.INFO, self._sum_up(pages))
-        parts = []
-        if lost := self._get("owed/lost"):
-            example = f", such as {quote(failed)}" * bool(failed)
-            what = f"{plural(lost, 'page')}, dropped for one that failed{example}"
-            parts.append(f"{what} (scrapy simhash owed)")
-        if untried := self._get("owed/untried"):
-            what = f"{plural(untried, 'page')}, not tried"
-            parts.append(f"{what} because pipelines dropped all items of their copies")
-        if parts:
+            yield Said(logging.INFO, self._sum_up(pages, limits))
+        if parts := list(self._list_lost(found)):
             yield Said(logging.WARNING, f"Lost: {'; '.join(parts)}.")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
-        links = self._get("links/only_on_dropped_pages")
-        if links and not self._config.follow_new_links:
+        if links := self._get("links/only_on_dropped_pages"):
             lost_now = not self._acted.keys().isdisjoint(LOSING)
             who = "" if lost_now else " by a crawl that drops"
-            yield Said(
-                logging.WARNING,
-                f"Not followed{who}: {plural(links, 'link')} that only dropped pages had "
-                "(SIMHASH_FOLLOW_NEW_LINKS = True follows those of lists).",
-            )
-        if doubts:
-            yield Said(logging.WARNING, f"Look at: {doubts}.")
-        if pages and has_log:
+            advised = found.links_of_lists and not self._config.follow_new_links
+            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {found.links_of_lists:,})"
+            said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
+            yield Said(logging.WARNING, f"Not followed{who}: {said}.")
+        if found.doubts:
+            yield Said(logging.WARNING, f"Look at: {found.doubts}.")
+        if pages and found.has_log:
             yield Said(logging.INFO, "Details: scrapy simhash report")
 
-    def _sum_up(self, pages: int) -> str:
+    def _list_lost(self, found: Found) -> Iterator[str]:
+        """List what is lost, and why."""
+        if lost := self._get("owed/lost"):
+            example = f", such as {quote(found.failed)}" * bool(found.failed)
+            what = f"{plural(lost, 'page')}, dropped for one that failed{example}"
+            yield f"{what} (scrapy simhash owed)"
+        if failed := self._get("owed/failed"):
+            copies = "their copies" if failed > 1 else "its copy"
+            what = f"{plural(failed, 'page')} that failed as {copies} did"
+            yield f"{what}, such as {quote(found.failed_copy)} (see the errors above)"
+        if untried := self._get("owed/untried"):
+            what = f"{plural(untried, 'page')}, not tried"
+            yield f"{what} because pipelines dropped all items of their copies"
+
+    def _sum_up(self, pages: int, limits: str) -> str:
         """Say how many pages were judged, and what became of them."""
         get, acted = self._get, self._acted
         again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed", "undelivered"))
-        parts = [f"{get('new'):,} new"] + [f"{again:,} seen before"] * bool(again)
+        parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again"] * bool(again)
         followed = acted.get(FOLLOW, 0)
         requests = plural(get("outlinks_ignored"), "request")
         done = {
             f"dropped with {plural(get('links_dropped'), 'link')}": get("dropped") - followed,
-            "dropped but for links": followed,
+            f"dropped but not {'its' if followed == 1 else 'their'} links": followed,
             f"kept without {requests}": acted.get("ignore-outlinks", 0),
             "flagged": acted.get("flag", 0),
             "kept for others": acted.get(PASS, 0),
@@ -133,7 +152,7 @@ class End:
             share = f"{plural(number, 'near-duplicate')} ({_show_share(number / pages)})"
             single = hows[0].partition(" ")[2]
             parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
-        return f"Judged {plural(pages, 'page')}: {', '.join(parts)}."
+        return f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
 
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
@@ -155,8 +174,15 @@ class End:
 
 def tell_not_judged(pages: int, reasons: str = "") -> str:
     """Tell that pages were not judged."""
-    came = "copies among them" if pages > 1 else "if it is a copy, it"
-    return f"Not judged: {plural(pages, 'page')}{reasons}; {came} came through."
+    came = "all came through, even copies" if pages > 1 else "it came through, even if a copy"
+    return f"Not judged: {plural(pages, 'page')}{reasons}; {came}."
+
+
+def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str:
+    """Describe what cut a crawl off: its close reason, or `DEPTH_LIMIT`; "" for nothing."""
+    within = 0 < depth_limit <= stats.get_value("request_depth_max", 0)
+    limits = " within DEPTH_LIMIT" if within else ""
+    return limits + f" until {reason}" * (reason != "finished")
 
 
 def describe_drop(decision: Decision) -> str:

@@ -243,7 +243,7 @@ class LostPages(Follower):
         self._owed = add_option("`scrapy simhash owed`", option)  # where commands need it
         # Requests as they were, by the keys of their pages: some cannot be stored.
         self._held: dict[bytes, Request] = {}
-        self._made: set[bytes] = set()
+        self._made: dict[bytes, int] = {}  # with the documents that they were dropped for
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
         # Whether there may be others; at first, those that an earlier crawl left.
@@ -254,8 +254,12 @@ class LostPages(Follower):
         self._awaited: set[int] = set()
         # How many pages are requested for a document, one by one, if not all at once.
         self._most: dict[int, float] = {}
-        # At the end of the crawl, a page that one of the lost was dropped for.
-        self.failed_url = ""
+        # URLs of copies that failed, too, by the document that the first of them was dropped for,
+        # and that document for each of them; until one of a group comes through.
+        self._failed: dict[int, str] = {}
+        self._first: dict[int, int] = {}
+        # At the end of the crawl, a page that one of the lost was dropped for, and one of these.
+        self.failed_url = self.failed_copy = ""
 
     @cached_property
     def packing(self) -> Packing:
@@ -303,7 +307,7 @@ class LostPages(Follower):
         request, decision = response.request, page.decision
         assert request is not None  # noqa: S101 - it was judged
         again = take_mark(request, LOST)
-        page.again = bool(again)
+        page.again = self._made.get(again, -1) if again else 0
         if again and decision.action in _WHOLE:
             self._forget(again)
         page.repeated = take_mark(request, DELIVERED) == decision.text_digest
@@ -319,7 +323,15 @@ class LostPages(Follower):
             set_mark(self._held[key], DELIVERED, decision.text_digest)
         self._detector.mark(Mark(packed=(key, packed)))
 
-    def settled(self, marked: Marked, *, done: bool, most: float | None = None) -> None:
+    def failed_again(self, page: JudgedPage) -> None:
+        """Note that a page failed, as the one did that it had been dropped for."""
+        first = self._first.get(page.again, page.again)
+        self._first[number_of_mark(page.pending)] = first
+        self._failed[first] = page.decision.url
+
+    def settled(
+        self, marked: Marked, *, done: bool, most: float | None = None, again: int = 0
+    ) -> None:
         """Look again at what is lost once a document came through, or will not.
 
         What was dropped for it is requested at once; or, up to `most` pages, one by one: one may
@@ -329,6 +341,8 @@ class LostPages(Follower):
             self._most[number_of_mark(marked)] = most
         self._outdated |= not done and self._may_have_any
         self._awaited.discard(number_of_mark(marked))
+        if done:
+            self._failed.pop(self._first.get(again, again), None)
 
     def is_awaited(self, marked: Marked) -> bool:
         """Return whether pages were dropped for a document on its way, since the last look."""
@@ -380,7 +394,7 @@ class LostPages(Follower):
         """Make requests for pages that the crawl took, those that can be made."""
         made, lost = [], 0
         for key, row in taken:
-            self._made.add(key)
+            self._made[key] = row.page
             request = self._held.pop(key, None) or unpack_request(row.request, spider)
             if request is None:
                 lost += 1
@@ -406,5 +420,8 @@ class LostPages(Follower):
         if self._crawler.spider is None:
             return
         left, self.failed_url = await self._detector.count_left()
+        self.failed_copy = next(iter(self._failed.values()), "")
+        if self._failed:
+            left["failed"] = len(self._failed)
         for name, number in left.items():
             count(self._crawler, f"owed/{name}", number)

@@ -236,9 +236,12 @@ class Detector:
         if self.has_log and self._client is not None:
             self._client.write(make_line(decision))
 
-    def note_link(self, url: str, page_url: str, reason: str, number: int) -> None:
+    def note_link(
+        self, url: str, page_url: str, new_links: float, reason: str, number: int
+    ) -> None:
         """Write into the log that nobody followed a link, one of a number, that a page has."""
         found = self.pass_over(url, 0, reason)
+        found.new_links = new_links
         found.status, found.match_url, found.links = NOT_FOLLOWED, page_url, number
         self.write(found)
 
@@ -300,6 +303,11 @@ class Detector:
     async def count_left(self) -> tuple[dict[str, int], str]:
         """Count the lost pages that this crawl leaves, see `LostTable.count_left`."""
         return await self._ask("count_left", tuple[dict[str, int], str], ({}, ""))
+
+    async def find_titles(self, urls: Sequence[str]) -> dict[str, str]:
+        """Find the titles of pages in the store."""
+        keys = [url.encode("utf-8", "replace") for url in urls]
+        return await self._ask("find_titles", dict[str, str], {}, keys) if keys else {}
 
     async def _ask(
         self, name: QuestionName, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None

@@ -8,39 +8,43 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.rule import Deciding, Relation
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import find_parameter, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from scrapy_simhash.detector.log import Decision
 
 # In the example crawl 1 of 266 near-duplicates is less alike, and none is wrong.
 _LEAST_ALIKE = 0.7
 # Of one page with another title, translations are two or three.
-_MANY = 4
-# Of a crawl that repeats less, or less often, before sites are known, nothing need be said.
-_MANY_UNKNOWN, _SHARE_UNKNOWN = 10, 0.1
+_SEVERAL = 4
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
 _MOST_LISTED = 5
-_MOST_TOLD = 3
+_MOST_TOLD = 2
+_LONGEST_TITLE = 30
 
 
 class Doubt(StrEnum):
     """What speaks against a near-duplicate, in words for people."""
 
-    BECAME_ONE = "that were different before, now"
+    BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
     TITLES = "with other titles"
     STUB = "with too little text to compare"
     SITE = "of another site"
+    SESSION = "that differ in a parameter only"
     UNKNOWN = "from before the site was known"
     UNALIKE = f"less than {100 * _LEAST_ALIKE:.0f} % alike"
 
 
+# Before what a doubt is about; else it is a page that is repeated.
+BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
 # Only so many pages that repeat one are told.
-_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _MANY)
+_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
+# Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
+_MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
 
 
 def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
@@ -57,6 +61,8 @@ def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
         yield Doubt.STUB, original
     if original and (site := _find_other_site(decision.url, original)):
         yield Doubt.SITE, site
+    if original and (name := find_parameter(decision.url, original)):
+        yield Doubt.SESSION, name
     if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
         yield Doubt.UNALIKE, ""
 
@@ -107,10 +113,12 @@ class Doubts:
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
-        if decision.status == "revisit" and decision.reason == "changed" and decision.text_digest:
-            if len(self._changed) < _MOST_REMEMBERED:
-                self._changed.setdefault(decision.text_digest, decision.url)
-            first = self._changed.get(decision.text_digest, decision.url)
+        digest = decision.text_digest
+        if digest and decision.reason == "changed" and len(self._changed) < _MOST_REMEMBERED:
+            self._changed.setdefault(digest, decision.url)
+        # What is new with that text was dropped for another page before, or not met.
+        if decision.reason == "changed" or decision.status == "new":
+            first = self._changed.get(digest, decision.url)
             if first != decision.url:
                 _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
         if decision.status != "near_duplicate" or decision.reason:
@@ -131,19 +139,32 @@ class Doubts:
             for about, found in self._rank(doubt)[:_MOST_LISTED]:
                 yield doubt, about, found
 
-    def describe(self) -> str:
-        """Describe what speaks against most; "" if nothing does."""
+    def list_pages(self) -> list[str]:
+        """List the pages that `describe` names."""
+        told = [(doubt, ranked[0][0]) for doubt, ranked in self._choose()]
+        return [about for doubt, about in told if about and doubt not in BEFORE]
+
+    def describe(self, titles: Mapping[str, str]) -> str:
+        """Describe what speaks against most, pages with their titles; "" if nothing does."""
         told = []
-        for doubt in Doubt:
-            if ranked := self._rank(doubt):
-                about, others = ranked[0][0], " and others" * (len(ranked) > 1)
-                pages = plural(sum(found.pages for _, found in ranked), "page")
-                told.append(f"{pages} {doubt}" + f" repeating {quote(about)}{others}" * bool(about))
-        return "; ".join(told[:_MOST_TOLD])
+        for doubt, ranked in self._choose():
+            about, others = ranked[0][0], " and others" * (len(ranked) > 1)
+            pages = plural(sum(found.pages for _, found in ranked), "page")
+            title = titles.get(about, "")[:_LONGEST_TITLE]
+            about = f"{quote(about)}{f' ({quote(title)})' * bool(title)}{others}" * bool(about)
+            before = BEFORE.get(doubt, " repeating") + " " if about else ""
+            urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
+            told.append(f"{pages} {doubt}{before}{about}{urls}")
+        return "; ".join(told)
+
+    def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
+        """Choose the doubts that are told in a sentence."""
+        found = [(doubt, ranked) for doubt in Doubt if (ranked := self._rank(doubt))]
+        return found[:_MOST_TOLD]
 
     def _rank(self, doubt: Doubt) -> list[tuple[str, Examples]]:
         least = _LEAST.get(doubt, 1.0)
-        if doubt is Doubt.UNKNOWN:
-            least = max(_MANY_UNKNOWN, _SHARE_UNKNOWN * self._pages)
+        if share := _SHARES.get(doubt):
+            least = max(_MANY, share * self._pages)
         many = (each for each in self._found[doubt].items() if each[1].pages >= least)
         return sorted(many, key=lambda each: -each[1].pages)

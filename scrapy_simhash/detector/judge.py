@@ -423,6 +423,8 @@ class GroupJudge:
                 return lost.take(crawl, spider, question.keys)
             case "count_left":
                 return lost.count_left(crawl, spider)
+            case "find_titles":
+                return self._store.find_titles([key.decode() for key in question.keys])
         if marks := self._group.marks:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
         return None

@@ -99,7 +99,7 @@ class Line(_Message, frozen=True):
     line: bytes
 
 
-QuestionName: TypeAlias = Literal["find_due", "take_lost", "count_left", "settle"]
+QuestionName: TypeAlias = Literal["find_due", "take_lost", "count_left", "find_titles", "settle"]
 
 
 class Question(_Message, frozen=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
@@ -26,10 +27,12 @@ from scrapy_simhash.inspection.sentences import (
     OF_WALLS,
     advise_on_drop,
     advise_on_keep,
+    advise_on_link,
     tell_duplicate,
     tell_kept,
     tell_not_judged,
     tell_reason,
+    tell_rest,
     tell_undone,
 )
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
@@ -37,6 +40,7 @@ from scrapy_simhash.judging.rule import (
     Deciding,
     decide,
 )
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -125,56 +129,98 @@ def repeat(decision: Decision) -> str:
     return f"NOT REPEATED: by the numbers in the log this version says: {found}, {test}"
 
 
+@dataclass(frozen=True)
+class _About(LogFilter):
+    """Selects what concerns some pages: decisions on them, on their copies, on the same texts."""
+
+    urls: frozenset[str] = frozenset()
+    digests: frozenset[str] = frozenset()
+
+    def accepts(self, decision: Decision) -> bool:
+        return (
+            decision.url in self.urls
+            or (decision.match_url or "") in self.urls
+            or decision.text_digest in self.digests
+        )
+
+
+class _Logged:
+    """What a log says of a page, and of those that repeat it or its original."""
+
+    def __init__(self, log: Path, url: str, originals: set[str], digests: set[str]) -> None:
+        self.last: Decision | None = None
+        self.judged: Decision | None = None
+        self.dropped_for = ""
+        self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
+        self._led: defaultdict[str, set[str]] = defaultdict(set)
+        self._walls: set[str] = set()
+        self._shown: defaultdict[str, set[str]] = defaultdict(set)
+        own = mask_passwords(url)
+        urls = frozenset({own, *map(mask_passwords, originals)})
+        for decision, line in _read_if_there(log, _About(urls=urls, digests=frozenset(digests))):
+            if decision.url == own:
+                self._add(decision, line)
+            elif decision.text_digest in digests:
+                self._shown[decision.text_digest].add(decision.url)
+            if decision.match_url in urls and not decision.reason:
+                self._led[decision.match_url].add(decision.url)
+                self._walls |= {decision.match_url} if decision.sink else set()
+
+    def _add(self, decision: Decision, line: dict[str, Any]) -> None:
+        self.last = decision
+        self.lines.append(line)
+        # A revisit is compared with nothing; what its text was compared with, is another's now.
+        if decision.status in {"new", "near_duplicate"}:
+            self.judged = decision
+        elif decision.reason == "changed":
+            self.judged = None
+        if decision.status == "near_duplicate":
+            self.dropped_for = decision.match_url or ""
+
+    def count_led(self, url: str) -> int:
+        """Count the pages that repeat one."""
+        return len(self._led.get(mask_passwords(url), ()))
+
+    def find_wall(self, url: str) -> str:
+        """Return an address if it is that of a wall."""
+        return url if mask_passwords(url) in self._walls else ""
+
+    def count_shown(self, digest: str) -> int:
+        """Count the other pages that had a text."""
+        return len(self._shown.get(digest, ()))
+
+
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    last, judged, dropped_for = None, None, ""
-    lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
-    for decision, line in _read_if_there(log, LogFilter(url=url)):
-        if decision.url == mask_passwords(url):
-            last = decision
-            lines.append(line)
-            # A revisit is compared with nothing.
-            if decision.status in {"new", "near_duplicate"}:
-                judged = decision
-            if decision.status == "near_duplicate":
-                dropped_for = decision.match_url or ""
-    found = {"url": url, "decisions": list(lines)}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
-        if not documents and last is None:
+        kept = {
+            each.document: store.get_document(each.record.original)
+            if each.record.original
+            else each
+            for each in documents
+        }
+        originals = {each.facts.url for each in kept.values() if each}
+        logged = _Logged(log, url, originals, {each.facts.text_digest.hex() for each in documents})
+        if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
-            logged = _read_if_there(log, LogFilter(), quiet=True)
-            known |= {decision.url: None for decision, _ in logged}
+            lines = _read_if_there(log, LogFilter(), quiet=True)
+            known |= {decision.url: None for decision, _ in lines}
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
                 "page that redirects is known by its target"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
         answers = []
-        if last is not None and not (documents and last.is_judged):
-            answers.append(_explain_line(last))
-        for document in documents:
-            kept = (
-                store.get_document(document.record.original)
-                if document.record.original
-                else document
-            )
-            led = _Led(log, kept.facts.url if kept else "")
-            answers.append(_explain_document(config, store, document, judged, dropped_for, led))
+        if logged.last is not None and not (documents and logged.last.is_judged):
+            answers.append(_explain_line(config, logged.last))
+        answers += [
+            _explain_document(config, store, each, kept[each.document], logged)
+            for each in documents
+        ]
+    found = {"url": url, "decisions": list(logged.lines)}
     # That a page is lost is the first thing to know, whatever its next visit brought.
     for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
         yield found | answer
-
-
-class _Led:
-    """What the log says of the pages that repeat one: how many, and if they make it a wall."""
-
-    def __init__(self, log: Path, url: str) -> None:
-        there, self.wall = set(), ""
-        for decision, _ in _read_if_there(log, LogFilter(url=url), quiet=True) if url else ():
-            if decision.match_url == mask_passwords(url) and not decision.reason:
-                there.add(decision.url)
-                self.wall = url if decision.sink else self.wall
-        self.pages = len(there)
 
 
 def _read_if_there(
@@ -183,11 +229,12 @@ def _read_if_there(
     return read_log(log, wanted, quiet=quiet) if log.is_file() else iter(())
 
 
-def _explain_line(decision: Decision) -> dict[str, Any]:
+def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
     """Explain a page that is not in the store, by its line in the log."""
     if decision.status == NOT_FOLLOWED:
         verdict = f"Not followed: only dropped pages link to it, {decision.match_url} for one"
-        advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
+        of_list = (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links
+        advice = advise_on_link(decision.match_url or "", of_list=of_list)
         if decision.reason:
             verdict += "; but for a parameter that made no difference, it was requested"
             advice = "scrapy simhash urls\nshows if pages differ in a parameter"
@@ -204,47 +251,47 @@ def _explain_document(
     config: Config,
     store: Store,
     document: StoredDocument,
-    judged: Decision | None,
-    dropped_for: str,
-    led: _Led,
+    kept: StoredDocument | None,
+    logged: _Logged,
 ) -> dict[str, Any]:
-    """Explain a document, by its last judgement in the log, and what it was dropped for, if any."""
-    nearest_url = judged.nearest_url if judged else None
+    """Explain a document, by its last judgement in the log, and the page kept for it, if any."""
+    dropped = document.state == "duplicate"
+    nearest_url = logged.judged.nearest_url if logged.judged else None
     if document.record.spared:
-        nearest_url = dropped_for
-    if document.record.original:
-        original = store.get_document(document.record.original)
-    elif nearest_url and document.state != "duplicate":
+        nearest_url = logged.dropped_for
+    original = kept if document.record.original else None
+    if not document.record.original and nearest_url and not dropped:
         original = next(reversed(store.find_document(nearest_url)), None)
-    else:
-        original = None
     now = {"pages": [describe_page(document)]}
     if original is not None:
         now = compare_pages(config, store, document, original)
-    if document.state != "duplicate" and not document.record.original:
-        return now | _explain_kept(document, nearest_url, judged, now, led)
+    if not (dropped or document.record.original):
+        return now | _explain_kept(document, nearest_url, now, logged)
     lost = store.lost.find(document.document)
     is_lost = lost is not None and lost.due
-    return now | _explain_duplicate(document, original, judged, now, led, is_lost=is_lost)
+    return now | _explain_duplicate(document, original, now, logged, is_lost=is_lost)
 
 
 def _explain_kept(
-    document: StoredDocument,
-    nearest_url: str | None,
-    judged: Decision | None,
-    now: dict[str, Any],
-    led: _Led,
+    document: StoredDocument, nearest_url: str | None, now: dict[str, Any], logged: _Logged
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
     delivered = document.state == "done"
     if document.record.spared:
         return {"verdict": tell_undone(nearest_url, delivered=delivered)}
-    tests = judged.nearest_tests if judged else []
+    tests = logged.judged.nearest_tests if logged.judged else []
     decided = tests[1] if len(tests) > 1 else ""
-    verdict = tell_kept(nearest_url, decided, led.pages, delivered=delivered)
-    advice = advise_on_keep(nearest_url, delivered=delivered)
-    if led.wall:
-        verdict, advice = verdict + OF_WALLS, advise_on_drop("", led.wall, is_lost=False)
+    last, wall = logged.last, logged.find_wall(document.facts.url)
+    changed = last is not None and last.reason == "changed"
+    alike, led = (
+        logged.count_shown(document.facts.text_digest.hex()),
+        logged.count_led(document.facts.url),
+    )
+    why = tell_kept(nearest_url, decided, alike - led, changed=changed)
+    verdict = why + tell_rest(led, delivered=delivered)
+    advice = advise_on_keep(nearest_url, led, alike, delivered=delivered)
+    if wall:
+        verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall, is_lost=False)
     explained = {"verdict": verdict, "advice": advice}
     if "judged" not in now:
         return explained
@@ -256,13 +303,13 @@ def _explain_kept(
 def _explain_duplicate(
     document: StoredDocument,
     original: StoredDocument | None,
-    judged: Decision | None,
     now: dict[str, Any],
-    led: _Led,
+    logged: _Logged,
     *,
     is_lost: bool,
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
+    judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
     told = now | weigh(judged.evidence) if judged and judged.evidence else now
@@ -274,7 +321,7 @@ def _explain_duplicate(
         document.record.distance,
         words,
     )
-    verdict += OF_WALLS * bool(led.wall)
+    verdict += OF_WALLS * bool(wall)
     undone = f"{LOST}: the items of its original never came through. " * is_lost
     undone += "Undone: it passes when it is fetched again. " * document.record.spared
     sample = _list_sample(document.record.tests)
@@ -284,7 +331,7 @@ def _explain_duplicate(
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
-        "advice": advise_on_drop(document.facts.url, led.wall, is_lost=is_lost)
+        "advice": advise_on_drop(document.facts.url, wall, is_lost=is_lost)
         * (not document.record.spared),
         "now": changed * (not now["judged"]),
         "similarity": document.record.similarity,

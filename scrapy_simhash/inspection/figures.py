@@ -12,12 +12,13 @@ import numpy as np
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.detector.doubts import Doubts, Examples, list_doubts
+from scrapy_simhash.detector.doubts import BEFORE, Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages, find_host
 from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.judging.comparison import find_declared
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Figures(Counts):
         self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
+        self._of_lists = 0
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
         # Kept documents by hashes of the addresses that they declare, or have.
         self._kept_at: dict[int, tuple[int, ...]] = {}
@@ -81,6 +83,7 @@ class Figures(Counts):
             if decision.reason:
                 return
             self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
+            self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
         self.doubts.add(decision)
         if status == "near_duplicate":
@@ -177,9 +180,9 @@ class Figures(Counts):
             ),
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),
+            "links_of_lists": self._of_lists,
             "links_known": self.count_links(PARAMETER),
             "not_followed": _rank(self._not_followed, "url"),
-            "doubts": self.doubts.describe(),
             "parameters": _rank(self._parameters, "parameter"),
             "originals": len(self.groups),
             "statuses": self.count_statuses(),
@@ -287,13 +290,17 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         group = {"url": url, "title": title, "pages": pages}
         groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
-    for doubt, url, found in figures.doubts.list_told():
+    told = [*figures.doubts.list_told()]
+    titles = store.find_titles(about for _, about, _ in told) if store else {}
+    for doubt, about, found in told:
         doubtful.append({"doubt": doubt, **found.describe()})
-        if url:
-            original = find_stored(store, figures.originals.get(url, 0), url)
-            doubtful[-1] |= {"url": url, "title": original.facts.title if original else ""}
+        if about and doubt in BEFORE:
+            doubtful[-1]["doubt"] += f"{BEFORE[doubt]} {about}"
+        elif about:
+            doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
     return {
         "without_items": without_items,
+        "doubts": figures.doubts.describe(titles),
         "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],
     }

@@ -45,6 +45,8 @@ OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a log
 _NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl still runs)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
+_MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
+_MOST_COMPARED = 8  # more candidates are none
 # As many as the log has of each page.
 MOST_WORDS = 10
 
@@ -97,13 +99,23 @@ def tell_undone(url: str | None, *, delivered: bool) -> str:
     return told + f"; but {_NOT_DELIVERED}" * (not delivered)
 
 
-def tell_kept(nearest_url: str | None, decided: str, repeats: int, *, delivered: bool) -> str:
-    """Tell why a page was kept, and how many were dropped for it."""
-    told = "Kept: nothing like it was there when it was judged"
-    if nearest_url is not None:
+def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: bool) -> str:
+    """Tell why a page was kept, and how many others showed its text without repeating it."""
+    told = "Kept: nothing like it had come through when it was judged"
+    others = plural(alike, "other page")
+    if changed:
+        told = "Kept: it was kept before, and shows another text now"
+    elif nearest_url is not None:
         told = f"Kept beside {nearest_url}, which is most like it: {decided}"
-    told += f"; but {_NOT_DELIVERED}" * (not delivered)
-    return told + f"; {plural(repeats, 'page')} repeat{'s' * (repeats == 1)} it" * bool(repeats)
+    elif alike > _MOST_COMPARED:
+        return f"Kept: {others} showed its text, too many to compare{_OF_MANY}"
+    return told + f"; {others} showed its text{_OF_MANY * (alike >= _MANY_ALIKE)}" * (alike > 0)
+
+
+def tell_rest(led: int, *, delivered: bool) -> str:
+    """Tell whether a kept page was delivered, and how many were dropped for it."""
+    told = f"; but {_NOT_DELIVERED}" * (not delivered)
+    return told + f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
 
 
 def advise_on_drop(url: str, wall: str, *, is_lost: bool) -> str:
@@ -122,10 +134,22 @@ def advise_on_drop(url: str, wall: str, *, is_lost: bool) -> str:
     )
 
 
-def advise_on_keep(nearest_url: str | None, *, delivered: bool) -> str:
+def advise_on_link(url: str, *, of_list: bool) -> str:
+    """Return how to follow a link that only a dropped page has."""
+    if of_list:
+        return "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
+    return f"scrapy simhash undo {shlex.quote(url)}\nlets that page pass, with all its links"
+
+
+def advise_on_keep(nearest_url: str | None, led: int, alike: int, *, delivered: bool) -> str:
     """Return what to do if a page should not have been kept, or was not delivered."""
     if not delivered:
-        return "scrapy simhash owed\nlists pages dropped for it; Scrapy's log has the error"
+        error = "Scrapy's log has the error"
+        if led:
+            return f"scrapy simhash owed\nlists pages dropped for it; {error}"
+        return f"{error}; the next crawl that fetches it judges it afresh"
+    if alike >= _MANY_ALIKE:
+        return "see why the site shows it; a page that shows its own text again passes as changed"
     if nearest_url is None:
         return "scrapy simhash explain URL URL\ncompares it with the page that it repeats"
     return (

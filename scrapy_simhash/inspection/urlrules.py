@@ -217,29 +217,25 @@ class FoundRule(NamedTuple):
 
 
 def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
-    """Find the rules of a site on which any pages vote; `stored` are in the order of arrival."""
+    """Find the rules of a site, with the votes of its pages, if any, in the order of arrival."""
     pages = list_voters(stored)
     found = []
     for candidate in _propose(pages):
         of_host = [page for page in pages if page.address.host == candidate.host]
         forms = [format_address(candidate.apply(page.address)) for page in of_host]
         votes = list(list_votes(zip(of_host, forms, strict=True), rule))
-        if votes:
-            found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
+        found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
     return found
 
 
 def _propose(pages: Sequence[Page]) -> list[UrlRule]:
-    """List the rules that two pairs of pages propose."""
+    """List the rules that two pages propose, by what they repeat, or call canonical."""
     by_number = {page.facts.document: page for page in pages}
-    by_url = {page.facts.facts.url: page for page in pages}
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages:
-        for other in (
-            by_number.get(page.facts.record.original),
-            by_url.get(page.facts.facts.canonical),
-        ):
-            for rule in find_candidates(page.address, other.address) if other else ():
+        original = by_number.get(page.facts.record.original)
+        for other in (original and original.address, parse_address(page.facts.facts.canonical)):
+            for rule in find_candidates(page.address, other) if other else ():
                 forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})

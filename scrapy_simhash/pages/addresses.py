@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urljoin, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
@@ -219,6 +219,32 @@ def form_of(url: str) -> str:
     names = "/".join(map(_mask, names_in(address)))
     parameters = "&".join(dict.fromkeys(split_pair(pair)[0] for pair in address.query))
     return f"{names}?{parameters}" if parameters else names
+
+
+_PARAMETER = re.compile(r"[?&;]([^=;?&/#]+)=[^;?&/#]*")
+
+
+def list_forms(url: str) -> Iterator[tuple[str, str]]:
+    """List the parameters of an address, each with the address without it."""
+    for found in _PARAMETER.finditer(url) if "=" in url else ():
+        begin, end = url[: found.start()], url[found.end() :]
+        yield found[1], begin + ("?" + end[1:] if found[0][0] == "?" and end[:1] == "&" else end)
+
+
+def find_parameter(url: str, other: str) -> str:
+    """Return the name of a parameter in which alone two addresses differ, or "".
+
+    >>> find_parameter("http://a.example/x?sid=1&n=2", "http://a.example/x?sid=3&n=2")
+    'sid'
+    """
+    forms, others = ([("", each), *list_forms(each)] for each in (url, other))
+    same = (
+        name or other_name
+        for name, form in forms
+        for other_name, other_form in others
+        if form == other_form and (name == other_name or "" in {name, other_name})
+    )
+    return next(same, "")
 
 
 def list_values(url: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 Bottom-k sampling (Cohen and Kaplan, PODC 2007) keeps those with the smallest hashes. Below the
 largest hash that was kept the sample is complete: there, "was this link on that page?" has a
-certain answer, whichever page the link stands on.
+certain answer, whichever page the link stands on. A session in the links does not count.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from struct import pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +35,12 @@ _MOST_LINKS = 20_000
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 _ODD = re.compile(r"[\s\[\]\\]")
 _WEB = (b"http://", b"https://")
+# A value that nobody chose, as those of sessions: a long number, or letters and digits mixed.
+_TOKEN = re.compile(
+    rb"[?&;][^=?&;/#]+="
+    rb"(?:\d{8,}|(?=[\w.-]*(?:\d[A-Za-z]+\d|[A-Za-z]\d+[A-Za-z]))[\w.-]{8,})"
+    rb"(?![^?&;/#])"
+)
 _TO_NO_PAGE = ("javascript:", "mailto:", "tel:", "data:")
 
 
@@ -85,9 +92,24 @@ def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
 
 
 def _sample(targets: Iterable[bytes]) -> bytes:
-    hashes = set(map(xxhash.xxh32_intdigest, targets))
+    hashes = set(map(xxhash.xxh32_intdigest, _leave_out_tokens(list(targets))))
     sample = sorted(hashes)[:SAMPLE_LINKS]
     return pack(f">{len(sample)}I", *sample)
+
+
+def _leave_out_tokens(targets: list[bytes]) -> list[bytes]:
+    """Leave out what half of the links with parameters carry, two at least, as they do a session.
+
+    The next answer has another one, in the same links.
+    """
+    given = [target for target in targets if b"=" in target]
+    found = Counter(each[1:] for target in given for each in set(_TOKEN.findall(target)))
+    tokens = {token for token, links in found.items() if links >= max(2, len(given) / 2)}
+
+    def cut(found: re.Match[bytes]) -> bytes:
+        return b"" if found[0][1:] in tokens else found[0]
+
+    return [_TOKEN.sub(cut, target) for target in targets] if tokens else targets
 
 
 class _Resolver:

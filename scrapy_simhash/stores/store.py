@@ -49,7 +49,7 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -349,6 +349,10 @@ class Store(AbstractContextManager["Store"]):
     def find_document(self, url: str) -> list[StoredDocument]:
         """Find documents by their URL."""
         return self.get_documents(self.read(lambda stored: stored.list_at(url)))
+
+    def find_titles(self, urls: Iterable[str]) -> dict[str, str]:
+        """Find the titles of pages, those that are there."""
+        return {url: pages[-1].facts.title for url in urls if (pages := self.find_document(url))}
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""

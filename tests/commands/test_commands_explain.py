@@ -91,7 +91,7 @@ def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
 
 def test_kept_page(run: Run, store: Path) -> None:
     answer = run.answer("explain", TWO, "--store", store)
-    assert answer["verdict"] == "Kept: nothing like it was there when it was judged"
+    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
     out = run.text("explain", TWO, "--store", store)
     assert out.startswith(f"{answer['verdict']}\nhere (-)        {TWO}\n")
     assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
@@ -132,7 +132,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert "+ kiwi" in lines
     # Of the other one there was nothing near.
     answer = run.answer("explain", ONE, "--store", tmp_path)
-    assert answer["verdict"] == "Kept: nothing like it was there when it was judged"
+    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
 

@@ -96,3 +96,19 @@ def test_without_duplicate_url_discarder_rules_are_found_all_the_same(
     done = run("urls", "--store", store, "--audit", path)
     assert (done.exit_code, done.out) == (2, "")
     assert "pip install duplicate-url-discarder" in done.err
+
+
+async def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(
+    run: Run, tmp_path: Path
+) -> None:
+    """The report names it, and advises this command."""
+    async with running(tmp_path) as detector:
+        assert "two pairs of stored pages" in run.failed("urls", "--store", tmp_path)
+        for number in range(2):
+            link = f'<link rel="canonical" href="{SITE}/p{number}"></head>'
+            html = page(number).replace("</head>", link)
+            await judge(detector, fetched(f"p{number}?from={number}", html))
+    assert run.text("urls", "--store", tmp_path) == (
+        "site.example drop-parameters from\n"
+        "    0 same, 0 different, 0 grey: no pair of pages could vote\n"
+    )

@@ -187,6 +187,38 @@ async def test_a_page_that_does_not_come_through_takes_drops_back(
     assert lost(tmp_path) == 0
 
 
+@pytest.mark.parametrize("also", [True, False])
+async def test_a_page_that_fails_as_its_copy_did_is_named_at_the_end(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, also: bool
+) -> None:
+    """Unless another copy of it comes through."""
+    site.answers["/third"] = Answer(page(1, menu="Third").encode())
+
+    class Failing(PagesSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            yield describe(response)
+            if response.url.endswith("/one"):
+                self.crawler.signals.connect(note, near_duplicate_found)
+                await both.wait()
+            if also or not response.url.endswith("/third"):
+                raise RuntimeError("a bug of the spider's")
+
+    both, dropped = asyncio.Event(), []
+
+    def note(verdict: dict[str, Any]) -> None:
+        dropped.append(verdict)
+        if len(dropped) == 2:
+            both.set()
+
+    urls = [site.url(path) for path in ("/one", "/twin", "/third")]
+    done = await crawl(tmp_path, urls, Failing)
+    assert done.counted["requested_again"] == 2
+    said = "Lost: 1 page that failed as its copy did, such as "
+    told = [text for text in caplog.messages if text.startswith("Lost: ")]
+    assert [text.startswith(said) for text in told] == [True] * also
+    assert done.counted.get("owed/failed", 0) == also
+
+
 class OneByOne:
     """Lets the first text of "/one" through once something was dropped for the second one.
 

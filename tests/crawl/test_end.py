@@ -105,8 +105,8 @@ async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: E
     await crawl(tmp_path, [site.url("/three"), site.url("/four"), site.url("/two")])
     assert end.read() == [
         (
-            "Judged 3 pages: 0 new, 1 seen before, 2 near-duplicates (67 %): "
-            "1 dropped with 1 link, 1 dropped but for links."
+            "Judged 3 pages: 0 new, 1 fetched again, 2 near-duplicates (67 %): "
+            "1 dropped with 1 link, 1 dropped but not its links."
         ),
         DETAILS,
     ]
@@ -139,8 +139,8 @@ async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path,
 @pytest.mark.parametrize(
     ("bad", "good", "said"),
     [
-        (1, 0, "1 page (1 no text); if it is a copy, it"),
-        (2, 99, "2 pages (2 no text); copies among them"),
+        (1, 0, "1 page (1 no text); it came through, even if a copy."),
+        (2, 99, "2 pages (2 no text); all came through, even copies."),
         (1, 99, ""),
     ],
 )
@@ -153,13 +153,13 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
     with serve(answers) as site:
         await crawl(tmp_path, site.urls())
-    assert end.read(logging.WARNING) == ([f"Not judged: {said} came through."] if said else [])
+    assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
 
 
 async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
     requests = [site.url("/one"), site.url("/three")]
     await crawl(tmp_path / "none", requests, SIMHASH_READONLY=True)
-    said = "Not judged: 2 pages (2 no store); copies among them came through."
+    said = "Not judged: 2 pages (2 no store); all came through, even copies."
     assert end.read() == [said]
 
 
@@ -175,7 +175,7 @@ async def test_many_reasons_are_cut(tmp_path: Path, end: End) -> None:
         await crawl(tmp_path, site.urls(), SIMHASH_MAX_BYTES=4_999)
     (said,) = end.read()
     assert said.startswith("Not judged: 5 pages (2 empty, 1 ")
-    assert said.endswith(", 1 for other reasons); copies among them came through.")
+    assert said.endswith(", 1 for other reasons); all came through, even copies.")
 
 
 async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
@@ -183,7 +183,7 @@ async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end:
     elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
     await crawl(tmp_path, [site.url("/one"), elsewhere, site.url("/four")])
     (said,) = end.read(logging.WARNING)
-    assert said == "Look at: 1 page of another site repeating '127.0.0.1'."
+    assert said == "Look at: 1 page of another site: '127.0.0.1'."
     assert_report_agrees(tmp_path, said)
 
 
@@ -195,9 +195,10 @@ async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> No
         first, *others = site.urls()
         await crawl(tmp_path, [first, *(url.replace("127.0.0.1", "localhost") for url in others)])
     (said,) = end.read(logging.WARNING)
+    title = " ".join(make_words(50, 3))[:30]
     assert said == (
-        f"Look at: 4 pages with other titles repeating {first!r}; "
-        "4 pages of another site repeating '127.0.0.1'."
+        f"Look at: 4 pages with other titles repeating {first!r} ({title!r}); "
+        "4 pages of another site: '127.0.0.1'."
     )
     assert_report_agrees(tmp_path, said)
 
@@ -211,28 +212,67 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     assert len(done.paths) == 12
     (said,) = end.read(logging.WARNING)
     assert said == (
-        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r}; "
+        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r} ('A page'); "
         "11 pages from before the site was known."
     )
     assert_report_agrees(tmp_path, said)
 
 
-async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End) -> None:
+async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, run: Run) -> None:
     """A session that expired, or an error; pages of which one word changed are other ones."""
-    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(12)}
+    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(31)}
+    form = make_page(make_words(99), title="Log in", links=["/login"])
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
-        form = make_page(make_words(99), title="Log in", links=["/login"])
-        site.answers |= {
-            f"/{n}": Answer(form.replace("/login", f"/{n}").encode()) for n in range(6)
-        }
-        for n in range(6, 12):
+        for n in range(25, 28):  # the login form was there already
+            site.answers[f"/{n}"] = Answer(form.encode())
+        await crawl(tmp_path, site.urls()[:28])
+        for n in (*range(25), *range(28, 31)):
+            site.answers[f"/{n}"] = Answer(form.replace("/login", f"/{n}").encode())
+        for n in range(3):
             site.answers[f"/{n}"] = Answer(answers[f"/{n}"].replace("</p>", " sold</p>").encode())
         end.read()
-        await crawl(tmp_path, site.urls())
-    said = f"Look at: 5 pages that were different before, now repeating {site.url('/0')!r}."
+        done = await crawl(tmp_path, site.urls())
+    assert (done.counted["new"], done.counted["revisit/changed"]) == (5, 25)
+    first = site.url("/3")
+    said = f"Look at: 26 pages that all show one text now, repeating {first!r} ('Log in')."
     assert end.read(logging.WARNING) == [said]
-    assert_report_agrees(tmp_path, f"Nothing was dropped. {said}")
+    assert_report_agrees(tmp_path, said)
+    for number, verdict in (
+        (3, "it was kept before, and shows another text now; 27 other pages showed its text"),
+        (29, "27 other pages showed its text, too many to compare"),
+    ):
+        answer = run.answer("explain", site.url(f"/{number}"), "--store", tmp_path)
+        assert answer["verdict"] == f"Kept: {verdict} (a login, an error?)"
+        assert answer["advice"].startswith("see why the site shows it")
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ({"CLOSESPIDER_PAGECOUNT": 20}, " until closespider_pagecount"),
+        ({"DEPTH_LIMIT": 2}, " within DEPTH_LIMIT"),
+    ],
+)
+async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
+    tmp_path: Path, end: End, run: Run, settings: dict[str, int], limits: str
+) -> None:
+    """Each page leads to all others, by the addresses of another session."""
+    sessions = [f"{n}f{n}00d1a" for n in range(10, 30)]
+    answers = {"/": make_page(make_words(50), links=[f"/0?sid={each}" for each in sessions])}
+    for n in range(3):
+        for place, each in enumerate(sessions):
+            links = [f"/{(n + 1) % 3}?sid={sessions[(place + k) % 20]}" for k in range(3)]
+            answers[f"/{n}?sid={each}"] = page(n, links=links)
+    with serve(answers) as site:
+        given: dict[str, Any] = settings
+        done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **given)
+    pages = done.counted["pages"]
+    dropped = done.counted["near_duplicate"]
+    summed_up, *others = end.read()
+    assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
+    said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
+    assert said in others[0]
+    assert "drop-parameters sid\n" in run.text("urls", "--store", tmp_path)
 
 
 def test_the_least_alike_are_counted() -> None:
@@ -243,7 +283,7 @@ def test_the_least_alike_are_counted() -> None:
             "http://site.example/a", status="near_duplicate", reason=reason, similarity=alike
         )
         doubts.add(decision)
-    assert doubts.describe() == "2 pages less than 70 % alike"
+    assert doubts.describe({}) == "2 pages less than 70 % alike"
 
 
 async def test_a_person_who_watches_sees_three_drops(

@@ -44,7 +44,7 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert set(done.paths) == {"/list?page=1", "/a", "/b"}
     assert done.counted[ONLY] == len(LOST)
     told = "Not followed: 3 links that only dropped pages had (SIMHASH_FOLLOW_NEW_LINKS = True "
-    (said,) = [each for each in caplog.records if each.getMessage().startswith(told)]
+    (said,) = [each for each in caplog.records if each.getMessage() == f"{told}follows 3)."]
     assert said.levelno == logging.WARNING
     noted = [each for each in done.decisions if each["status"] == "not_followed"]
     assert [each["url"] for each in noted] == list(map(site.url, LOST))
@@ -100,6 +100,12 @@ async def test_links_to_other_hosts_are_lost_unless_the_spider_stays_on_its_own(
     assert done.counted.get(ONLY, 0) == unseen
 
 
+async def test_what_a_depth_limit_cuts_off_is_no_loss_of_links(site: Site, tmp_path: Path) -> None:
+    done = await crawl_list(tmp_path, site, DEPTH_LIMIT=1)
+    assert done.counted["dropped"] == 2
+    assert ONLY not in done.counted
+
+
 async def test_flagging_says_what_dropping_would_lose(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -107,7 +113,7 @@ async def test_flagging_says_what_dropping_would_lose(
     caplog.set_level(logging.INFO, "scrapy_simhash")
     done = await crawl_list(tmp_path, site, SIMHASH_ACTION="flag")
     assert set(done.paths) == set(ANSWERS)
-    told = "Not followed by a crawl that drops: 3 links that only dropped pages had ("
+    told = "Not followed by a crawl that drops: 3 links that only dropped pages had (SIM"
     (said,) = [each for each in caplog.records if each.getMessage().startswith(told)]
     assert said.levelno == logging.WARNING
 
@@ -123,13 +129,23 @@ async def test_flagging_says_what_dropping_would_lose(
     ],
 )
 async def test_what_is_lost_under_other_settings(
-    site: Site, tmp_path: Path, settings: dict[str, Any], kept: list[str]
+    site: Site,
+    tmp_path: Path,
+    settings: dict[str, Any],
+    kept: list[str],
+    run: Run,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     done = await crawl_list(tmp_path, site, **settings)
     assert done.counted.get(ONLY, 0) == len(kept)
     told = {each["url"].rpartition("/")[2]: each["new_links"] for each in done.decisions}
     assert (told["list?page=2"], told["print"]) == (0.6, 0.0)
     follows = "SIMHASH_FOLLOW_NEW_LINKS" in settings
+    if kept == ["/e"]:  # no setting helps; that page may pass
+        assert "Not followed: 1 link that only dropped pages had." in caplog.messages
+        answer = run.answer("explain", site.url("/e"), "--store", tmp_path)
+        undo = f"scrapy simhash undo --store {tmp_path} '{site.url('/list?page=3')}'"
+        assert answer["advice"] == f"{undo}\nlets that page pass, with all its links"
     assert ("/c" in done.paths) == (follows or settings["SIMHASH_ACTION"] == "flag")
     # Under `drop` the items of a page whose links are followed are dropped, and only these.
     passes = settings.get("SIMHASH_ACTION", "drop") != "drop"

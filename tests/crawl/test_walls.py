@@ -1,5 +1,6 @@
 """Walls in real crawls: logins, "not found" pages that answer 200, and what is like them."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ async def test_a_wall_in_mid_crawl_is_named(
     assert done.counted["walls"] == 1
     assert done.stats["finish_reason"] == "finished"
     assert (
-        f"Look at: 8 pages at unlike addresses repeating {site.url(members(WALL_BEGINS))!r}."
+        f"Look at: 8 pages at unlike addresses repeating {site.url(members(WALL_BEGINS))!r} "
+        "('Log in')."
     ) in caplog.messages
 
 
@@ -78,6 +80,28 @@ async def test_a_wall_in_a_template_that_changes_is_none(tmp_path: Path) -> None
         done = await crawl(tmp_path, site.urls())
     assert done.paths == [*answers]
     assert "walls" not in done.counted
+
+
+async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
+    tmp_path: Path, run: Run
+) -> None:
+    """Nothing of it leads on; and pages say of the parameter that it makes no difference."""
+    menu = [f"/menu{n}" for n in range(6)]
+
+    def link(n: int, paths: list[str]) -> list[str]:
+        session = hashlib.sha256(b"%d" % n).hexdigest()[:8] + "f00d1a"
+        return ["/help", *(f"{path}?sid={session}" for path in paths)]
+
+    form = make_words(99, 120)
+    answers = {
+        members(n): make_page(form, title="Log in", links=link(n, menu)) for n in range(MEMBERS)
+    }
+    for n, path in enumerate(2 * menu):
+        answers[link(100 + n, [path])[1]] = page(n % 6, links=link(n, menu))
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert len(sinks(done)) == MEMBERS - 4
+    assert run.answers("urls", "--store", tmp_path)[0]["same"] == len(menu)
 
 
 class ListeningSpider(PagesSpider):

@@ -174,7 +174,7 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
     assert figures["missing"] == []
     # Only addresses tell what a page is, never its title.
-    assert [each["doubt"] for each in figures["doubtful"]] == ["of another site"]
+    assert [each["doubt"] for each in figures["doubtful"]] == ["of another site: site.example"]
     html = (tmp_path / "report.html").read_text("utf-8")
     assert html.count("<summary>Side by side") == figures["drops"] == 6  # of a page three
     assert re.search("<mark>changed7x", html)
@@ -308,7 +308,7 @@ def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:
     assert (first["pages"], first["why"]) == (2, "reading it took too long")
     assert first["examples"] == [line["url"] for line in lines[1:3]]
     assert second["expected"] is True
-    assert "Not judged: 2 pages; copies" in figures["answers"]["Is anything lost?"]
+    assert "Not judged: 2 pages; all came through" in figures["answers"]["Is anything lost?"]
     html = (tmp_path / "report.html").read_text("utf-8")
     assert "raise SIMHASH_PAGE_TIMEOUT" in html
     assert "robots.txt" not in html
