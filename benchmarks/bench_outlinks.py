@@ -289,7 +289,7 @@ def find_faults(site: str, kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[s
         if found["reason"] != "finished":
             yield f"{site}, {kind}: ended as {found['reason']}"
     never = kinds.get("False", {"unreached": 0, "warnings": ()})
-    if never["unreached"] and "SIMHASH_FOLLOW_NEW_LINKS" not in " ".join(never["warnings"]):
+    if never["unreached"] and "Not followed" not in " ".join(never["warnings"]):
         yield f"{site}: no warning of links that nobody followed"
 
 

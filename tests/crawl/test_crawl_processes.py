@@ -112,7 +112,7 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     (told,) = [text for text in caplog.messages if "Pages are not judged" in text]
     assert f"process {pid} has been writing" in told
     assert done.counted["not_judged/store_unavailable"] == 5
-    said = "Not judged: 5 pages (5 store unavailable); copies among them came through."
+    said = "Not judged: 5 pages (5 store unavailable); all came through, even copies."
     assert said in caplog.messages
     with open_store(str(tmp_path), readonly=True) as store:
         assert len(store.list_documents()) == 7
