@@ -16,42 +16,31 @@ import tempfile
 import time
 from collections import Counter
 from statistics import median
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from crawling import MemoryHandler
 from machine import print_table
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse, Response
 from sites import make_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 SLOW = b"<p>words of a page" + b"<table><tr><td>" * 270_000
 _IN_FLIGHT = 8
+_ORDINARY = 1_000_000  # number of the first ordinary page
 
 
-class MemoryHandler:
-    """Answers every request at once."""
+class Pages:
+    """What both sites answer, by the number at the end of an address: small ones are slow."""
 
-    lazy = False
-
-    @classmethod
-    def from_crawler(cls, _: Crawler) -> MemoryHandler:
-        """Make the handler; called by Scrapy."""
-        return cls()
-
-    async def download_request(self, request: Request) -> Response:
-        """Answer a request."""
-        number = request.meta["number"]
-        body = SLOW if "slow" in request.url else make_page(number, number)
-        request.meta["began"] = time.perf_counter()
-        return HtmlResponse(request.url, body=body)
-
-    async def close(self) -> None:
-        """Nothing to close."""
+    def __getitem__(self, number: int) -> bytes:
+        """Make a page."""
+        return SLOW if number < _ORDINARY else make_page(number, number)
 
 
 class SlowSpider(Spider):
@@ -65,24 +54,24 @@ class SlowSpider(Spider):
         self.waited: list[float] = []
         self.became: Counter[str] = Counter()
         for number in range(_IN_FLIGHT):
-            yield self._ask("ordinary", number)
-        for number in range(_IN_FLIGHT * self.settings["BENCH_SLOW"]):
-            yield self._ask("slow", number)
+            yield self._ask(_ORDINARY + number)
+            if self.settings["BENCH_SLOW"]:
+                yield self._ask(number)
 
-    def _ask(self, site: str, number: int) -> Request:
-        return Request(f"http://{site}.example/{number}", meta={"number": number})
+    def _ask(self, number: int) -> Request:
+        return Request(f"http://{'slow' if number < _ORDINARY else 'ordinary'}.example/{number}")
 
     def parse(self, response: Response) -> Iterator[Any]:
         """Note how long a page waited, and ask for another one."""
-        now = time.perf_counter()
-        verdict, number = response.meta["simhash"], response.meta["number"]
-        is_slow = "slow" in response.url
-        if now < self.ends and is_slow:
+        now, verdict = time.perf_counter(), response.meta["simhash"]
+        number = int(response.url.rpartition("/")[2])
+        if now > self.ends:
+            return
+        if number < _ORDINARY:
             self.became[verdict["reason"] or verdict["status"]] += 1
-        elif now < self.ends:
-            self.waited.append(now - response.meta["began"])
-        if now < self.ends:
-            yield self._ask("slow" if is_slow else "ordinary", number + _IN_FLIGHT)
+        else:
+            self.waited.append(time.time() - verdict["time"])
+        yield self._ask(number + _IN_FLIGHT)
 
 
 def crawl(seconds: float, *, slow: bool) -> dict[str, Any]:
@@ -92,6 +81,7 @@ def crawl(seconds: float, *, slow: bool) -> dict[str, Any]:
             {
                 "ADDONS": {"scrapy_simhash.Addon": 500},
                 "BENCH_SECONDS": seconds,
+                "BENCH_SITE": SimpleNamespace(pages=Pages()),
                 "BENCH_SLOW": slow,
                 "CONCURRENT_REQUESTS_PER_DOMAIN": _IN_FLIGHT,
                 "DOWNLOAD_DELAY": 0,
