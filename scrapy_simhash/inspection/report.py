@@ -80,7 +80,9 @@ def write_report(
             if store
             else [],
         }
-        figures["answers"] = _answer(figures)
+        figures["answers"] = {
+            question: add_option(said, option) for question, said in _answer(figures).items()
+        }
         page, shown = render_report(figures, drops, missing, option)
         file.write(page)
     yield {

@@ -273,6 +273,8 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
     assert said in others[0]
     assert "drop-parameters sid\n" in run.text("urls", "--store", tmp_path)
+    told = run.answer("report", "--store", tmp_path)["answers"]["Is any drop wrong?"]
+    assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told
 
 
 def test_the_least_alike_are_counted() -> None:
