@@ -41,6 +41,7 @@ from scrapy_simhash.crawl.running import (
     tell_half,
 )
 from scrapy_simhash.crawl.walls import Walls
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.pages.links import NO_LINKS
@@ -81,8 +82,6 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
-        from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads numpy
-
         self._crawler = crawler
         self._detector = Detector(self.config, here=self.looking)
         self._warned_of_unnamed = self._warned_of_text = False
@@ -225,7 +224,7 @@ class SimhashDownloaderMiddleware:
         return response
 
     def arrived(self, response: Response, page: JudgedPage) -> None:
-        """Let the followers act on a page that reaches its callback, which it always does."""
+        """Let the followers act on a page that reaches its callback, whatever fails here."""
         self.pages[response] = page
         for follower in self.followers:
             try:

@@ -19,6 +19,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
+from scrapy_simhash.detector.detector import Page
 from scrapy_simhash.detector.doubts import Doubts
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
 
 logger = logging.getLogger(__name__)
@@ -173,8 +173,6 @@ def look(
     """Make the page that the detector judges, or return the reason why it does not."""
     if reason := find_skip_reason(config, request, response):
         return reason
-    from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
-
     identity, found_on = identify_for(crawler, request), request.meta.get(_FOUND_ON, "")
     redirected = list_redirects(request)
     aliases = [identify_for(crawler, request.replace(url=url)) for url in redirected]

@@ -120,7 +120,7 @@ class Turns:
     def take(self, most: int, now: float, *, idle: bool) -> list[Job]:
         """Take pages that go to a worker together, `most` of them; idle if it has no other.
 
-        None if nothing waits, if those that wait rest, or if the next one goes to an idle worker.
+        An empty list if nothing waits, if what waits rests, or if it goes to an idle worker only.
         """
         while self._again and self._again[0].future.done():
             self._again.popleft()

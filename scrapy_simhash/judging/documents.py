@@ -1,10 +1,4 @@
-"""Documents as a store takes and keeps them, what it says of them, and its records.
-
-Records, and rows of lost pages beside them, are packed so::
-
-    octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
-    octets 8-    MessagePack array, fields in the order of the class
-"""
+"""Documents as a store takes and keeps them, what it says of them, and its records."""
 
 from __future__ import annotations
 
@@ -97,7 +91,7 @@ class Document(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stored document within the distance asked for.
+    """A stored document that a new one repeats.
 
     Attributes:
         document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.

@@ -1,4 +1,8 @@
-"""Rows of a store's tables, each with a checksum, and those of crawls and lost pages."""
+"""Rows of a store's tables, and those of crawls and lost pages; they are packed so.
+
+octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
+octets 8-    MessagePack array, fields in the order of the class
+"""
 
 from __future__ import annotations
 

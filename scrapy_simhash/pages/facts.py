@@ -41,7 +41,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
             request. The same identity is never its own near-duplicate.
-        fingerprint: simhash of its text, 0 to 2**64 - 1, see `make_document`.
+        fingerprint: simhash of its text, 0 to 2**64 - 1, see `judging.documents.choose_facts`.
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.
@@ -52,8 +52,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
         sketch: of main and whole text, 1,024 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
-        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
-            fingerprint is a near-duplicate of it.
+        stub: it has too little text for a simhash, so that only an equal page, or one with the
+            same name and main text, is a near-duplicate of it.
         time: seconds since 1970, UTC.
         reader: who gets it, or was the last to get it.
         suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if

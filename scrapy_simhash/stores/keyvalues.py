@@ -25,7 +25,7 @@ mending. The rows of all kinds are::
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
 value a key; those below it hold a *set* of members, which all have the width above, except for
 aliases. What a row means is not a kind's business, and kinds compute no checksums:
-`stores.documents` and `judging.documents` (`pack_row`, `read_rows`) write and read values.
+`stores.documents` and `judging.rows` (`pack_row`, `read_rows`) write and read values.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-# Those whose rows `judging.documents` describes.
+# Those whose rows `judging.rows` describes.
 ROW_TABLES = (LOST,)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes

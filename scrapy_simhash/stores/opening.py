@@ -74,7 +74,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
             that of an existing store.
         recipe: how fingerprints are made; None for that of an existing store, or the default.
         readonly: change nothing; the store must exist.
-        confirm: similarity of the sketches that a match must reach, 0 to 1, see `judging`;
+        confirm: similarity of the sketches that a match must reach, 0 to 1, see `judging.rule`;
             None for plain simhash. Documents without a sketch match within 3 bits instead.
         seed: seed of the token hash; an existing store must have it. None draws one.
 

@@ -231,11 +231,12 @@ class Store(AbstractContextManager["Store"]):
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
 
-        A document is a near-duplicate of a document in its scope that lies within the store's
-        distance, is confirmed (see `confirm`), and is done, or pending in a crawl whose lease is
-        valid. Of several matches the verdict names the most similar one (without confirmation the
-        nearest), of equal ones the oldest. A near-duplicate is recorded but does not go into the
-        tables. A read-only store judges and writes nothing.
+        A document is a near-duplicate of a document in its scope that the rule calls one page
+        with it (`judging.rule`; without confirmation, that lies within the store's distance), and
+        that is done, or pending in a crawl whose lease is valid. Of several matches the verdict
+        names the most similar one (without confirmation the nearest), of equal ones the oldest. A
+        near-duplicate is recorded, but leads to no match. A read-only store judges and writes
+        nothing.
 
         Args:
             documents: in the order in which they arrived.
@@ -309,7 +310,7 @@ class Store(AbstractContextManager["Store"]):
     def mark_done(self, documents: Sequence[Marked], crawl: str) -> None:
         """Mark documents as done: their items passed the pipelines.
 
-        Documents that are not pending in this crawl are skipped, and a `judging.Version` of a
+        Documents that are not pending in this crawl are skipped, and a `Version` of a
         document that has another text by now. A plain number stands for whatever text it has.
         """
         self.write(lambda stored: mark_done(stored, documents, crawl))
