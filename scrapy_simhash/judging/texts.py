@@ -480,8 +480,10 @@ def _span(common: Marks) -> Marks:
 
 def _but(marked: Marks, triples: Hashes, ascending: Hashes) -> Marks:
     """Mark what is marked, but for what is in an ascending list; that is little."""
-    kept = marked.copy()
     places = np.flatnonzero(marked)
+    if not len(places):
+        return marked
+    kept = marked.copy()
     kept[places] = ~_is_in(triples[places], ascending)
     return kept
 
@@ -490,6 +492,6 @@ def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
     """Mark which triples, or words, are in an ascending list."""
     if not len(ascending):
         return np.zeros(len(triples), np.bool_)
-    places = np.searchsorted(ascending, triples)
+    places = ascending.searchsorted(triples)
     found: Marks = ascending.take(places, mode="clip") == triples
     return found

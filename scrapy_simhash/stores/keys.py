@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.keyvalues import KeyValues
 
     _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
+    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
 
 DISSOLVED = bytes(8)
 # Read at first, where a document may need more than its keys.
@@ -122,11 +123,12 @@ class KeyTable:
         # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
         before: dict[int, frozenset[bytes]] = {}
         after: dict[int, set[bytes]] = {}
+        seen: _Members = {}
         while waiting:
             number = waiting.pop()
             member = octets(number)
             if number not in ladders:
-                ladders |= self.read_ladders({number, *waiting}.difference(ladders))
+                ladders |= self.read_ladders({number, *waiting}.difference(ladders), seen)
             for key, members in ladders[number]:
                 if key not in before:
                     before[key], after[key] = frozenset(members), set(members)
@@ -144,26 +146,35 @@ class KeyTable:
                 for member in now - before[key]:
                     self._values.add(TABLE, octets(key), member)
 
-    def read_ladders(self, numbers: Iterable[int]) -> dict[int, _Climbing]:
-        """Read which triples documents have or may take, in two round trips; none if damaged."""
+    def read_ladders(
+        self, numbers: Iterable[int], seen: _Members | None = None
+    ) -> dict[int, _Climbing]:
+        """Read which triples documents have or may take, in two round trips; none if damaged.
+
+        `seen` is what was read before, and gets what is read: those of a template share most keys.
+        """
         made = self._get_keys(numbers)
         self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        found = {number: self._climb(keys, _AHEAD) for number, keys in made.items()}
+        seen = {} if seen is None else seen
+        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | found
 
     def _take(self, keys: Keys, most: int) -> list[tuple[int, list[bytes]]]:
         """Read the first triples that are not dissolved."""
         return list(islice(self._climb(keys, most), most))
 
-    def _climb(self, keys: Keys, ahead: int) -> _Climbing:
+    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
         """Pass the triples of a document that are not dissolved, in their order, and who has them.
 
         Reads so many at first, and more each time: only the first pages of a template, and those
         of a process, meet many dissolved keys that it does not remember.
         """
         left = (key for key in keys.triples if key not in self._dissolved)
+        seen = {} if seen is None else seen
         while some := list(islice(left, ahead)):
-            read = zip(some, self._read(some), strict=True)
+            new = [key for key in some if key not in seen]
+            seen |= zip(new, self._read(new), strict=True)
+            read = ((key, seen[key]) for key in some)
             yield from ((key, members) for key, members in read if members is not None)
             ahead *= 2
 
@@ -172,7 +183,7 @@ class KeyTable:
         found: list[list[bytes] | None] = []
         rows = list(map(octets, keys))
         for key, members in zip(rows, self._values.read_sets(TABLE, rows), strict=True):
-            dissolved = members[:1] == [DISSOLVED]
+            dissolved = len(members) == 1 and members[0] == DISSOLVED
             found.append(None if dissolved else members)
             if dissolved and (number := number_of(key)) not in self._dissolved_now:
                 if len(self._dissolved) > _MOST_REMEMBERED:
