@@ -137,7 +137,8 @@ class End:
         """Say how many pages were judged, and what became of them."""
         get, acted = self._get, self._acted
         again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed", "undelivered"))
-        parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again"] * bool(again)
+        changed = f" ({get('revisit/changed'):,} with new text)" * bool(get("revisit/changed"))
+        parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again{changed}"] * bool(again)
         followed = acted.get(FOLLOW, 0)
         requests = plural(get("outlinks_ignored"), "request")
         done = {

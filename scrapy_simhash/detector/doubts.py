@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ class Doubt(StrEnum):
 BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
 # Only so many pages that repeat one are told.
 _LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
+# What they say of one text is said once, with the known pages that show it now.
+_OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
 # Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
 _MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
 
@@ -110,17 +113,19 @@ class Doubts:
         self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by its digest
+        self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
+        self._same_text: dict[str, str] = {}  # that first page by originals of copies with its text
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
-        digest = decision.text_digest
-        if digest and decision.reason == "changed" and len(self._changed) < _MOST_REMEMBERED:
+        digest, changed = decision.text_digest, decision.reason == "changed"
+        if digest and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(digest, decision.url)
+        first = self._changed.get(digest, "")
         # What is new with that text was dropped for another page before, or not met.
-        if decision.reason == "changed" or decision.status == "new":
-            first = self._changed.get(digest, decision.url)
-            if first != decision.url:
-                _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+        if first and (changed or decision.status == "new" or not decision.reason):
+            _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+            self._known[first] += changed
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
@@ -132,6 +137,8 @@ class Doubts:
             found = _find(self._found[doubt], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
+            if first and doubt in _OF_ONE_TEXT:
+                self._same_text[about] = first
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""
@@ -150,12 +157,22 @@ class Doubts:
         for doubt, ranked in self._choose():
             about, others = ranked[0][0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
-            title = titles.get(about, "")[:_LONGEST_TITLE]
-            about = f"{quote(about)}{f' ({quote(title)})' * bool(title)}{others}" * bool(about)
+            about = f"{quote(about)}{_show_title(titles, about)}{others}" * bool(about)
             before = BEFORE.get(doubt, " repeating") + " " if about else ""
             urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
             told.append(f"{pages} {doubt}{before}{about}{urls}")
         return "; ".join(told)
+
+    def describe_replaced(self, titles: Mapping[str, str]) -> str:
+        """Describe how many known pages show one text in place of their own; "" if none do."""
+        ranked = self._rank(Doubt.BECAME_ONE)
+        pages = sum(self._known[first] for first, _ in ranked)
+        if pages <= 1:
+            return ""
+        one = f"one text now{_show_title(titles, ranked[0][0])}"
+        if len(ranked) > 1:
+            one = f"one of {plural(len(ranked), 'text')} now"
+        return f"{plural(pages, 'known page')} show {one}; what they showed before was not fetched"
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""
@@ -166,5 +183,16 @@ class Doubts:
         least = _LEAST.get(doubt, 1.0)
         if share := _SHARES.get(doubt):
             least = max(_MANY, share * self._pages)
-        many = (each for each in self._found[doubt].items() if each[1].pages >= least)
+        many = [each for each in self._found[doubt].items() if each[1].pages >= least]
+        if doubt in _OF_ONE_TEXT:
+            told = dict(self._rank(Doubt.BECAME_ONE))
+            many = [each for each in many if self._same_text.get(each[0]) not in told]
         return sorted(many, key=lambda each: -each[1].pages)
+
+
+def _show_title(titles: Mapping[str, str], url: str) -> str:
+    """Show the title of a page in parentheses, cut if it is long; "" if it has none."""
+    title = titles.get(url, "")
+    if len(title) > _LONGEST_TITLE:
+        title = f"{title[: _LONGEST_TITLE - 3]}..."
+    return f" ({quote(title)})" * bool(title)

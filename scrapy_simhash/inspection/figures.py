@@ -12,11 +12,11 @@ import numpy as np
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.crawl.policy import LEFT_OUT
-from scrapy_simhash.detector.doubts import BEFORE, Doubts, Examples, list_doubts
+from scrapy_simhash.detector.doubts import BEFORE, Doubt, Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages, find_host
-from scrapy_simhash.inspection.sentences import tell_reason
+from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
@@ -294,6 +294,8 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     titles = store.find_titles(about for _, about, _ in told) if store else {}
     for doubt, about, found in told:
         doubtful.append({"doubt": doubt, **found.describe()})
+        if doubt is Doubt.BECAME_ONE:
+            doubtful[-1]["advice"] = OF_ONE_TEXT
         if about and doubt in BEFORE:
             doubtful[-1]["doubt"] += f"{BEFORE[doubt]} {about}"
         elif about:
@@ -301,6 +303,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     return {
         "without_items": without_items,
         "doubts": figures.doubts.describe(titles),
+        "replaced": figures.doubts.describe_replaced(titles),
         "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],
     }

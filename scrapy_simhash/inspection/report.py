@@ -197,6 +197,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     parts = [
         told
         for number, told in (
+            (len(figures["replaced"]), f"{figures['replaced']}."),
             (
                 len(figures["lost"]),
                 f"{plural(len(figures['lost']), 'page')}, dropped for one that failed.",

@@ -190,12 +190,12 @@ async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end:
 async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> None:
     """Sites on which one text has many names may have templates in place of texts."""
     words = make_words(1, 2_000)
-    answers = {f"/{n}": make_page(words, title=" ".join(make_words(50 + n, 3))) for n in range(5)}
+    answers = {f"/{n}": make_page(words, title=" ".join(make_words(50 + n, 9))) for n in range(5)}
     with serve(answers) as site:
         first, *others = site.urls()
         await crawl(tmp_path, [first, *(url.replace("127.0.0.1", "localhost") for url in others)])
     (said,) = end.read(logging.WARNING)
-    title = " ".join(make_words(50, 3))[:30]
+    title = f"{' '.join(make_words(50, 9))[:27]}..."
     assert said == (
         f"Look at: 4 pages with other titles repeating {first!r} ({title!r}); "
         "4 pages of another site: '127.0.0.1'."
@@ -234,9 +234,15 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
         done = await crawl(tmp_path, site.urls())
     assert (done.counted["new"], done.counted["revisit/changed"]) == (5, 25)
     first = site.url("/3")
-    said = f"Look at: 26 pages that all show one text now, repeating {first!r} ('Log in')."
-    assert end.read(logging.WARNING) == [said]
+    said = f"Look at: 27 pages that all show one text now, repeating {first!r} ('Log in')."
+    summed_up, *others = end.read()
+    assert summed_up == "Judged 31 pages: 5 new, 26 fetched again (25 with new text)."
+    assert others == [said, DETAILS]
     assert_report_agrees(tmp_path, said)
+    lost = report(tmp_path, tmp_path)["answers"]["Is anything lost?"]
+    assert lost == (
+        "22 known pages show one text now ('Log in'); what they showed before was not fetched."
+    )
     for number, verdict in (
         (3, "it was kept before, and shows another text now; 27 other pages showed its text"),
         (29, "27 other pages showed its text, too many to compare"),

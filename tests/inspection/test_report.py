@@ -297,6 +297,23 @@ def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
     )
 
 
+def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
+    """With the copies of one of them, at unlike addresses or with too little text."""
+    form = {"text_digest": "00ff"}
+    changed = [make_decision(n, status="revisit", reason="changed", **form) for n in range(5)]
+    drops = [make_drop(n, original=3, sink=True, **form) for n in range(5, 13)]
+    digest = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
+    short = [make_drop(n, original=4, evidence=digest, **form) for n in range(13, 17)]
+    other = [make_drop(n, original=20, sink=True) for n in range(17, 19)]
+    figures = report(tmp_path, lines=[*changed, *drops, *short, *other])
+    one, wall = figures["doubtful"]
+    assert (one["doubt"], one["pages"]) == ("that all show one text now,", 17)
+    assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 2)
+    said = "5 known pages show one text now; what they showed before was not fetched."
+    assert figures["answers"]["Is anything lost?"] == said
+    assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
+
+
 def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:
     lines = [
         make_decision(0),
