@@ -105,12 +105,17 @@ def _describe_match(answer: Answer, prefix: str = "") -> str:
 
 def _print_summary(answer: Answer) -> Iterable[Part]:
     dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
-    shown = {name: value for name, value in answer.items() if name != "largest_groups"}
+    shown = dict(answer)
+    groups, links = shown.pop("largest_groups"), shown.pop("links_not_followed")
     shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
     if not_judged := shown.pop("not_judged"):
         shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
     yield from print_fields(
-        {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
+        {
+            **shown,
+            f"pages that caused the most {dropped}": groups,
+            "links that nobody followed": links,
+        }
     )
     if len(answer["crawls"]) > 1:
         yield "A page counts once in each crawl that met it; --crawl ID (or last) shows one."
@@ -144,6 +149,7 @@ def _print_match(answer: Answer) -> Iterable[Part]:
 def print_explanation(answer: Answer) -> Iterable[Part]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
     yield style(printable(answer["verdict"]), "bold")
+    yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
     for name, page in zip(("here (-)", "there (+)"), pages, strict=False):
         yield f"{name:<{_NAMES}}{printable(page['url'])}"
@@ -165,7 +171,6 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
         "decided": answer.get("decided", "") * (answer.get("decided", "") not in answer["verdict"]),
         "the site was": known if "site_known" in answer else "",
         "but": answer.get("repeated", "").removeprefix(REPEATED),
-        "now": answer.get("now", ""),
         "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
         "seed": answer.get("seed", ""),

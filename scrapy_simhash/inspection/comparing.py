@@ -161,13 +161,17 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
             sides[evidence.equal].append("digests of the main texts")
         alike = evidence.together in {Relation.SAME, Relation.SILENT}
         least = LEAST_AGREED if alike else LEAST_AGREED_OF_OTHER_NAMES
-        for name, share, needed in (
+        shares = [
             ("whole texts", evidence.whole, evidence.confirm),
             ("main texts", evidence.main_alike, evidence.confirm),
             ("content", evidence.agreed, least),
             ("content within the common part", evidence.agreed_within, evidence.confirm),
-        ):
+        ]
+        all_template = evidence.whole == 1 and not evidence.agreed
+        for name, share, needed in shares[: 2 if all_template else None]:
             sides[share >= needed].append(f"{name} ({share:.2f})")
+        if all_template:
+            sides[True].append("all of it is the site's frame")
     return {"agreed": sides[True], "differed": sides[False], "decided": decide(evidence)[0]}
 
 

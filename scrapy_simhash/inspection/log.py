@@ -20,7 +20,7 @@ from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import IMPORT_PREFIX, NOT_FOLLOWED, Decision
+from scrapy_simhash.detector.log import IMPORT_PREFIX, NOT_FOLLOWED, PARAMETER, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
@@ -339,21 +339,15 @@ class Counts:
         return list(crawls.values())
 
     def count_statuses(self) -> dict[str, int]:
-        """Count the decisions by their statuses, with reasons, the most frequent first."""
+        """Count the decisions on pages by status, with reasons, the most frequent first."""
         statuses: Counter[tuple[str, str]] = Counter()
         for each in self._tallies.values():
-            statuses[each.status, each.reason] += len(each.times)
+            if each.status != NOT_FOLLOWED:
+                statuses[each.status, each.reason] += len(each.times)
         return {
-            status
-            + f" ({reason})" * bool(reason)
-            + self._tell_listed(status, reason, number): number
+            status + f" ({reason})" * bool(reason): number
             for (status, reason), number in statuses.most_common()
         }
-
-    def _tell_listed(self, status: str, reason: str, listed: int) -> str:
-        """Tell of how many links the log lists those that are counted, if not all."""
-        links = self.count_links(reason) if status == NOT_FOLLOWED else 0
-        return f" (listed, of {links:,})" * (links > listed)
 
     def count_links(self, reason: str = "") -> int:
         """Count the links that nobody followed, for a reason."""
@@ -384,7 +378,12 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     counts = Counts()
     for decision in decisions:
         counts.add(decision)
-    if statuses := counts.count_statuses():
+    statuses = counts.count_statuses()
+    links = {
+        "only dropped pages have": counts.count_links(),
+        "requested but for a parameter that made no difference": counts.count_links(PARAMETER),
+    }
+    if statuses or any(links.values()):
         pages = counts.list_pages()
         yield {
             "pages": count_pages(pages),
@@ -395,4 +394,5 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             "largest_groups": {
                 original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },
+            "links_not_followed": {name: number for name, number in links.items() if number},
         }

@@ -9,9 +9,10 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.messages import Mark
+from scrapy_simhash.inspection.comparing import weigh
 from scrapy_simhash.inspection.evaluation import evaluate
 from scrapy_simhash.inspection.labels import read_corpus
-from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.judging.rule import CONFIRM, Deciding, Evidence
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
@@ -122,6 +123,20 @@ def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path
         assert run.answer("explain", *both, "--store", tmp_path)["judged"] is True
     changed = run.answer("explain", urls[1], "--store", tmp_path, "-s", "SIMHASH_CONFIRM=None")
     assert changed["now"].startswith("today it is no near-duplicate of it: ")
+    out = run.text("explain", urls[1], "--store", tmp_path, "-s", "SIMHASH_CONFIRM=None")
+    assert out.splitlines()[1].startswith("now             today it is no near-duplicate")
+
+
+def test_of_two_equal_pages_of_template_only_no_share_of_content_is_told() -> None:
+    """Nothing is left to share."""
+    compared = weigh(
+        Evidence(
+            deciding=Deciding.TEXTS, distance=0, within=7, confirm=0.9, whole=1.0, main_alike=1.0
+        )
+    )
+    assert compared["agreed"][1:3] == ["whole texts (1.00)", "main texts (1.00)"]
+    assert compared["agreed"][3:] == ["all of it is the site's frame"]
+    assert compared["differed"] == []
 
 
 def test_what_other_pages_of_the_site_have_is_greyed(

@@ -179,4 +179,5 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
         },
         "actions": {"": 2},
         "largest_groups": {ORIGINAL: 2},
+        "links_not_followed": {},
     }  # fmt: skip
