@@ -205,7 +205,7 @@ def choose_facts(
         fingerprint=fingerprints[-1] if fingerprints else int.from_bytes(page.stub[:8], "big"),
         text_digest=read.text_digest if fingerprints else page.stub,
         stub=not fingerprints,
-        suspicion=max(read.suspicion, foreign),
+        suspicion=max(read.suspicion, int(foreign)),
         **fetched,
     )
 

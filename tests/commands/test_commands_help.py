@@ -26,7 +26,13 @@ EXAMPLES = [
 NOT_RUN = {"evaluate labelled", "log --follow", "report -o", "spark", "import crawl.warc.gz"}
 
 # What standard error says when they run one after the other.
+_NONE_LOST = (
+    "scrapy simhash owed: no page is lost: what was dropped for a page that failed, if any, was "
+    "fetched again\n"
+)
 TOLD = {
+    "owed": _NONE_LOST,
+    "owed --json": _NONE_LOST,
     "prune --days 365 --dry-run": (
         "scrapy simhash prune: no document meets all criteria, or a running crawl is "
         "working on it\n"

@@ -42,7 +42,8 @@ def make_page(main: str, whole: str, at: int | None = None) -> PageText:
 
 def judge(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
     made = fingerprint_text(page, features, seed)
-    return {name: getattr(made, name) for name in judge_slowly(page, features, seed)}
+    names = judge_slowly(page, features, seed)
+    return {name: getattr(made if hasattr(made, name) else made.facts, name) for name in names}
 
 
 def join(parts: tuple[str, str, str], blank: str) -> PageText:
