@@ -291,11 +291,6 @@ def _find_rules(
         yield from audit(config, audited)
         return
     found = find_rules(config)
-    if not found:
-        raise PartlyFailedError(
-            "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
-            "addresses that differ in the same part"
-        )
     for each in found:
         written = len(list_discarder_rules([each]))
         yield {**describe(str(each.rule), each.votes, each.directories), "expressible": written}
@@ -303,6 +298,11 @@ def _find_rules(
         rules = list_discarder_rules(found)
         write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
         yield {"file": str(output), "written": len(rules)}
+    elif not found:
+        raise PartlyFailedError(
+            "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
+            "addresses that differ in the same part"
+        )
 
 
 def _print_rule(answer: Answer) -> Iterable[Part]:
