@@ -381,7 +381,9 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     statuses = counts.count_statuses()
     links = {
         "only dropped pages have": counts.count_links(),
-        "requested but for a parameter that made no difference": counts.count_links(PARAMETER),
+        "to requested addresses but for a parameter that made no difference": counts.count_links(
+            PARAMETER
+        ),
     }
     if statuses or any(links.values()):
         pages = counts.list_pages()

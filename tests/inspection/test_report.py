@@ -355,7 +355,7 @@ def test_of_many_links_it_says_how_many_are_listed(tmp_path: Path) -> None:
     assert summary["statuses"] == {"new": 1, "near_duplicate": 1}
     assert summary["links_not_followed"] == {
         "only dropped pages have": 3_681,
-        "requested but for a parameter that made no difference": 9,
+        "to requested addresses but for a parameter that made no difference": 9,
     }
 
 
