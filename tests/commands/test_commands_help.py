@@ -39,6 +39,7 @@ TOLD = {
         "scrapy simhash urls: no rule is proposed: that takes two pairs of stored pages, each of "
         "one page at two addresses that differ in the same part\n"
     ),
+    "urls --audit rules.json": "",
     "undo http://site.example/again --dry-run": "1 page listed, nothing undone\n",
     "undo --original http://site.example/one -o urls.txt": (
         "1 drop undone; the dropped pages pass when they are fetched again\n"
