@@ -90,7 +90,8 @@ async def test_all_reach_the_spider_within_deadline_and_memory(
             done = await crawl(tmp_path, site.urls(), **SETTINGS, SIMHASH_EXTRACTOR=extractor)
     assert sorted(done.paths) == sorted(answers | ordinary)
     outcomes = {path[1:]: outcome(verdict) for path, verdict in done.verdicts.items()}
-    expected = {name: HOSTILE[name].outcomes_by(extractor) for name in names}
+    # After three time-outs the large pages of their site pass.
+    expected = {name: {*HOSTILE[name].outcomes_by(extractor), "slow_site"} for name in names}
     assert {name: outcomes[name] for name in names if outcomes[name] not in expected[name]} == {}
     # Pages in flight beside them are judged.
     assert {outcomes[path[1:]] for path in ordinary} == {"judged"}
