@@ -137,7 +137,7 @@ class Doubts:
             found = _find(self._found[doubt], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
-            if first and doubt in _OF_ONE_TEXT:
+            if first and doubt in _OF_ONE_TEXT and len(self._same_text) < _MOST_REMEMBERED:
                 self._same_text[about] = first
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:

@@ -296,13 +296,13 @@ class GroupJudge:
         )
         return Document(
             facts,
-            self._given.crawl,
-            asked.aliases,
-            made.wording,
-            0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
-            asked.requested,
-            made.targets,
-            config.across_spiders,
+            crawl=self._given.crawl,
+            aliases=asked.aliases,
+            wording=made.wording,
+            not_before=0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
+            requested=asked.requested,
+            links=made.targets,
+            across_spiders=config.across_spiders,
         )
 
     # Judging

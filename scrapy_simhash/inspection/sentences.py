@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import plural
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import Deciding
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ OF_ONE_TEXT = (
     "shows its own text again passes as changed."
 )
 _MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
-_MOST_COMPARED = 8  # more candidates are none
 # As many as the log has of each page.
 MOST_WORDS = 10
 
@@ -111,7 +111,7 @@ def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: boo
         told = "Kept: it was kept before, and shows another text now"
     elif nearest_url is not None:
         told = f"Kept beside {nearest_url}, which is most like it: {decided}"
-    elif alike > _MOST_COMPARED:
+    elif alike > MOST_CALLED:
         return f"Kept: {others} showed its text, too many to compare{_OF_MANY}"
     return told + f"; {others} showed its text{_OF_MANY * (alike >= _MANY_ALIKE)}" * (alike > 0)
 

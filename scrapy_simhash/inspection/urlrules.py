@@ -230,11 +230,11 @@ def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
 
 def _propose(pages: Sequence[Page]) -> list[UrlRule]:
     """List the rules that two pages propose, by what they repeat, or call canonical."""
-    by_number = {page.facts.document: page for page in pages}
+    by_number = {page.document.document: page for page in pages}
     forms: defaultdict[UrlRule, set[Address]] = defaultdict(set)
     for page in pages:
-        original = by_number.get(page.facts.record.original)
-        for other in (original and original.address, parse_address(page.facts.facts.canonical)):
+        original = by_number.get(page.document.record.original)
+        for other in (original and original.address, parse_address(page.document.facts.canonical)):
             for rule in find_candidates(page.address, other) if other else ():
                 forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
@@ -359,7 +359,7 @@ def describe(rule: str, votes: Iterable[Vote], directories: Iterable[str] = ()) 
     """Describe a rule and the votes on it, ready for JSON."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
     for vote in votes:
-        pairs[vote.outcome].append((vote.page.facts.facts.url, vote.kept.facts.facts.url))
+        pairs[vote.outcome].append((vote.page.document.facts.url, vote.kept.document.facts.url))
     counts = {outcome.name.lower(): len(found) for outcome, found in pairs.items()}
     return {
         "rule": rule,
@@ -398,11 +398,12 @@ def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
         pages = list_voters(stored)
         changed: defaultdict[int, dict[int, str]] = defaultdict(dict)
         for page in pages:
-            for place in canonicalizer.url_matcher.match_all(page.facts.facts.url):
-                form = parse_address(canonicalizer.processors[place].process(page.facts.facts.url))
-                changed[place][page.facts.document] = format_address(form) if form else page.text
+            url = page.document.facts.url
+            for place in canonicalizer.url_matcher.match_all(url):
+                form = parse_address(canonicalizer.processors[place].process(url))
+                changed[place][page.document.document] = format_address(form) if form else page.text
         for place, forms in changed.items():
-            formed = ((page, forms.get(page.facts.document, page.text)) for page in pages)
+            formed = ((page, forms.get(page.document.document, page.text)) for page in pages)
             votes[place] += list_votes(formed, rule)
     found = []
     for place, some in votes.items():

@@ -40,7 +40,7 @@ _WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2, Outcome
 class Page(NamedTuple):
     """A page that votes, with its address in parts and as text."""
 
-    facts: StoredDocument
+    document: StoredDocument
     address: Address
     text: str
 
@@ -63,9 +63,9 @@ def format_address(address: Address) -> str:
 
 def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
     """List the pages that vote: those with text enough, at an address that rules may judge."""
-    able = (facts for facts in stored if facts.facts.sketch and not facts.facts.stub)
-    addresses = ((facts, parse_address(facts.facts.url)) for facts in able)
-    return [Page(facts, found, format_address(found)) for facts, found in addresses if found]
+    able = (each for each in stored if each.facts.sketch and not each.facts.stub)
+    addresses = ((each, parse_address(each.facts.url)) for each in able)
+    return [Page(each, found, format_address(found)) for each, found in addresses if found]
 
 
 def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
@@ -79,14 +79,15 @@ def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
         kept = first.setdefault(form, page)
         if kept.text == page.text or form not in changing:
             continue
-        outcome = _compare(page.facts, kept.facts, rule)
-        if outcome is not None and page.facts.facts.time - kept.facts.facts.time > STALE_SECONDS:
+        new, old = page.document, kept.document
+        outcome = _compare(new, old, rule)
+        if outcome is not None and new.facts.time - old.facts.time > STALE_SECONDS:
             first[form] = page  # otherwise no later page could ever speak against the rule
         weight = _WEIGHTS.get(outcome, 0)
         if outcome is None or (outcome is not Outcome.DIFFERENT and votes[form] >= weight):
             continue
         # One document has one vote: a wall has many forms.
-        shown = {each.facts.record.original or each.facts.document for each in (page, kept)}
+        shown = {each.record.original or each.document for each in (new, old)}
         if outcome is Outcome.SAME and not groups.isdisjoint(shown):
             continue
         groups |= shown if outcome is Outcome.SAME else set()

@@ -1,7 +1,9 @@
-"""Rows of a store's tables, and those of crawls and lost pages; they are packed so.
+"""Rows of a store's tables, and those of crawls and lost pages.
 
-octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
-octets 8-    MessagePack array, fields in the order of the class
+Rows are packed so::
+
+    octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
+    octets 8-    MessagePack array, fields in the order of the class
 """
 
 from __future__ import annotations
@@ -66,23 +68,31 @@ _encoder = msgspec.msgpack.Encoder()
 _CHECKSUM_BYTES = 8
 
 
+def seal(key: bytes, body: bytes) -> bytes:
+    """Put a checksum before the body of a row, which covers its key, too."""
+    return xxhash.xxh3_64_digest(key + body) + body
+
+
+def unseal(what: str, key: bytes, packed: bytes) -> bytes:
+    """Return the body of a row, or raise a DamagedError that says what is damaged."""
+    body = packed[_CHECKSUM_BYTES:]
+    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
+        raise DamagedError(f"damaged {what}: checksum differs")
+    return body
+
+
 def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
     """Pack a row of a table, with a checksum that covers its key, too."""
-    body = _encoder.encode(row)
-    return xxhash.xxh3_64_digest(key + body) + body
+    return seal(key, _encoder.encode(row))
 
 
 def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
     """Read the row of a key, or raise a DamagedError."""
-    body = packed[_CHECKSUM_BYTES:]
-    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
-        raise DamagedError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+    what = f"{kind.__name__.lower()} at key {key.hex()}"
     try:
-        return msgspec.msgpack.decode(body, type=kind)
+        return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
     except msgspec.MsgspecError as error:
-        raise DamagedError(
-            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
-        ) from error
+        raise DamagedError(f"damaged {what}: {error}") from error
 
 
 def read_rows(

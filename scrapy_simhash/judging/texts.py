@@ -12,6 +12,7 @@ of a page that its text writes out ("Printed from ...") is nobody's.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ import regex
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import hash_shingles, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
-from scrapy_simhash.tables.arrays import sort_distinct
+from scrapy_simhash.tables.arrays import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,8 @@ class Text:
             np.concatenate([[_BEFORE], words, [_BEHIND]])
             for words in (self.hashes, np.where(self.numbers, _NUMBER, self.hashes))
         ]
+        # Where the words of lines that were shown begin and end.
+        self._lines: dict[int, list[tuple[int, int]]] = {}
         self.triples, self.masked = [
             hash_shingles(words, SKETCH_WINDOW) if self.tokens else NOTHING for words in padded
         ]
@@ -164,9 +167,11 @@ class Text:
         if path.count("/") < _LEAST_SLASHES or not _LETTER.search(path):
             return marked
         path = normalise(path)
+        place = end = 0
         for found in re.finditer(rf"(?<!\w){re.escape(path)}(?!\w)", self.normal):
-            words = (len(tokenise(self.normal[:at])) for at in found.span())
-            marked[slice(*words)] = True
+            start = place + len(tokenise(self.normal[end : found.start()]))
+            place, end = start + len(tokenise(found[0])), found.end()
+            marked[start:place] = True
         return marked
 
     @cached_property
@@ -175,11 +180,13 @@ class Text:
         return [0, *(line.end() for line in re.finditer("\n", self.normal))]
 
     def _locate(self, place: int) -> tuple[int, int]:
-        """Find where a word begins and ends; looks at its line only."""
-        line = self.blocks[place]
-        first = int(np.searchsorted(self.blocks, line))
-        *_, found = locate(self.normal, self.tokens[first : place + 1], self._starts[line])
-        return found
+        """Find where a word begins and ends; reads its line, and that once."""
+        line = int(self.blocks[place])
+        first, end = (int(self.blocks.searchsorted(line, side)) for side in ("left", "right"))
+        if line not in self._lines:
+            words = self.tokens[first:end]
+            self._lines[line] = list(locate(self.normal, words, self._starts[line]))
+        return self._lines[line][place - first]
 
     def show(self, start: int, end: int) -> str:
         """Return the text from one word to before another."""
@@ -314,8 +321,8 @@ class OwnWords(NamedTuple):
     def in_order(self) -> bool:
         """Whether the triples that both have are in one order, and as often, numbers aside."""
         first, second = self.first.text, self.second.text
-        mine = first.masked[_is_in(first.masked, second.masked_set)]
-        theirs = second.masked[_is_in(second.masked, first.masked_set)]
+        mine = first.masked[contains(second.masked_set, first.masked)]
+        theirs = second.masked[contains(first.masked_set, second.masked)]
         return bool(np.array_equal(mine, theirs))
 
     def describe(self) -> str:
@@ -367,13 +374,7 @@ def find_other_numbers(own: OwnWords) -> tuple[str, str] | None:
     numbers, short = 0, own.common < _SHORT
     for mine, other in _pair_runs(first, second, numbers=True):
         shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
-        # Of a time, the hour may be the same.
-        around = (
-            text.show(max(0, run.start - 1), run.end)
-            for text, run in ((first.text, mine), (second.text, other))
-        )
-        clocks = [sum(len(tokenise(time[0])) for time in _TIME.finditer(each)) for each in around]
-        here = max(mine.own - clocks[0], other.own - clocks[1])
+        here = max(_count_numbers(first.text, mine), _count_numbers(second.text, other))
         numbers += max(0, here)
         many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
         counted = shown if short and here > 0 else ()
@@ -381,6 +382,17 @@ def find_other_numbers(own: OwnWords) -> tuple[str, str] | None:
         if many or len(small) > 1 or first.text.has_price(mine.start, mine.end):
             return shown
     return None
+
+
+def _may_be_record(text: Text, run: Run) -> bool:
+    """Whether a run of numbers has a price, or more than times."""
+    return _count_numbers(text, run) > 0 or text.has_price(run.start, run.end)
+
+
+def _count_numbers(text: Text, run: Run) -> int:
+    """Count the own numbers of a run, but for those of times, of which the hour may be the same."""
+    around = text.show(max(0, run.start - 1), run.end)
+    return run.own - sum(len(tokenise(time[0])) for time in _TIME.finditer(around))
 
 
 def find_signs(first: Text, second: Text) -> tuple[str, str] | None:
@@ -403,11 +415,17 @@ def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Ru
     mine, theirs = (
         list_runs(side.alone & (side.text.digits == numbers)) for side in (first, second)
     )
-    places: dict[int, list[Run]] = {}
+    # Of each place all runs, and those that say something beside a time: two times say nothing,
+    # and a timetable has hundreds at one place.
+    places: defaultdict[int, tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
     for run in theirs:
-        places.setdefault(second.text.get_before(run.start), []).append(run)
+        every, some = places[second.text.get_before(run.start)]
+        every.append(run)
+        if not numbers or _may_be_record(second.text, run):
+            some.append(run)
     for run in mine:
-        for other in places.get(first.text.get_before(run.start), ()):
+        every, some = places[first.text.get_before(run.start)]
+        for other in every if not numbers or _may_be_record(first.text, run) else some:
             yield run, other
 
 
@@ -429,9 +447,9 @@ def compare_words(
 
 
 def _find_own(text: Text, other: Text, shared: Shared, place: int, url: str) -> Side:
-    masked_alone = ~_is_in(text.masked, other.masked_set)
-    alone = ~_is_in(text.triples, other.triples_set)
-    template = _is_in(text.masked, shared.masked)
+    masked_alone = ~contains(other.masked_set, text.masked)
+    alone = ~contains(other.triples_set, text.triples)
+    template = contains(shared.masked, text.masked)
     masked_own = masked_alone & ~template
     own = _but(alone, text.triples, shared.triples)
     common = ~(masked_alone | template)
@@ -484,14 +502,5 @@ def _but(marked: Marks, triples: Hashes, ascending: Hashes) -> Marks:
     if not len(places):
         return marked
     kept = marked.copy()
-    kept[places] = ~_is_in(triples[places], ascending)
+    kept[places] = ~contains(ascending, triples[places])
     return kept
-
-
-def _is_in(triples: Hashes, ascending: Hashes) -> Marks:
-    """Mark which triples, or words, are in an ascending list."""
-    if not len(ascending):
-        return np.zeros(len(triples), np.bool_)
-    places = ascending.searchsorted(triples)
-    found: Marks = ascending.take(places, mode="clip") == triples
-    return found

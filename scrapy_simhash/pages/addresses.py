@@ -237,12 +237,11 @@ def find_parameter(url: str, other: str) -> str:
     >>> find_parameter("http://a.example/x?sid=1&n=2", "http://a.example/x?sid=3&n=2")
     'sid'
     """
-    forms, others = ([("", each), *list_forms(each)] for each in (url, other))
+    forms = {form: name for name, form in (*list_forms(url), ("", url))}
     same = (
-        name or other_name
-        for name, form in forms
-        for other_name, other_form in others
-        if form == other_form and (name == other_name or "" in {name, other_name})
+        name or forms[form]
+        for name, form in (("", other), *list_forms(other))
+        if form in forms and (name == forms[form] or "" in {name, forms[form]})
     )
     return next(same, "")
 

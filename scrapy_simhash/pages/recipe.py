@@ -28,7 +28,7 @@ FILE = "file"
 FILE_DIGEST_BYTES = 32
 # Of a sketch, see `pages.sketch`.
 SKETCH_BYTES = 1_024
-# The reader of all visible text.
+# The reader of all visible text, which stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
 # Of each reader; raised whenever a change alters the main text of any page.
 TURBOHTML_TEXT_VERSION = 1

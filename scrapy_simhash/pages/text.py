@@ -14,8 +14,6 @@ from scrapy_simhash.errors import NotJudgedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# Named as the extractor where the whole text stands for a main text that was not found.
-
 # A page counts as binary when more than this share of its first characters are control
 # characters, and as text of another charset when so many more could not be decoded. Pages of the
 # evaluation corpus stay below 0.001; images and archives labelled text/html exceed 0.2, together.

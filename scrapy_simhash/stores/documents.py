@@ -27,7 +27,9 @@ from scrapy_simhash.judging.rows import (
     key_of_lost,
     pack_row,
     read_rows,
+    seal,
     unpack_row,
+    unseal,
 )
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
@@ -70,7 +72,6 @@ _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 _ADDRESS_KEY_BYTES = 2
 _NUMBER_BYTES = 5
-_CHECKSUM_BYTES = 8
 
 
 class Documents:
@@ -144,7 +145,7 @@ class Documents:
         for lead in leads:
             values.add(*lead)
         if wording:
-            values.put(TEXTS, key, xxhash.xxh3_64_digest(key + wording) + wording)
+            values.put(TEXTS, key, seal(key, wording))
         elif wording is not None:
             values.delete(TEXTS, key)
 
@@ -159,19 +160,18 @@ class Documents:
             self.take_out(number, before)
         number = self.add(number, record, document.wording, aliases=names)
         if is_lost:
-            self._add_lost(number, record)
+            self.add_lost(number, record, self.get(record.original), record.facts.reader.spider)
         return number
 
-    def _add_lost(self, number: int, record: Record) -> None:
-        """Record that a page may have to be requested again: its original is pending."""
-        found = self.get(record.original)
+    def add_lost(self, number: int, record: Record, original: Record | None, spider: str) -> None:
+        """Write that a spider may have to request a page again, as its original may not come."""
         lost = Lost(
             url=mask_password(record.facts.url),
-            spider=record.facts.reader.spider,
+            spider=spider,
             crawl=record.crawl,
             page=record.original,
-            text_digest=b"" if found is None else found.facts.text_digest,
-            reader=NOBODY if found is None else found.facts.reader,
+            text_digest=b"" if original is None else original.facts.text_digest,
+            reader=NOBODY if original is None else original.facts.reader,
         )
         key = key_of_lost(number)
         self.put_row(LOST, key, pack_row(key, lost))
@@ -562,9 +562,7 @@ def _finish(steps: _Steps[Result]) -> Result:
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
     """Read the wording of the document of a key, or raise a DamagedError."""
-    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + packed[_CHECKSUM_BYTES:]):
-        raise DamagedError(f"damaged text of document {number_of(key)}: checksum differs")
-    return unpack(packed[_CHECKSUM_BYTES:])
+    return unpack(unseal(f"text of document {number_of(key)}", key, packed))
 
 
 def pack_identity(identity: bytes, number: int) -> bytes:
@@ -657,23 +655,17 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
     be compared. The seed of a store is secret, so nobody can choose the pages of a sample.
     """
-    known = record.facts.sketch and record.state != State.DUPLICATE
-    if not known or not (host := host_of(record.facts.url)):
+    page = record.facts
+    known = page.sketch and record.state != State.DUPLICATE
+    if not known or not (host := host_of(page.url)):
         return []
-    rows = [(NAMES, key, octets(number)) for key in name_keys(record.facts, seed)]
-    if not (record.facts.stub or record.original):
-        member = xxhash.xxh3_64_digest(record.facts.identity, seed) + octets(number)
+    rows = [(NAMES, key, octets(number)) for key in name_keys(page, seed)]
+    if not (page.stub or record.original):
+        member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
-        facts = ascii(
-            (
-                record.facts.title,
-                record.facts.heading,
-                record.facts.text_digest,
-                record.facts.fingerprint,
-            )
-        )
-        member += xxhash.xxh32_digest(facts.encode()) + bytes((record.facts.suspicion,))
-        member += xxhash.xxh32_digest(form_of(record.facts.url).encode(errors="surrogatepass"))[:3]
+        told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
+        member += xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
+        member += xxhash.xxh32_digest(form_of(page.url).encode(errors="surrogatepass"))[:3]
         rows.append((SITES, site_key(host, seed), member))
     return rows
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # A transaction that reads or writes so many rows takes some milliseconds.
 _ROWS_PER_CALL = 512
-
-
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
 

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
-from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, pack_row, unpack_row
+from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.judging.sites import SAMPLE
-from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     number_in,
@@ -400,17 +398,8 @@ class Mender:
         if record.state != State.DUPLICATE:
             return
         crawl = self._stored.get_crawl(record.crawl)
-        original = self._records.get(record.original)
-        lost = Lost(
-            url=mask_password(record.facts.url),
-            spider=crawl.spider if crawl is not None else "",
-            crawl=record.crawl,
-            page=record.original,
-            text_digest=original.facts.text_digest if original is not None else b"",
-            reader=original.facts.reader if original is not None else NOBODY,
-        )
-        key = key_of_lost(number)
-        self._values.put(LOST, key, pack_row(key, lost))
+        spider = crawl.spider if crawl is not None else ""
+        self._stored.add_lost(number, record, self._records.get(record.original), spider)
 
 
 def _lead(table: str, key: bytes, member: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Arrays of fingerprints as ordered sets."""
+"""Arrays of fingerprints, or of other hashes, as ordered sets."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray
     """Return True for each value among sorted ones; `np.isin` would hash or sort all of these."""
     if not ordered.size:
         return np.zeros(wanted.size, np.bool_)
-    at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
-    found: NDArray[np.bool_] = ordered[at] == wanted
+    at = ordered.searchsorted(wanted)
+    found: NDArray[np.bool_] = ordered.take(at, mode="clip") == wanted
     return found

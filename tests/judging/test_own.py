@@ -1,6 +1,7 @@
 """Own words of two pages, against a loop over lists of words."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_simhash.judging import texts
 from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
-from scrapy_simhash.judging.texts import OwnWords, Text, compare_words, find_swap
+from scrapy_simhash.judging.texts import OwnWords, Run, Text, compare_words, find_swap
+from scrapy_simhash.pages.features import locate, tokenise
 
 # Few words, so that texts have triples in common, and some repeat.
 lines = st.lists(
@@ -136,6 +139,47 @@ def test_a_small_number_of_a_short_page(
     one, other = (Text(page.format(value)) for value in values)
     own = compare(one, other)
     assert find_swap(own) == swap
+
+
+@pytest.mark.parametrize("blank", ["\n", " "], ids=["lines", "one line"])
+def test_a_timetable_costs_what_it_is_long(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All times differ, behind the same word; each word is located once, each run counted once."""
+    located, looked = Counter[str](), Counter[str]()
+
+    def count_located(text: str, words: list[str], begin: int) -> Iterator[tuple[int, int]]:
+        located["words"] += len(words)
+        return locate(text, words, begin)
+
+    def count_looked(text: Text, run: Run) -> int:
+        looked["runs"] += 1
+        return count_numbers(text, run)
+
+    count_numbers = texts._count_numbers
+    monkeypatch.setattr(texts, "locate", count_located)
+    monkeypatch.setattr(texts, "_count_numbers", count_looked)
+    line = "bus w{1} departs at {0}:{2:02}:{3:02}.{0}{1:03} from gate w{1}"
+    departures = [
+        [line.format(hour, number, *divmod(number, 60)) for number in range(200)] for hour in (8, 9)
+    ]
+    one, other = (Text(blank.join(each)) for each in departures)
+    own = compare(one, other)
+    assert find_swap(own) is None
+    assert located.total() <= 2 * len(own.first.text)
+    assert 0 < looked["runs"] <= 2 * 200
+
+
+def test_an_address_that_is_written_often_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[str]()
+
+    def count_read(text: str) -> list[str]:
+        read["characters"] += len(text)
+        return tokenise(text)
+
+    text = Text("see a.example/docs/in/rome now\n" * 200)
+    monkeypatch.setattr(texts, "tokenise", count_read)
+    marked = text.mark_address("http://a.example/docs/in/rome")
+    assert marked.sum() == 3 * 200
+    assert 0 < read["characters"] <= len(text.normal)
 
 
 def test_a_number_in_a_cell_is_a_field_though_the_site_has_it() -> None:
