@@ -2,7 +2,8 @@
 
 Each crawl is a process of its own; the kinds of a row crawl the same pages, in turns: `off` is
 without the plugin, `naive` a middleware with `trafilatura.extract` and a list of simhashes on the
-event loop, `flag` and `drop` are the plugin with its defaults in a fresh store. Rows: `empty` takes
+event loop, `flag` and `drop` are the plugin with its defaults in a fresh store, `thresholds` is
+`flag` with other thresholds of Python's garbage collector. Rows: `empty` takes
 pages from memory, with a callback that does nothing; `callback` with one that takes title, links
 and paragraphs; `duplicates` likewise on a site where 30 % are near-duplicates; `long` is `empty`
 with four times as many pages; `sockets-...` are the first three from a local server on the same
@@ -24,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from crawling import KINDS, crawl
+from crawling import KINDS, THRESHOLDS, crawl
 from machine import print_table, write_result
 from sites import Site, load_pages, make_parser, make_site, serve
 
@@ -35,7 +36,7 @@ VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "trafilatura", "lmdb", "lxm
 _TIMES_LONGER = 4
 _COLUMNS = (
     *("main_cpu_ms", "others_cpu_ms", "delay_p50_ms", "delay_p99_ms", "delay_worst_ms"),
-    "resident_mb",
+    *("gc_percent", "resident_mb"),
 )
 
 Measured: TypeAlias = dict[str, dict[str, float]]  # of a row: by kind, by figure
@@ -54,7 +55,7 @@ class Row(NamedTuple):
 _WITHOUT_NAIVE = ("off", "flag", "drop")
 ROWS = {
     "empty": Row("pages"),
-    "callback": Row("pages", callback=True),
+    "callback": Row("pages", (*KINDS, THRESHOLDS), callback=True),
     "duplicates": Row("duplicates", callback=True),
     "long": Row("long", ("off", "flag")),
     "sockets-empty": Row("pages", _WITHOUT_NAIVE, sockets=True),
@@ -208,6 +209,7 @@ def print_crawls(figures: dict[str, Any]) -> None:
         "delay p50 ms",
         "p99 ms",
         "worst ms",
+        "collector %",
         "resident, others MB",
         "duplicates found",
         "others",

@@ -10,6 +10,7 @@ time.
 from __future__ import annotations
 
 import asyncio
+import gc
 import statistics
 import tempfile
 import time
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sites import Site
 
 KINDS = ("off", "naive", "flag", "drop")
+THRESHOLDS = "thresholds"  # `flag`, with the garbage collector's thresholds of docs/running.md
 WARM_UP_PAGES = 100
 _SLEEP_SECONDS = 0.005
 _MB = 1e6
@@ -96,6 +98,24 @@ class _Reading(NamedTuple):
     at: float
     main: float
     others: dict[int, float]  # by process id
+
+
+class _Collecting:
+    """Counts the time that Python's garbage collector takes, from now on."""
+
+    def __init__(self) -> None:
+        self._began = self._seconds = 0.0
+        self._start = time.perf_counter()
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        now = time.perf_counter()
+        self._seconds += (now - self._began) * (phase == "stop")
+        self._began = now
+
+    def percent(self) -> float:
+        """Return its share of the time."""
+        return 100 * self._seconds / (time.perf_counter() - self._start)
 
 
 class BenchSpider(Spider):
@@ -199,7 +219,7 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
     """Run one crawl in this process.
 
     Args:
-        kind: one of `KINDS`.
+        kind: one of `KINDS`, or `THRESHOLDS`.
         site: what is crawled.
         root: URL of a server of that site; None to take its pages from memory.
         callback: do what spiders do with a page, instead of nothing.
@@ -221,9 +241,12 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
         settings["DOWNLOAD_HANDLERS"] = {"http": MemoryHandler}
     if kind == "naive":
         settings["DOWNLOADER_MIDDLEWARES"] = {NaiveMiddleware: 545}
-    if kind in {"flag", "drop"}:
+    if kind in {"flag", "drop", THRESHOLDS}:
         settings["ADDONS"] = {"scrapy_simhash.Addon": 500}
-        settings["SIMHASH_ACTION"] = kind
+        settings["SIMHASH_ACTION"] = "drop" if kind == "drop" else "flag"
+    if kind == THRESHOLDS:
+        gc.set_threshold(10_000, 20, 100)
+    collecting = _Collecting()
     with tempfile.TemporaryDirectory() as folder:
         settings["SIMHASH_STORE"] = folder
         process = AsyncCrawlerProcess(settings)
@@ -231,7 +254,7 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
         process.crawl(crawler)
         process.start()
     assert isinstance(crawler.spider, BenchSpider)  # noqa: S101
-    return _describe(crawler.spider)
+    return _describe(crawler.spider) | {"gc_percent": collecting.percent()}
 
 
 def _describe(spider: BenchSpider) -> dict[str, float]:
