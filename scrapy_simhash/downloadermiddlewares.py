@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.detector.orders import Answer
+    from scrapy_simhash.detector.worker import Answer
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)

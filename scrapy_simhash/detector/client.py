@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import queue
+import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.detector.hosts import JudgeProcess, JudgeThread
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.detector.messages import (
     Answered,
@@ -45,12 +47,16 @@ from scrapy_simhash.detector.messages import (
     Told,
     make_error,
     pack,
+    unpack_from_judge,
     warn_of_pending,
 )
+from scrapy_simhash.detector.process import Child
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnavailableError
 from scrapy_simhash.stores.opening import open_leases
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.leases import Leases
 
@@ -448,3 +454,100 @@ class JudgeClient:
 def _drop_until(entries: deque[tuple[int, Any]], number: int) -> None:
     while entries and entries[0][0] <= number:
         entries.popleft()
+
+
+class JudgeProcess(Child):
+    """A judge in a process of its own."""
+
+    def __init__(self, client: JudgeClient) -> None:
+        self._client = client
+        module = "scrapy_simhash.detector.judge"
+        # The judge hashes words by Python's hash, whose key nobody else may know.
+        super().__init__(asyncio.get_running_loop(), module, PYTHONHASHSEED="random")
+
+    def give(self, messages: list[bytes]) -> None:
+        """Send messages, without waiting."""
+        self.send([[message] for message in messages])
+
+    def take(self, messages: list[bytes]) -> bool:
+        """Pass messages on; return False if one is none."""
+        try:
+            read = list(map(unpack_from_judge, messages))
+        except msgspec.MsgspecError:
+            return False
+        self._client.take(self, read)
+        return True
+
+    def broken(self) -> None:
+        """Say that it has ended."""
+        self.end()
+        self._client.ended(self, f"exit code {self.process.returncode}")
+
+    def kill(self) -> None:
+        """Kill the process; its end is seen when its socket is read."""
+        self.process.kill()
+
+    def join(self) -> None:
+        """Wait until it is gone; blocks."""
+        self.process.wait()
+
+
+class JudgeThread:
+    """A judge in a thread of this process."""
+
+    def __init__(self, client: JudgeClient) -> None:
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._brought: list[bytes] = []
+        self._thread = threading.Thread(
+            target=self._run, name=f"scrapy_simhash-judge-{id(self):x}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        from scrapy_simhash.detector.judge import GroupJudge  # noqa: PLC0415 - loads numpy
+
+        try:
+            GroupJudge(self._get, self._bring).run()
+        finally:
+            self._call(lambda: self._client.ended(self, "its thread ended"))
+
+    def _get(self, timeout: float | None) -> bytes:
+        message = self._inbox.get(timeout=timeout)
+        if message is None:
+            raise EOFError
+        return message
+
+    def _bring(self, messages: list[bytes]) -> None:
+        """Bring messages to the event loop, all of a moment in one call."""
+        with self._lock:
+            if not self._brought:
+                self._call(self._deliver)
+            self._brought += messages
+
+    def _call(self, work: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(work)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            brought, self._brought = self._brought, []
+        self._client.take(self, list(map(unpack_from_judge, brought)))
+
+    def give(self, messages: list[bytes]) -> None:
+        """Hand messages over."""
+        for message in messages:
+            self._inbox.put(message)
+
+    def kill(self) -> None:
+        """Do nothing: a thread cannot be killed."""
+
+    def end(self) -> None:
+        """Have the thread end."""
+        self._inbox.put(None)
+
+    def join(self) -> None:
+        """Wait until it has ended; blocks."""
+        self._thread.join()

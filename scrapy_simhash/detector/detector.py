@@ -31,7 +31,7 @@ from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, ha
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from scrapy_simhash.detector.orders import Answer, ReadPage
+    from scrapy_simhash.detector.worker import Answer, ReadPage
 
 logger = logging.getLogger(__name__)
 

@@ -43,8 +43,8 @@ from scrapy_simhash.detector.messages import (
     unpack_to_judge,
     warn_of_pending,
 )
-from scrapy_simhash.detector.orders import unpack_answer
 from scrapy_simhash.detector.process import Parent, end_with
+from scrapy_simhash.detector.worker import unpack_answer
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document, choose_facts
 from scrapy_simhash.stores.lost import forget, repack

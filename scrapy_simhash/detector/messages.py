@@ -70,7 +70,7 @@ class Asked(_Message, frozen=True, kw_only=True):
     """Judge a page."""
 
     number: int
-    read: bytes  # the reader's answer, see `orders.unpack_answer`
+    read: bytes  # the reader's answer, see `worker.unpack_answer`
     url: str
     body_bytes: int
     identity: bytes

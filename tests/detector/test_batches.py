@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.detector import workers as workers_module
-from scrapy_simhash.detector.turns import Job
-from scrapy_simhash.detector.workers import Channel, Workers
+from scrapy_simhash.detector.workers import Channel, Job, Workers
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.facts import PageFingerprint
 from scrapy_simhash.pages.fingerprint import fingerprint_page

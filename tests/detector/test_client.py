@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.detector import client as client_module
+from scrapy_simhash.detector.client import JudgeProcess
 from scrapy_simhash.detector.detector import Detector
-from scrapy_simhash.detector.hosts import JudgeProcess
 from scrapy_simhash.detector.judge import GroupJudge
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.detector.messages import Mark

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.turns import LARGE_BYTES
-from scrapy_simhash.detector.workers import PAGE_MEMORY_BYTES
+from scrapy_simhash.detector.workers import LARGE_BYTES, PAGE_MEMORY_BYTES
 from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.hostilepages import FAST, HOSTILE, Hostile, megabytes
 from tests.helpers.needing import slow_but

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.detector.orders import Order
-from scrapy_simhash.detector.turns import LARGE_BYTES, Job, Turns
+from scrapy_simhash.detector.worker import Order
+from scrapy_simhash.detector.workers import LARGE_BYTES, Job, Turns
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.recipe import Recipe
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.detector.orders import unpack_answer
+from scrapy_simhash.detector.worker import unpack_answer
 from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
