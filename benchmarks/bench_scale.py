@@ -79,7 +79,7 @@ def measure(folder: Path, count: int, tables: str) -> dict[str, Any]:
         row: dict[str, Any] = {
             "documents": count,
             "load, s": time.perf_counter() - start,
-            "bytes a fingerprint": store.stats()["table_bytes_per_fingerprint"],
+            "bytes a fingerprint": round(store.stats()["file_bytes"] / count, 1),
         }
     forget_pages(folder / "data.mdb")
     with open_store(str(folder), tables=tables) as store:

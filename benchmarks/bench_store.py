@@ -151,8 +151,7 @@ def measure(count: int, designs: Sequence[str], runs: int, folder: Path) -> dict
         stores[name].start_crawl(CRAWL, "bench")
         filled = fill(folder / f"filled-{design}", design, count, random)
         rows[name] = {
-            "bytes, loaded": stores[name].stats()["table_bytes_per_fingerprint"],
-            "bytes, filled": filled["table_bytes_per_fingerprint"],
+            "bytes, loaded": round(stores[name].stats()["file_bytes"] / count, 1),
             "file": filled["bytes_per_document"],
         }
     index = load_faiss(fingerprints)

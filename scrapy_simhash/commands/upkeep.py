@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.stores.store import Store
 
-_SIZES = ("table_bytes_per_fingerprint", "file_bytes")
 _BUSY = "or a running crawl is working on it"
 
 
@@ -74,21 +73,18 @@ def _compare(config: Config) -> Iterator[Answer]:
 
 
 def _compact(config: Config) -> Iterator[Answer]:
-    """Pack the tables of a store that nobody else has open, and shrink its file."""
+    """Shrink the file of a store that nobody else has open."""
     from scrapy_simhash.stores.lmdb.copying import compact  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(config.store)
     before = _count(config)
-    with show_progress("packing the tables"):
+    with show_progress("packing the store"):
         compact(folder)
     after = _count(config)
     yield {
         "fingerprints": after["fingerprints"],
-        **{
-            f"{name}_{when}": counted[name]
-            for name in _SIZES
-            for when, counted in (("before", before), ("after", after))
-        },
+        "file_bytes_before": before["file_bytes"],
+        "file_bytes_after": after["file_bytes"],
     }
 
 
@@ -255,7 +251,7 @@ def _describe(store: Store, document: StoredDocument) -> Answer:
 
 def _add_check(parser: ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
-    add("--compact", action="store_true", help="pack the tables, and shrink the store's file")
+    add("--compact", action="store_true", help="give free space of the store's file back")
     add("--rebuild", action="store_true", help="rewrite the tables from the documents")
     about = "with --rebuild: another table design, or auto (default: the same one)"
     parser.add_argument("--tables", metavar="DESIGN", help=about)

@@ -9,7 +9,7 @@ import numpy as np
 from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import FINGERPRINTS, number_of, octets
 from scrapy_simhash.tables.arrays import contains, sort_distinct
-from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
+from scrapy_simhash.tables.probing import ROW, pack_buckets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def read_table(stored: Documents, number: int, *, tolerant: bool = False) -> NDA
     table = stored.design.tables[number]
     parts = [np.empty(0, np.uint64)]
     slices = _read_rows(stored, number, tolerant=tolerant)
-    parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
+    parts += [np.frombuffer(rows, ROW)["permuted"] for rows in slices]
     return sort_distinct(table.restore_array(np.concatenate(parts)))
 
 

@@ -31,7 +31,6 @@ aliases. What a row means is not a kind's business, and kinds compute no checksu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from functools import partial
 from itertools import islice
 from math import inf
@@ -41,13 +40,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rows import LOST
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
+from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.stores.leases import Leases
-    from scrapy_simhash.tables.probing import Sets
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -157,21 +155,22 @@ class KeyValues(ABC):
         self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
-        """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
+        """Read sets of TABLES: members, each behind its key, side by side, in any order.
 
         Args:
             keys: distinct, all of one length.
             in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
-                None for none. A kind may begin and cease to do so at other sizes, as long as no
-                set of more than 1.25 times as many is read, and none of fewer than half as many is
-                passed over.
+                None for none.
+
+        Returns:
+            The rows, and the keys of sets that were passed over.
         """
-        found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
         most = inf if in_bucket is None else in_bucket
+        found = [(key, self.members(TABLES, key)) for key in keys]
         crowded = [key for key, members in found if len(members) > most]
-        joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
-        return joined, b"", crowded
+        rows = [key + each for key, members in found if len(members) <= most for each in members]
+        return b"".join(rows), crowded
 
     def rows(self, prefix: bytes, *, key_bytes: int, tolerant: bool = False) -> Iterator[bytes]:
         """Read all sets of TABLES whose keys begin so.
@@ -204,16 +203,6 @@ class KeyValues(ABC):
             width = ROW_BYTES - len(key)
             for at in range(0, len(joined), width):
                 self.add(TABLES, key, joined[at : at + width])
-
-    def measure_tables(self) -> tuple[int, int]:
-        """Measure the bytes that TABLES take, and count the sets that `many` passes over."""
-        sizes = Counter(key for key, _ in self.scan(TABLES))
-        octets = sum(count * (ROW_BYTES - len(key)) + len(key) for key, count in sizes.items())
-        return octets, sum(count > MOST_IN_BUCKET for count in sizes.values())
-
-    def find_strays(self) -> list[str]:
-        """List what is wrong with how this kind lays out the tables, one line each."""
-        return []
 
 
 class Engine(ABC):

@@ -54,14 +54,13 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redisserver import LOCK_SECONDS, NoAnswerError, RedisLeases, Server
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.stores.redisserver import Command, Run
-    from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
 
@@ -148,7 +147,7 @@ class RedisValues(KeyValues):
             found = [member for member in found if member.startswith(prefix)]
         return found[:most]
 
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> Sets:
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
         rows = self._rows[TABLES]
         if not rows.keys() >= {*keys}:
             self.fetch((TABLES, key) for key in keys)
@@ -167,7 +166,7 @@ class RedisValues(KeyValues):
                 joined.append((key, b"".join(self.members(TABLES, key))))
             elif row:
                 joined.append((key, row))
-        return joined, b"", crowded
+        return unpack_buckets(joined), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         own = self._written[table]

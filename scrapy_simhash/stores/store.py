@@ -426,19 +426,15 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def _describe_tables(self, stored: Documents) -> dict[str, Any]:
-        fingerprints = count_fingerprints(stored)
-        octets, too_full = stored.values.measure_tables()
         return {
             "design": self._prober.design.name,
             "tables": len(self._prober.design.tables),
             "complete_for_bits": self._prober.design.reach_bits,
-            "fingerprints": fingerprints,
-            "table_bytes_per_fingerprint": round(octets / max(1, fingerprints), 1),
-            "buckets_too_full": too_full,
+            "fingerprints": count_fingerprints(stored),
         }
 
     def table_stats(self) -> dict[str, Any]:
-        """Count fingerprints, bytes of the tables and of the store; reads no record."""
+        """Count fingerprints, and bytes of the store; reads no record."""
         name, octets = self.engine.measure()
         return {**self.read(self._describe_tables), name: octets}
 

@@ -240,8 +240,7 @@ class Mender:
                 ]
         problems += self._check_sizes()
         problems += self._check_values()
-        problems += [what for what, _ in self._find_damaged_rows()]
-        return problems + self._values.find_strays()
+        return problems + [what for what, _ in self._find_damaged_rows()]
 
     def mend(self) -> dict[str, int]:
         """Correct all but the records, the texts and the tables; returns what is damaged."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from itertools import combinations
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS, check_fingerprint
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, BitBlock, Design
+from scrapy_simhash._fingerprints import check_fingerprint
+from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,17 +31,7 @@ ROW_BYTES = 1 + FINGERPRINT_BYTES
 MOST_IN_PLAIN_BUCKET = 16_384
 # Where rare triples propose as well: what shares a prefix with so many is a template's.
 MOST_IN_BUCKET = 1_024
-# Both sides are compared as little-endian numbers: the number of differing bits is the same in any
-# byte order, and no row has to be reversed.
-ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
-_NUMBER, _HEAD = np.dtype("<u8"), np.dtype("<u4")
-_HEAD_TELLS_BITS = 3
-# With so few rows, arrays take longer than a loop; a match has two or three.
-_FEW = 16
-_BITS_BEYOND = [np.uint64(8 * count) for count in range(FINGERPRINT_BYTES)]
-# Eight octets read where the shortest rest begins reach this far beyond it.
-_PADDING = bytes(3)
-_FARTHER = [bytes(range(distance + 1, FINGERPRINT_BITS + 1)) for distance in range(65)]
+ROW = np.dtype([("table", "u1"), ("permuted", ">u8")])
 
 
 class Probe(NamedTuple):
@@ -70,89 +60,31 @@ def pack_buckets(
         yield leading + key.to_bytes(key_bytes, "big"), bytes(rests[start:end])
 
 
-def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> NDArray[np.void]:
-    """Unpack buckets into rows, in their order; shape (n,) of `ROW`."""
+def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Unpack the buckets of keys of one length into rows, side by side.
+
+    Raises:
+        ValueError: a bucket is damaged and does not consist of whole rests.
+    """
     if not buckets:
-        return np.empty(0, ROW)
+        return b""
     rest_bytes = ROW_BYTES - len(buckets[0][0])
-    size = sum(len(value) for _, value in buckets) // rest_bytes
-    return _write_rows(buckets, rest_bytes, np.arange(size))
-
-
-def find_in_buckets(
-    buckets: Sequence[tuple[bytes, bytes]], rows: bytes, distance: int
-) -> NDArray[np.void] | None:
-    """Find the rows whose rests are within a distance of their table's query."""
-    # Takes at least one bucket, and the query's rows (`Prober.rows`). Returns rows, shape (m,) of
-    # `ROW`: all that are near, and a few that are not; None instead of no rows. Raises `ValueError`
-    # if a bucket is damaged and does not consist of whole rests.
-    key_bytes = len(buckets[0][0])
-    rest_bytes = ROW_BYTES - key_bytes
-    # The first 32 bits of unrelated rests are within 3 bits in one of 700,000 cases, but within 7
-    # in one of 1,000; at such distances it pays to compare all bits.
-    number = _HEAD if distance <= _HEAD_TELLS_BITS else _NUMBER
-    width, rows = number.itemsize, rows + _PADDING
-    patterns, values = [], []
-    for key, value in buckets:
-        start = ROW_BYTES * key[0] + key_bytes
-        patterns.append(rows[start : start + width] * (len(value) // rest_bytes))
-        values.append(value)
-    values.append(_PADDING)
-    wanted, rests = np.frombuffer(b"".join(patterns), number), b"".join(values)
-    if len(rests) != wanted.size * rest_bytes + len(_PADDING):
+    if any(len(value) % rest_bytes for _, value in buckets):
         raise ValueError("a bucket does not consist of whole rests")
-    differing = np.ndarray(wanted.shape, number, rests, 0, (rest_bytes,)) ^ wanted
-    if number is _NUMBER:
-        # A rest is the low octets of the number; what follows it in memory is shifted out.
-        differing <<= _BITS_BEYOND[key_bytes - 1]
-    distances = np.bitwise_count(differing)
-    # Nearly always no row is near; `translate` finds that out faster than `nonzero` would.
-    if not distances.tobytes().translate(None, _FARTHER[distance]):
-        return None
-    (near,) = (distances <= distance).nonzero()
-    return _write_rows(buckets, rest_bytes, near)
+    keys = np.frombuffer(b"".join(key for key, _ in buckets), np.uint8).reshape(len(buckets), -1)
+    rests = np.frombuffer(b"".join(value for _, value in buckets), np.uint8)
+    counts = [len(value) // rest_bytes for _, value in buckets]
+    rows = np.hstack([keys.repeat(counts, axis=0), rests.reshape(-1, rest_bytes)])
+    return rows.tobytes()
 
 
-def _write_rows(
-    buckets: Sequence[tuple[bytes, bytes]], rest_bytes: int, positions: NDArray[np.intp]
-) -> NDArray[np.void]:
-    """Make whole rows of the rests at these positions, counted through all buckets."""
-    if positions.size <= _FEW:
-        few = []
-        for position in positions.tolist():
-            at = rest_bytes * position
-            for key, value in buckets:
-                if at < len(value):
-                    few.append(key + value[at : at + rest_bytes])
-                    break
-                at -= len(value)
-        return np.frombuffer(b"".join(few), ROW)
-    keys = np.frombuffer(b"".join([key for key, _ in buckets]), np.uint8)
-    rests = np.frombuffer(b"".join([value for _, value in buckets]), np.uint8)
-    ends = np.cumsum([len(value) // rest_bytes for _, value in buckets])
-    rows = np.empty((positions.size, ROW_BYTES), np.uint8)
-    owners = np.searchsorted(ends, positions, "right")
-    rows[:, :-rest_bytes] = keys.reshape(len(buckets), -1)[owners]
-    rows[:, -rest_bytes:] = rests.reshape(-1, rest_bytes)[positions]
-    return rows.view(ROW)[:, 0]
-
-
-def permuted_of(rows: NDArray[np.void]) -> NDArray[np.uint64]:
-    """Return the permuted fingerprints of rows as numbers; shape (n,)."""
-    return rows["permuted"].astype(np.uint64).byteswap()
-
-
-# The rows of some keys, wherever they are stored: buckets (key and value); further rows, side by
-# side; and the keys of buckets that were skipped because they are too full. A class of its own
-# would add 0.3 us to a probe of 10.
-Sets: TypeAlias = tuple[list[tuple[bytes, bytes]], bytes, list[bytes]]
-
-
-class ReadSets(Protocol):
+class ReadRows(Protocol):
     """Reads the rows of keys from a store."""
 
-    def __call__(self, keys: tuple[bytes, ...], in_bucket: int | None, /) -> Sets:
-        """Read them, but for those with more rows than `in_bucket`."""
+    def __call__(
+        self, keys: tuple[bytes, ...], in_bucket: int | None, /
+    ) -> tuple[bytes, list[bytes]]:
+        """Read them side by side, and list the keys with more rows than `in_bucket`, unread."""
 
 
 class Prober:
@@ -165,18 +97,13 @@ class Prober:
         self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
         self._masks = [_masks(design.key_bytes, 0)]
         self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
-        self._numbers, self._spread = _spread_blocks(design)
 
     def rows(self, fingerprint: int) -> bytes:
-        """Permute a fingerprint for all tables; one multiplication puts a block into all of them.
-
-        Returns:
-            For each table 9 bytes: its number, then the permuted fingerprint, big-endian.
-        """
-        rows = self._numbers
-        for source, mask, multiplier in self._spread:
-            rows += (fingerprint >> source & mask) * multiplier
-        return rows.to_bytes(ROW_BYTES * len(self.design.tables), "big")
+        """Make the rows of a fingerprint, one a table, side by side."""
+        return b"".join(
+            bytes((number,)) + table.permute(fingerprint).to_bytes(FINGERPRINT_BYTES)
+            for number, table in enumerate(self.design.tables)
+        )
 
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
@@ -195,7 +122,7 @@ class Prober:
 
     def probe(
         self,
-        read: ReadSets,
+        read: ReadRows,
         fingerprint: int,
         distance: int,
         most: int | None = None,
@@ -213,73 +140,35 @@ class Prober:
         # bits that the design must flip for this distance.
         rows = self.rows(fingerprint)
         flips = self._flips_for(distance)
-        found, hot = _find(read(self.keys(rows, distance), in_bucket), rows, distance)
+        found, hot = read(self.keys(rows, distance), in_bucket)
         complete_bits = distance
         if hot and not or_nothing:
             radii = self._radii(rows, hot, [flips] * len(self.design.tables))
             wider = self.design.widen(radii, flips, distance)
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
-                keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = _find(read(keys, in_bucket), rows, distance)
+                more, hot_beyond = read(self._flip(rows, flips + 1, flips + 1, wanted), in_bucket)
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
-        if not found:
-            return Probe([], complete_bits)
-        near = self._restore(found, rows, distance, most, or_nothing=or_nothing)
-        return Probe([], -1) if near is None else Probe(near, complete_bits)
-
-    def _restore(
-        self,
-        found: list[NDArray[np.void]],
-        rows: bytes,
-        distance: int,
-        most: int | None,
-        *,
-        or_nothing: bool,
-    ) -> list[tuple[int, int]] | None:
-        """Restore near fingerprints, each once: several tables often find the same one."""
-        # Distances do not depend on the permutation, so only matches are restored.
-        if sum(part.size for part in found) <= _FEW:
-            few = self._restore_few(b"".join([part.tobytes() for part in found]), rows, distance)
-            return few if most is None else few[:most]
-        candidates = np.concatenate(found) if len(found) > 1 else found[0]
+        candidates = np.frombuffer(found, ROW)
+        # Distances do not depend on the permutation, so only what is near is restored.
         query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
         distances = np.bitwise_count(candidates["permuted"] ^ query)
         (near,) = (distances <= distance).nonzero()
-        if not near.size:
-            return []
         if most is not None and near.size > most:
             # Each table may find each fingerprint: this keeps at least `most` distinct ones.
             if or_nothing and near.size > most * len(self.design.tables):
-                return None
+                return Probe([], -1)
             order = np.argsort(distances[near], kind="stable")
             near = near[order[: most * len(self.design.tables)]]
-        found_once = sorted(
-            {
-                (found_bits, self.design.tables[number].restore(permuted))
-                for found_bits, number, permuted in zip(
-                    distances[near].tolist(),
-                    candidates["table"][near].tolist(),
-                    permuted_of(candidates[near]).tolist(),
-                    strict=True,
-                )
-            }
-        )
-        return found_once if most is None else found_once[:most]
-
-    def _restore_few(self, found: bytes, rows: bytes, distance: int) -> list[tuple[int, int]]:
-        near = set()
-        for at in range(0, len(found), ROW_BYTES):
-            number = found[at]
-            start = ROW_BYTES * number + 1
-            permuted = int.from_bytes(found[at + 1 : at + ROW_BYTES])
-            query = int.from_bytes(rows[start : start + FINGERPRINT_BYTES])
-            bits = (permuted ^ query).bit_count()
-            if bits <= distance:
-                near.add((bits, self.design.tables[number].restore(permuted)))
-        return sorted(near)
+        once = {
+            (bits, self.design.tables[number].restore(permuted))
+            for bits, (number, permuted) in zip(
+                distances[near].tolist(), candidates[near].tolist(), strict=True
+            )
+        }
+        return Probe(sorted(once)[:most], complete_bits)
 
     def _flip(
         self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None
@@ -302,31 +191,6 @@ class Prober:
             flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
             radii[key[0]] = min(radii[key[0]], flipped - 1)
         return tuple(radii)
-
-
-def _find(sets: Sets, rows: bytes, distance: int) -> tuple[list[NDArray[np.void]], list[bytes]]:
-    """Find the candidates among rows that were read; returns the crowded keys, too."""
-    joined, single, crowded = sets
-    found = []
-    if joined and (near := find_in_buckets(joined, rows, distance)) is not None:
-        found.append(near)
-    if single:
-        found.append(np.frombuffer(single, ROW))
-    return found, crowded
-
-
-def _spread_blocks(design: Design) -> tuple[int, list[tuple[int, int, int]]]:
-    """Make the rows of fingerprint 0, and each block's source shift, mask and multiplier."""
-    numbers, place = 0, 8 * ROW_BYTES * len(design.tables)
-    multipliers: dict[BitBlock, int] = {}  # where its lowest bit stands in each table's row
-    for number, table in enumerate(design.tables):
-        place -= 8
-        numbers |= number << place
-        for block in table.blocks:
-            place -= block.width
-            multipliers[block] = multipliers.get(block, 0) | 1 << place
-    spread = [(block.shift, 2**block.width - 1, each) for block, each in multipliers.items()]
-    return numbers, spread
 
 
 def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:

@@ -50,7 +50,7 @@ def names(folder: Path) -> list[str]:
 def damage(folder: Path) -> None:
     """Take a row out of the first table."""
     with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        rows = env.open_db(b"added", dupsort=True, dupfixed=True)
+        rows = env.open_db(b"tables", dupsort=True, dupfixed=True)
         with env.begin(write=True, db=rows) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
             cursor.delete()
@@ -150,9 +150,8 @@ def test_compact(run: Run, tmp_path: Path) -> None:
         after = store.stats()
         assert store.check() == []
         assert (store.fingerprints() == np.unique(drawn)).all()
-    for name in ("table_bytes_per_fingerprint", "file_bytes"):
-        assert answer[f"{name}_before"] == before[name]
-        assert answer[f"{name}_after"] == after[name] <= before[name]
+    assert answer["file_bytes_before"] == before["file_bytes"]
+    assert answer["file_bytes_after"] == after["file_bytes"]
     assert answer["file_bytes_after"] < answer["file_bytes_before"]
     done = run("check", "--compact", "--store", "new")
     assert re.search(r"^file bytes before: [\d,]+\nfile bytes after: ", done.out, re.MULTILINE)
@@ -178,26 +177,27 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert run("check", "--store", folder).exit_code == 0
 
 
-def cut_a_bucket(folder: Path) -> None:
-    """Take the last octet off the first bucket."""
+def spoil_a_key(folder: Path) -> None:
+    """Make the first key of the tables longer."""
     with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        base = env.open_db(b"base")
-        with env.begin(write=True, db=base) as transaction, transaction.cursor() as cursor:
+        tables = env.open_db(b"tables", dupsort=True, dupfixed=True)
+        with env.begin(write=True, db=tables) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
-            cursor.put(cursor.key(), cursor.value()[:-1])
+            key, rest = cursor.item()
+            cursor.delete()
+            cursor.put(key + b"x", rest)
 
 
 @pytest.mark.parametrize("options", [(), ("--tables", "auto")])
-def test_a_damaged_bucket_is_found_and_mended(
+def test_a_damaged_key_of_a_table_is_found_and_mended(
     run: Run, folder: Path, options: tuple[str, ...]
 ) -> None:
     run("check", "--compact", "--store", folder)
-    cut_a_bucket(folder)
+    spoil_a_key(folder)
     done = run("check", "--store", folder)
     assert done.exit_code == 1
     assert " is missing in table 0\n" in done.out
-    assert "problems; --rebuild repairs the tables" in done.err
-    assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
+    assert "1 problem; --rebuild repairs the tables" in done.err
     assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0
     assert run("check", "--store", folder).exit_code == 0
     assert names(folder) == ["old", "copy", "young", "other"]

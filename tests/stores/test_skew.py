@@ -24,7 +24,6 @@ FULL = ("not_judged", "bucket_too_full")
 
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
     monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 8)
 
 
@@ -39,7 +38,6 @@ def fill(store: Store, blocks: int) -> None:
         for number in range(1, 15)
     ]
     store.find_and_add([document(f"crowd {each:x}", each, scope=f"{each:x}") for each in crowd])
-    assert store.stats()["buckets_too_full"] == blocks
 
 
 def judge(store: Store, name: str, fingerprint: int, **fields: Any) -> tuple[str, str]:
@@ -64,7 +62,6 @@ def test_the_other_tables_make_up_for_those_that_are_too_full(
         fill(store, blocks)
         if packed:
             pack(store)
-            assert store.stats()["buckets_too_full"] == blocks
         assert judge(store, "query", QUERY) == (("new", "") if covered else FULL)
         (stored,) = store.find_document("http://site.example/query")
         assert (stored.state, stored.facts.fingerprint) == ("done", QUERY)
@@ -127,7 +124,6 @@ def test_new_means_that_no_neighbour_came_before(
         open_in_crawl(Path(folder), distance=distance, tables=tables) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 2)
         patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 2)
         for at, fingerprint in enumerate(drawn):
             if at in compacted:
@@ -154,7 +150,6 @@ async def test_a_crawl_counts_what_was_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In plain simhash such pages are passed on as new ones are, and count as not judged."""
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 0)
     monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 0)
     pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
     plain: dict[str, Any] = {"SIMHASH_WORKERS": 0, "SIMHASH_CONFIRM": None}

@@ -27,7 +27,6 @@ class LmdbMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", most)
         self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
         self.patch.setattr("scrapy_simhash.stores.lmdb.engine.LmdbEngine.find_damage", lambda _: [])
@@ -60,7 +59,6 @@ class MemoryMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.stores.keyvalues.MOST_IN_BUCKET", most)
         self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
         self.crowded = most < 65_536
         self.engine = MemoryEngine()

@@ -66,11 +66,10 @@ class Filled:
         return found.near
 
     def check(self, expected: Iterable[int]) -> None:
-        """Check that every table has these, and that nothing is laid out wrongly."""
+        """Check that every table has these."""
         assert [each.tolist() for each in read_tables(self.stored)] == [sorted(expected)] * len(
             self.design.tables
         )
-        assert self.stored.values.find_strays() == []
 
 
 def in_tables(

@@ -1,4 +1,4 @@
-"""Copy LMDB stores: row by row without free pages, into a backup or, packed, in place of the file.
+"""Copy LMDB stores: row by row without free pages, into a backup, or in place of the file.
 
 LMDB's own copy (`copyfd` with `compact`) ends the process by SIGSEGV where one key has more rows
 than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
@@ -20,7 +20,6 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import lmdb
-import numpy as np
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import (
@@ -29,21 +28,15 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, cut
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, cut
 from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
-from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.tables.arrays import sort_distinct
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.tables.permutation import Design
 
 # LMDB keeps the pages of a commit in memory; most rows have at most 1,000 bytes.
 _ROWS_PER_COMMIT = 16_384
@@ -55,10 +48,8 @@ def copy_rows(
     transaction: lmdb.Transaction[bytes],
     target: Path,
     mode: int = guard.FILE_MODE,
-    *,
-    pack: bool = False,
 ) -> None:
-    """Write all rows that a transaction sees into a new file, durably; `pack` packs the tables."""
+    """Write all rows that a transaction sees into a new file, durably."""
     used = (source.info()["last_pgno"] + 1) * source.stat()["psize"]
     names = list(transaction.cursor().iternext(keys=True, values=False))
     with lmdb.open(
@@ -71,37 +62,20 @@ def copy_rows(
         max_dbs=len(names),
         lib_version=guard.LIB_VERSION,
     ) as copy:
-        databases, copies = {}, {}
         for name in names:
-            databases[name.decode()] = opened = source.open_db(name, transaction, create=False)
+            opened = source.open_db(name, transaction, create=False)
             flags = opened.flags()
             made = copy.open_db(name, dupsort=flags["dupsort"], dupfixed=flags["dupfixed"])
-            copies[name.decode()] = made
-            rows = () if pack and name.decode() in OF_TABLES else transaction.cursor(opened)
-            for some in cut(rows, _ROWS_PER_COMMIT):
+            for some in cut(transaction.cursor(opened), _ROWS_PER_COMMIT):
                 with copy.begin(write=True) as writing:
                     writing.cursor(made).putmulti(some, append=True)
-        if pack:
-            stored = LmdbValues(transaction, databases)
-            header = unpack_header(stored.get(HEADER, HEADER_KEY) or b"")
-            design = parse_design(header.design)
-            for number in range(len(design.tables)):
-                with copy.begin(write=True) as writing:
-                    LmdbValues(writing, copies).fill(_read_packed(stored, number, design))
     with target.open("rb") as file:
         os.fchmod(file.fileno(), mode)  # whatever the umask is
         os.fsync(file.fileno())
 
 
-def _read_packed(stored: LmdbValues, number: int, design: Design) -> Iterator[tuple[bytes, bytes]]:
-    """Read a table as full buckets."""
-    rows = b"".join(stored.rows(bytes((number,)), key_bytes=1 + design.key_bytes))
-    permuted = sort_distinct(permuted_of(np.frombuffer(rows, ROW)))
-    return pack_buckets(number, permuted, design.key_bytes)
-
-
 def compact(folder: Path) -> None:
-    """Rewrite the file of a store with packed tables, and without free pages.
+    """Rewrite the file of a store in the order of its rows: with full pages, and no free ones.
 
     Needs space for both files. If the process is killed, the store is as it was, or as it will be.
 
@@ -118,7 +92,7 @@ def compact(folder: Path) -> None:
             try:
                 packed.unlink(missing_ok=True)  # that of a process that was killed
                 with guard.peek(folder) as env, env.begin() as transaction:
-                    copy_rows(env, transaction, packed, data.stat().st_mode & 0o777, pack=True)
+                    copy_rows(env, transaction, packed, data.stat().st_mode & 0o777)
                 # LMDB's lock file counts the transactions of the old file. A reader that has it
                 # open would pass it on to the next writer, which would start from an old state.
                 (folder / guard.LOCK_FILE).unlink(missing_ok=True)
