@@ -26,7 +26,7 @@ def read_table(stored: Documents, number: int, *, tolerant: bool = False) -> NDA
     parts = [np.empty(0, np.uint64)]
     slices = _read_rows(stored, number, tolerant=tolerant)
     parts += [np.frombuffer(rows, ROW)["permuted"] for rows in slices]
-    return sort_distinct(table.restore_array(np.concatenate(parts)))
+    return sort_distinct(table.restore(np.concatenate(parts)))
 
 
 def read_tables(stored: Documents, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
@@ -50,7 +50,7 @@ def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.u
     """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
     stored.values.clear_tables()
     for number, table in enumerate(design.tables):
-        permuted = np.sort(table.permute_array(fingerprints))
+        permuted = np.sort(table.permute(fingerprints))
         stored.values.fill(pack_buckets(number, permuted, design.key_bytes))
 
 

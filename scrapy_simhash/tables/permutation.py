@@ -17,10 +17,9 @@ differing bits in each of them matter: a small integer covering problem.
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 
@@ -35,6 +34,8 @@ FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 # With up to 2**32 documents, a four-byte key would have about one fingerprint, and the keys would
 # take more space than the fingerprints.
 MOST_KEY_BYTES = 3
+# One, or an array of shape (n,).
+AnyFingerprints = TypeVar("AnyFingerprints", int, "NDArray[np.uint64]")
 # numpy works on 256 kB at a time, which stay in the cache of a core.
 _VALUES_PER_PASS = 32_768
 
@@ -57,7 +58,8 @@ class Table:
     @cached_property
     def prefix(self) -> int:
         """Mask of the fingerprint's bits that lead the permuted one."""
-        return self.restore(_ALL_BITS >> self.prefix_bits ^ _ALL_BITS)
+        prefix: int = self.restore(_ALL_BITS >> self.prefix_bits ^ _ALL_BITS)
+        return prefix
 
     @cached_property
     def _moves(self) -> tuple[tuple[int, int, int], ...]:
@@ -79,49 +81,26 @@ class Table:
     def _moves_back(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((target, mask, source) for source, mask, target in self._moves)
 
-    def permute(self, fingerprint: int) -> int:
-        """Move the leading blocks of a fingerprint to the front."""
-        return _move(fingerprint, self._moves)
+    def permute(self, fingerprints: AnyFingerprints) -> AnyFingerprints:
+        """Move the leading blocks of a fingerprint to the front, or of all in an array."""
+        return _move(fingerprints, self._moves)
 
-    def restore(self, permuted: int) -> int:
+    def restore(self, permuted: AnyFingerprints) -> AnyFingerprints:
         """Undo `permute`."""
         return _move(permuted, self._moves_back)
 
-    def permute_array(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Permute many fingerprints at once; shape (n,) in, shape (n,) out."""
-        return _move_array(fingerprints, self._moves)
 
-    def restore_array(self, permuted: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Undo `permute_array`."""
-        return _move_array(permuted, self._moves_back)
-
-
-def _move(value: int, moves: tuple[tuple[int, int, int], ...]) -> int:
-    moved = 0
-    for source, mask, target in moves:
-        moved |= (value >> source & mask) << target
-    return moved
-
-
-def _move_array(
-    values: NDArray[np.uint64], moves: tuple[tuple[int, int, int], ...]
-) -> NDArray[np.uint64]:
-    import numpy as np  # noqa: PLC0415 - settings name designs where nothing else needs it
-
-    masks: dict[int, int] = {}  # the bits that move equally far to the left
-    for source, mask, target in moves:
-        masks[target - source] = masks.get(target - source, 0) | mask << source
-    moved = np.zeros_like(values)
+def _move(values: AnyFingerprints, moves: tuple[tuple[int, int, int], ...]) -> AnyFingerprints:
+    if isinstance(values, int) or values.size <= _VALUES_PER_PASS:
+        moved = values ^ values
+        for source, mask, target in moves:
+            moved |= (values >> source & mask) << target
+        return moved
+    whole = values.copy()
     for start in range(0, values.size, _VALUES_PER_PASS):
-        some = values[start : start + _VALUES_PER_PASS]
-        for left, mask in masks.items():
-            bits = some & np.uint64(mask)
-            if left > 0:
-                bits <<= np.uint64(left)
-            elif left < 0:
-                bits >>= np.uint64(-left)
-            moved[start : start + _VALUES_PER_PASS] |= bits
-    return moved
+        part = whole[start : start + _VALUES_PER_PASS]
+        part[:] = _move(part, moves)
+    return whole
 
 
 @dataclass(frozen=True)
@@ -211,8 +190,8 @@ def covered_bits(prefixes: tuple[int, ...], radii: tuple[int, ...]) -> int:
     # A store's key is the prefix rounded down to whole bytes, and only bits of the key are flipped.
     # So fewer bits have to agree up to the radius, and a distance that is complete for the prefix
     # is complete for the key.
-    # Cost, once for each pair of arguments: below 1 ms for four tables, some ms for up to 70 with
-    # mixed radii of 0 and 1, 0.2 s for 253; ten times that with radii of 2, a hundred with 3.
+    # Cost, once for each pair of arguments: below 1 ms for four tables, 20 ms for up to 120, 0.2 s
+    # for 253 with radii of 2, ten times that with 3, or with mixed radii of 0 and 1.
     needs = {
         (prefix, radius + 1) for prefix, radius in zip(prefixes, radii, strict=True) if radius >= 0
     }
@@ -224,11 +203,6 @@ def covered_bits(prefixes: tuple[int, ...], radii: tuple[int, ...]) -> int:
         for prefix, need in sorted(needs)
     ]
     widths = tuple(atom.bit_count() for atom in atoms)
-    leading = {table.bit_count() for table, _ in tables}
-    if len({need for _, need in tables}) == len(leading) == 1:
-        (count,) = leading
-        if len(tables) == math.comb(len(atoms), count):
-            return _spread(widths, count, tables[0][1]) - 1
     return next(bits for bits in itertools.count() if _can_miss(tables, widths, bits)) - 1
 
 
@@ -239,17 +213,6 @@ def _cut_into_atoms(prefixes: Iterable[int]) -> list[int]:
         atoms = [part for atom in atoms for part in (atom & prefix, atom & ~prefix) if part]
         somewhere |= prefix
     return [atom for atom in atoms if atom & somewhere]
-
-
-def _spread(widths: tuple[int, ...], leading: int, need: int) -> int:
-    """Count the fewest differing bits with which any `leading` of these blocks hold `need`."""
-    # An even spread, as far as the widths allow, needs the fewest bits: then even the blocks with
-    # the fewest hold many.
-    bits = [0] * len(widths)
-    while sum(sorted(bits)[:leading]) < need:
-        _, block = min((bits[i], i) for i, width in enumerate(widths) if bits[i] < width)
-        bits[block] += 1
-    return sum(bits)
 
 
 def _can_miss(tables: list[tuple[int, int]], rooms: tuple[int, ...], bits: int) -> bool:

@@ -253,7 +253,7 @@ def _write(file: IO[bytes], header: ArchiveHeader, fingerprints: NDArray[np.uint
     header_bytes = reserve_header(header)
     file.write(bytes(header_bytes))
     for number, table in enumerate(parse_design(header.design).tables):
-        permuted = table.permute_array(fingerprints)
+        permuted = table.permute(fingerprints)
         permuted.sort()
         header.tables.append(_write_table(file, number, table, permuted, header.block_bytes))
     header.file_bytes = lay_out(header, header_bytes)[-1].end

@@ -105,7 +105,7 @@ class Archive:
         for start, stop in self._chunks(table):
             self._file.check(table, start, stop)
             permuted, _ = self._decode(table, start, stop)
-            yield self.design.tables[table].restore_array(permuted)
+            yield self.design.tables[table].restore(permuted)
 
     def _chunks(self, table: int) -> Iterator[tuple[int, int]]:
         """List the runs of blocks to decode at once: the first block, and one past the last."""
@@ -233,7 +233,7 @@ class Archive:
             if self._file.keys(table, start, stop) != cut_keys(lasts, key_bytes):
                 problems.append(f"{where}: a key does not match its block")
             previous = int(permuted[-1])
-            restored = self.design.tables[table].restore_array(permuted)
+            restored = self.design.tables[table].restore(permuted)
             count += len(restored)
             total = (total + int(restored.sum())) % 2**64
             mixed ^= int(np.bitwise_xor.reduce(restored))

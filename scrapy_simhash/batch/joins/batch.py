@@ -104,7 +104,7 @@ class _QueryTable:
 
     def __init__(self, table: JoinTable, queries: NDArray[np.uint64], shared_bits: int = 0) -> None:
         self._table = table
-        self._queries = table.table.permute_array(queries)
+        self._queries = table.table.permute(queries)
         self._queries.sort()
         self._shared_bits = np.uint64(shared_bits)
         bits = min(
@@ -187,7 +187,7 @@ class _QueryTable:
         """Permute values, and leave out those whose prefix no query has."""
         kept = [np.empty(0, np.uint64)]
         for start in range(0, values.size, CHUNK):
-            permuted = self._table.table.permute_array(values[start : start + CHUNK])
+            permuted = self._table.table.permute(values[start : start + CHUNK])
             prefixes = self._look_up(permuted)
             octets = self._map[(prefixes >> np.uint64(3)).view(np.int64)]
             bits = octets >> (prefixes & np.uint64(7)).astype(np.uint8)
@@ -196,7 +196,7 @@ class _QueryTable:
 
     def _restore(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Keep the permuted rows that this table reports, and restore them."""
-        restore = self._table.table.restore_array
+        restore = self._table.table.restore
         rows = rows[self._table.is_first(restore(rows[:, 0] ^ rows[:, 1]))]
         rows[:, 0] = restore(rows[:, 0])
         rows[:, 1] = restore(rows[:, 1])

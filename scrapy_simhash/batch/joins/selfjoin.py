@@ -115,7 +115,7 @@ def _sort_pairs(pairs: _Pairs) -> NDArray[np.uint64]:
 
 def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
     """Find the pairs that this table reports, among distinct, sorted values."""
-    permuted = table.table.permute_array(values)
+    permuted = table.table.permute(values)
     if table.passed_over:  # otherwise no block moves, and the values are sorted already
         permuted.sort()
     for found in _in_batches(_join_sorted(permuted, table, distance)):
@@ -124,9 +124,9 @@ def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> 
 
 def _report(pairs: _Pairs, table: JoinTable) -> _Pairs:
     """Restore permuted pairs, and keep those that this table reports."""
-    differing = table.table.restore_array(pairs.differing)
+    differing = table.table.restore(pairs.differing)
     reported = table.is_first(differing)
-    return _Pairs(table.table.restore_array(pairs.first[reported]), differing[reported])
+    return _Pairs(table.table.restore(pairs.first[reported]), differing[reported])
 
 
 def _in_batches(parts: Iterable[_Pairs]) -> Iterator[_Pairs]:

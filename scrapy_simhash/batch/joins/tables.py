@@ -82,7 +82,7 @@ class JoinTable:
     def may_report(self, varying: NDArray[np.uint64]) -> bool:
         """Return True if this table reports any pair of a crowd with one prefix."""
         # If all agree in a block that was passed over, another table reports their pairs.
-        return bool(self.is_first(self.table.restore_array(varying))[0])
+        return bool(self.is_first(self.table.restore(varying))[0])
 
 
 def check_join(distance: int, blocks: int | None) -> None:
@@ -175,7 +175,7 @@ class Cut:
         """Distribute fingerprints, in any order, to their cells."""
         # Those of a crowd come permuted by its table. Yields the number of a cell and fingerprints
         # in it. `selfjoin.join_cell` takes all fingerprints of a cell, concatenated and sorted.
-        permuted = self.table.table.permute_array(values)
+        permuted = self.table.table.permute(values)
         permuted.sort()
         starts = np.array(self.starts[1:], np.uint64)
         ends = [*np.searchsorted(permuted, starts).tolist(), permuted.size]
@@ -202,7 +202,7 @@ class CellPlan:
     def cut(self, sample: NDArray[np.uint64], path: tuple[JoinTable, ...]) -> Cut:
         """Cut the last table of a path; the sample is permuted by those before it."""
         made, suffix = Cut(path[-1]), path[-1].suffix
-        permuted = sort_distinct(path[-1].table.permute_array(sample))
+        permuted = sort_distinct(path[-1].table.permute(sample))
         prefixes = permuted & ~suffix
         borders = np.append(np.flatnonzero(prefixes[1:] != prefixes[:-1]) + 1, permuted.size)
         begin = after = 0  # in the sample; and the least value that is in no part yet
