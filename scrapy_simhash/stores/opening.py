@@ -35,7 +35,7 @@ ENGINES = {
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
 }
 _LEASES = {
-    "lmdb": "scrapy_simhash.stores.lmdb.leases:leases_of",
+    "lmdb": "scrapy_simhash.stores.leases:leases_of",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redisserver:LeasesApart"),
 }
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the

@@ -23,13 +23,6 @@ from scrapy_simhash.judging.templates import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.fingerprints import (
-    count_fingerprints,
-    list_bulk_loaded,
-    note_bulk_loaded,
-    read_table,
-    rewrite_tables,
-)
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
     check_design,
@@ -43,7 +36,15 @@ from scrapy_simhash.stores.header import (
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.lost import LostTable, count_lost, mark_done, withdraw
-from scrapy_simhash.stores.upkeep import Mender, find_problems
+from scrapy_simhash.stores.upkeep import (
+    Mender,
+    count_fingerprints,
+    find_problems,
+    list_bulk_loaded,
+    note_bulk_loaded,
+    read_table,
+    rewrite_tables,
+)
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import Engine, KeyValues
-from scrapy_simhash.stores.lmdb.leases import FileLeases
+from scrapy_simhash.stores.leases import FileLeases
 
 Result = TypeVar("Result")
 # Of a set, each member has a row; of a value there is one.

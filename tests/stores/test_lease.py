@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.stores.lmdb.leases import FileLeases
+from scrapy_simhash.stores.leases import FileLeases
 from tests.helpers.children import Child, run_script, running
 
 HOLDER = """
 import sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.leases import FileLeases
+from scrapy_simhash.stores.leases import FileLeases
 leases = FileLeases(Path(sys.argv[1]))
 leases.take("theirs")
 leases.take("too")
@@ -117,7 +117,7 @@ def test_a_lease_that_cannot_be_taken_is_not_held(tmp_path: Path) -> None:
 FORK = """
 import os, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.leases import FileLeases
+from scrapy_simhash.stores.leases import FileLeases
 leases = FileLeases(Path(sys.argv[1]))
 leases.take("mine")
 if not (child := os.fork()):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.fingerprints import read_tables, rewrite_tables
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.upkeep import read_tables, rewrite_tables
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.needing import examples, slow_but
