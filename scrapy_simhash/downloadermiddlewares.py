@@ -15,7 +15,6 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.links import Links
 from scrapy_simhash.crawl.logstats import End, Found, describe_limits, describe_look
 from scrapy_simhash.crawl.lost import LostPages
@@ -24,6 +23,7 @@ from scrapy_simhash.crawl.policy import (
     META_KEY,
     TEXT_KEY,
     Actions,
+    JudgedPage,
     count,
     find_encoding,
     find_reader,
@@ -40,18 +40,19 @@ from scrapy_simhash.crawl.running import (
     tell_bad_setting,
     tell_half,
 )
-from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.pages.links import NO_LINKS
-from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.signals import near_duplicate_found, sink_found
 from scrapy_simhash.stores.opening import show_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
+    from scrapy_simhash.crawl.policy import JudgedPages
+    from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.detector.worker import Answer
     from scrapy_simhash.pages.facts import Reader
 
@@ -87,21 +88,18 @@ class SimhashDownloaderMiddleware:
         self._warned_of_unnamed = self._warned_of_text = False
         self._ended = ""  # why
         self.pages: JudgedPages = WeakKeyDictionary()
-        self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, looking=self.looking)
-        self._idle_work = IdleWork(crawler, self.followers)
+        self.lost = None if config.readonly else LostPages(crawler, self._detector, self._option)
+        self.delivery = Delivery(crawler, self._detector, self.pages, self.lost)
+        self.links = Links(crawler, self.config, self._detector)
+        self._parts: list[Delivery | Links | LostPages] = [self.delivery, self.links]
+        self._walls: set[int] = set()  # documents that showed one
         connect = crawler.signals.connect
+        if self.lost is not None:
+            self._parts.append(self.lost)
+            connect(self.lost.spider_idle, signals.spider_idle)  # after that of `delivery`
         connect(self.spider_opened, signals.spider_opened)
         connect(self.spider_closed, signals.spider_closed)
-
-    def _choose_followers(self) -> list[Follower]:
-        """Make what follows pages under these settings, in the order in which they act."""
-        crawler, config, detector = self._crawler, self.config, self._detector
-        self._lost = None if config.readonly else LostPages(crawler, detector, self._option)
-        self.delivery = Delivery(crawler, detector, self.pages, self._lost)
-        self._links = Links(crawler, config, detector)
-        lost = [] if self._lost is None else [self._lost]
-        return [self.delivery, Walls(crawler), self._links, *lost]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -148,44 +146,36 @@ class SimhashDownloaderMiddleware:
     async def spider_closed(self, reason: str) -> None:
         """Write pending data, and log what a person should know of the crawl."""
         self._ended = reason
-        titles: dict[str, str] = {}
-        doubts, stats = self._actions.doubts, self._crawler.stats
-        if self._detector.is_open:
-            titles = await self._close()
+        stats, lost = self._crawler.stats, self.lost
+        doubts = await self._close() if self._detector.is_open else ""
         if self.looking:  # each page had a line of its own
             return
         found = Found(
             self._detector.has_log,
-            doubts.describe(titles),
-            self._lost.failed_url if self._lost else "",
-            self._lost.failed_copy if self._lost else "",
-            self._links.of_lists,
+            doubts,
+            lost.failed_url if lost else "",
+            lost.failed_copy if lost else "",
+            self.links.of_lists,
         )
         limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
         for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
             text = add_option(said.text, self._option)
             logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
-    async def _close(self) -> dict[str, str]:
-        """Let the followers settle what they have open, and write what was noted; find titles."""
-        self._idle_work.close()
-        titles: dict[str, str] = {}
+    async def _close(self) -> str:
+        """Settle what is open, and write what was noted; find what speaks against drops."""
         try:
-            for follower in self.followers:
-                await self._end(follower)
-            titles = await self._detector.find_titles(self._actions.doubts.list_pages())
+            for part in self._parts:
+                try:
+                    await part.close()
+                except Exception as error:  # noqa: BLE001 - it costs the others nothing
+                    self._report("Not settled at the end of the crawl", type(part).__name__, error)
+            doubts = await self._detector.describe_doubts()
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
         if lost := self._detector.lost_lines:
             count(self._crawler, "failed/log", lost)
-        return titles
-
-    async def _end(self, follower: Follower) -> None:
-        """Let a follower settle what it has open; one that fails costs no other its end."""
-        try:
-            await follower.close()
-        except Exception as error:  # noqa: BLE001 - whatever it is
-            self._report("Not settled at the end of the crawl", type(follower).__name__, error)
+        return doubts
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Judge a response, and always pass it on."""
@@ -204,31 +194,42 @@ class SimhashDownloaderMiddleware:
             logger.info("%s", describe_look(page.decision))
         page.scheduled = scheduled
         decision = page.decision
-        verdict = request.meta[META_KEY] = decision.make_verdict()
+        request.meta[META_KEY] = decision.make_verdict()
         if self._detector.is_open:
             self._detector.write(decision)
-        for follower in self.followers:
+        for part in self._parts:
             try:
-                await follower.judged(request, response, page)
+                await part.judged(request, response, page)
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 self._not_followed(response, error)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
-            await self._crawler.signals.send_catch_log_async(
-                near_duplicate_found,
-                response=response,
-                request=request,
-                verdict=verdict,
-                spider=self._crawler.spider,
-            )
+            await self._announce(request, response, decision)
         return response
 
+    async def _announce(self, request: Request, response: Response, decision: Decision) -> None:
+        """Send the signals of a near-duplicate; of a wall at the first page that shows it."""
+        sent = [near_duplicate_found]
+        if decision.sink and decision.match_document not in self._walls:
+            self._walls.add(decision.match_document)
+            count(self._crawler, "walls")
+            sent.insert(0, sink_found)
+        for signal in sent:
+            await self._crawler.signals.send_catch_log_async(
+                signal,
+                response=response,
+                request=request,
+                verdict=request.meta[META_KEY],
+                spider=self._crawler.spider,
+            )
+
     def arrived(self, response: Response, page: JudgedPage) -> None:
-        """Let the followers act on a page that reaches its callback, whatever fails here."""
+        """Note that a page reaches its callback, whatever fails here."""
         self.pages[response] = page
-        for follower in self.followers:
+        for part in self._parts:
             try:
-                follower.arrived(response, page)
+                if not isinstance(part, Links):
+                    part.arrived(response, page)
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 self._not_followed(response, error)
 
@@ -262,8 +263,7 @@ class SimhashDownloaderMiddleware:
                 decision = await self._detector.judge(asked, on_read=read.append)
             page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)
             decision.action = self._actions.choose(request, reader, decision)
-            for follower in self.followers:
-                follower.decided(request, response, page)
+            self.links.decided(request, page)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)

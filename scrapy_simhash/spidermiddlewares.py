@@ -85,8 +85,8 @@ class SimhashSpiderMiddleware:
         if isinstance(exception, NearDuplicate):
             return _close_browser_page(response)
         if self._judging is not None and (page := self._judging.pages.get(response)):
-            for follower in self._judging.followers:
-                follower.failed(page)
+            self._judging.delivery.failed(page)
+            self._judging.links.failed(page)
         return None
 
     async def process_spider_output(
@@ -104,8 +104,8 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 mark_found(entry, response)
-                for follower in judging.followers if judging is not None else ():
-                    follower.requested(entry, page)
+                if judging is not None:
+                    judging.links.requested(entry, page)
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue
@@ -113,8 +113,8 @@ class SimhashSpiderMiddleware:
             yield entry
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None and page is not None:
-            for follower in judging.followers:
-                follower.ended(page)
+            judging.delivery.ended(page)
+            judging.links.ended(page)
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

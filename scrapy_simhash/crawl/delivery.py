@@ -20,7 +20,6 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.judging.documents import Version
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.crawl.lost import LostPages
+    from scrapy_simhash.crawl.policy import JudgedPage, JudgedPages
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.judging.documents import Marked
     from scrapy_simhash.pages.facts import Reader
@@ -43,7 +42,7 @@ _MOST_UNWANTED = 10_000  # pages that wait, of a callback; those beyond are done
 _MOST_TRIED = 2
 
 
-class Delivery(Follower):
+class Delivery:
     """Follows each judged page to the spider, and its items through the pipelines."""
 
     # Pipelines that drop items on purpose may want those of a copy. Some drop all there are: until

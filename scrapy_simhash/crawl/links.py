@@ -20,7 +20,6 @@ import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 
-from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     LOSING,
     PASS,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.crawl.followers import JudgedPage
+    from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.facts import Reader
@@ -171,7 +170,7 @@ class _DroppedPage(NamedTuple):
     links: list[str]
 
 
-class Links(Follower):
+class Links:
     """Decides whether the links of near-duplicates are followed, and counts those nobody sees."""
 
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
@@ -204,7 +203,7 @@ class Links(Follower):
         followed: dict[str, dict[int, int]] = {}
         return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
 
-    def decided(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+    def decided(self, request: Request, page: JudgedPage) -> None:
         """Have the callback called for a near-duplicate whose links are followed."""
         if page.decision.action in LOSING and self._follows_those(request, page):
             page.decision.action = LOSING[page.decision.action]

@@ -5,6 +5,7 @@ Their requests are packed for a later crawl, without credentials, and marked whe
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import inspect
 import json
@@ -19,12 +20,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Spider
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Request
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict
 
 from scrapy_simhash._printable import describe_error, mask_password, plural, quote
-from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count, spider_of
 from scrapy_simhash.crawl.running import (
     PROXY_KEY,
@@ -32,6 +33,7 @@ from scrapy_simhash.crawl.running import (
     RULE_ERRBACK,
     add_option,
     is_closing,
+    wake,
 )
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.errors import StoreError
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_simhash.crawl.followers import JudgedPage
+    from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
@@ -234,8 +236,13 @@ _MOST_MADE = 1_000  # at one idle moment
 _MOST_HELD = 10_000
 
 
-class LostPages(Follower):
+class LostPages:
     """Requests each page of a crawl again that was dropped for one that was never delivered."""
+
+    # When the crawl has nothing else to do, the judge reads the store, which may have to wait for
+    # the lock of another process; the event loop must not. The spider stays open until it answers.
+    # Then the requests are made, and the crawl is idle once more: if nothing is expected then, the
+    # spider may close.
 
     def __init__(self, crawler: Crawler, detector: Detector, option: str) -> None:
         self._crawler = crawler
@@ -249,6 +256,7 @@ class LostPages(Follower):
         # Whether there may be others; at first, those that an earlier crawl left.
         self._outdated = False
         self._began = False
+        self._asking: asyncio.Future[None] | None = None
         self._dropped = False  # whether this crawl dropped any
         # Documents on their way that pages were dropped for.
         self._awaited: set[int] = set()
@@ -357,13 +365,35 @@ class LostPages(Follower):
         """Whether some may be due, as far as is known."""
         return self._outdated or bool(self._due)
 
-    def expects(self) -> bool:
+    def spider_idle(self, spider: Spider) -> None:
+        """Ask if there may be anything; raises DontCloseSpider until the answer is there."""
+        if self._asking is None or self._asking.done():
+            if not self._expects():
+                return
+            self._asking = asyncio.ensure_future(self._ask(spider))
+        raise DontCloseSpider
+
+    async def _ask(self, spider: Spider) -> None:
+        requests: list[Request] = []
+        try:
+            requests = await self._list_requests(spider)
+        except Exception:
+            logger.exception(
+                "Could not read from the store which requests to repeat", extra={"spider": spider}
+            )
+        if is_closing(self._crawler):
+            return  # the spider's next crawl gets what this one requested
+        for request in requests:
+            self._crawler.engine.crawl(request)
+        wake(self._crawler)
+
+    def _expects(self) -> bool:
         """Return whether there may be anything to request."""
         if not self._began and self._may_have_any:
             self._outdated = True
         return self.has_due or bool(self._awaited)
 
-    async def list_requests(self, spider: Spider) -> list[Request]:
+    async def _list_requests(self, spider: Spider) -> list[Request]:
         """Make requests for lost pages."""
         detector = self._detector
         if self._outdated or not self._due:
@@ -417,6 +447,8 @@ class LostPages(Follower):
 
     async def close(self) -> None:
         """Count the pages that are lost when the crawl ends."""
+        if self._asking is not None:
+            self._asking.cancel()
         if self._crawler.spider is None:
             return
         left, self.failed_url = await self._detector.count_left()

@@ -8,7 +8,8 @@ import logging
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from itemadapter import is_item
 from scrapy.http import HtmlResponse, Request, Response
@@ -20,17 +21,21 @@ from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.detector.detector import Page
-from scrapy_simhash.detector.doubts import Doubts
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import NOBODY, Reader
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from weakref import WeakKeyDictionary
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judging.documents import Marked
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +91,30 @@ def is_page(response: Response) -> bool:
     return isinstance(response, HtmlResponse)
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class JudgedPage:
+    """A page that was judged, or passed over; it does not hold its request or response."""
+
+    decision: Decision
+    reader: Reader = NOBODY  # who is to get it
+    scheduled: bool = False  # whether a spider middleware will see it
+    links: PageLinks = NO_LINKS
+    pending: Marked = 0  # the document whose items have to be delivered, with its text
+    repeated: bool = False  # whether its items, with this text, came through before
+    items: int = 0  # number of items still in the pipelines
+    without_items: bool = True  # whether none of them came through
+    unwanted: bool = False  # whether a pipeline dropped one of them (`DropItem`)
+    again: int = 0  # the document that it was dropped for, if it was requested again
+    lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
+    consumed: bool = False  # whether its callback has ended
+    on_done: Callable[[], object] | None = None  # called once its items came through
+
+
+# By their requests, and once they reach the spider by their responses, too: other middlewares may
+# replace a response on the way, and a spider may yield a request once more.
+JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
+
+
 # The action if the links of a near-duplicate are followed, see `links`: it drops only the items.
 FOLLOW = "follow"
 # That of a page whose callback did not get what it is like.
@@ -102,7 +131,6 @@ class Actions:
         self._config = config
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
-        self.doubts = Doubts(examples=0)
 
     def choose(self, request: Request, reader: Reader, decision: Decision) -> str:
         """Choose the action on a page for a reader; "" if it is no near-duplicate."""
@@ -121,7 +149,6 @@ class Actions:
         elif decision.status == "not_judged":
             count(self._crawler, f"not_judged/{decision.reason}")
             return
-        self.doubts.add(decision)
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")

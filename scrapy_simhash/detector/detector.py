@@ -304,10 +304,9 @@ class Detector:
         """Count the lost pages that this crawl leaves, see `LostTable.count_left`."""
         return await self._ask("count_left", tuple[dict[str, int], str], ({}, ""))
 
-    async def find_titles(self, urls: Sequence[str]) -> dict[str, str]:
-        """Find the titles of pages in the store."""
-        keys = [url.encode("utf-8", "replace") for url in urls]
-        return await self._ask("find_titles", dict[str, str], {}, keys) if keys else {}
+    async def describe_doubts(self) -> str:
+        """Describe what speaks against near-duplicates of the crawl; "" if nothing does."""
+        return await self._ask("describe_doubts", str, "")
 
     async def _ask(
         self, name: QuestionName, kind: Any, otherwise: Otherwise, keys: list[bytes] | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.detector.doubts import Doubts, Walls
 from scrapy_simhash.detector.log import Decision, DecisionLog
 from scrapy_simhash.detector.messages import (
     Answered,
@@ -123,6 +124,7 @@ class GroupJudge:
         self._written = b""  # what a judge that died may have written
         self._settled = Settled(0, 0, 0)
         self._log: DecisionLog | None = None
+        self._walls, self._doubts = Walls(), Doubts(examples=0)
 
     def run(self) -> None:
         """Judge until the crawl closes or is gone."""
@@ -350,7 +352,11 @@ class GroupJudge:
             seconds=_SECONDS_PER_GROUP,
         )
         for page, verdict in zip(group.pages, verdicts, strict=False):
-            self._tell(Decided(page.asked.number, self._decide(page, verdict)))
+            number = page.asked.number
+            try:
+                self._tell(Decided(number, self._decide(page, verdict)))
+            except Exception as error:  # noqa: BLE001 - of an odd address; the page passes
+                self._tell(Refused(number, "failed", describe_error(error)))
         # All that are given are read ahead, which is in vain for those that are not judged.
         cut = len(verdicts) < min(len(group.pages), self._most)
         self._most = 2 * len(verdicts) if cut else min(_PAGES_PER_GROUP, 2 * self._most)
@@ -400,6 +406,9 @@ class GroupJudge:
             decision.nearest_distance = nearest.distance
             decision.nearest_similarity = nearest.similarity
             decision.nearest_tests = list(nearest.tests)
+        if verdict.status != "not_judged":
+            decision.sink = not made.is_file and self._walls.is_shown(decision, asked.requested)
+            self._doubts.add(decision)
         return decision
 
     # Questions
@@ -423,8 +432,11 @@ class GroupJudge:
                 return lost.take(crawl, spider, question.keys)
             case "count_left":
                 return lost.count_left(crawl, spider)
-            case "find_titles":
-                return self._store.find_titles([key.decode() for key in question.keys])
+            case "describe_doubts":
+                titles: dict[str, str] = {}
+                with suppress(StoreError):
+                    titles = self._store.find_titles(self._doubts.list_pages())
+                return self._doubts.describe(titles)
         if marks := self._group.marks:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
         return None

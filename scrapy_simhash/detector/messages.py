@@ -99,7 +99,9 @@ class Line(_Message, frozen=True):
     line: bytes
 
 
-QuestionName: TypeAlias = Literal["find_due", "take_lost", "count_left", "find_titles", "settle"]
+QuestionName: TypeAlias = Literal[
+    "find_due", "take_lost", "count_left", "describe_doubts", "settle"
+]
 
 
 class Question(_Message, frozen=True):
