@@ -210,9 +210,9 @@ async def test_a_page_that_ends_two_judges_passes(
     give = JudgeProcess.give
 
     def give_and_die(process: JudgeProcess, messages: list[bytes]) -> None:
-        give(process, messages)
         if any(b"/deadly" in message for message in messages):
-            process.kill()
+            process.kill()  # before it could answer
+        give(process, messages)
 
     monkeypatch.setattr(JudgeProcess, "give", give_and_die)
     names = ["one", "deadly", "two"]
