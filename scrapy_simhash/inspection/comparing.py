@@ -15,9 +15,9 @@ from scrapy_simhash.inspection.difference import (
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     compare,
+    compare_contents,
     make_context,
 )
-from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
@@ -30,8 +30,7 @@ from scrapy_simhash.judging.rule import (
     decide,
 )
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.templates import Texts
-from scrapy_simhash.judging.texts import compare_words
+from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.tables.designs import parse_design
 
@@ -76,10 +75,8 @@ def compare_pages(
     if wording and other:
         one_host = context.sites[0] is context.sites[1]
         known = [(each.facts, each.wording) for each in documents * one_host if each.wording]
-        texts = Texts()
-        urls = mine.url, theirs.url
-        shared = texts.make_template(known).share(*urls)
-        own = compare_words(texts.read(wording), texts.read(other), shared, urls)
+        texts = read_wording(wording), read_wording(other)
+        own = compare_words(*texts, make_template(known), (mine.url, theirs.url))
     if own and may_be_one(mine, theirs, answer):
         answer = look_at_words(answer, mine, theirs, own)
     decided = decide(answer.evidence)[0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import printable_text
-from scrapy_simhash.judging.sites import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

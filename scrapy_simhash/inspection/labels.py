@@ -32,8 +32,7 @@ from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
-from scrapy_simhash.judging.templates import Texts
-from scrapy_simhash.judging.texts import compare_words
+from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.judging.templates import Template
+    from scrapy_simhash.judging.texts import Template
     from scrapy_simhash.pages.facts import Facts
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
@@ -236,7 +235,6 @@ class FolderContexts:
         self._drawn: dict[str, list[str]] = {}
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
         self._ids = [*corpus.pages]
-        self._texts = Texts()
         self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
 
     def find(self, first: str, second: str) -> Context:
@@ -273,15 +271,15 @@ class FolderContexts:
             return answer
         one_host = context.sites[0] is context.sites[1]
         template = self._make_template(context.sites[0].numbers if one_host else ())
-        one, other = (self._texts.read(unpack(page.wording)) for page in (mine, theirs))
+        one, other = (read_wording(unpack(page.wording)) for page in (mine, theirs))
         urls = mine.facts.url, theirs.facts.url
-        own = compare_words(one, other, template.share(*urls), urls)
+        own = compare_words(one, other, template, urls)
         return look_at_words(answer, mine.facts, theirs.facts, own)
 
     def _read_template(self, numbers: tuple[int, ...]) -> Template:
         """Make the template of a sample."""
         pages = [self._pages[self._ids[number - 1]] for number in numbers]
-        return self._texts.make_template((page.facts, unpack(page.wording)) for page in pages)
+        return make_template((page.facts, unpack(page.wording)) for page in pages)
 
     def _list_called(self, page: Facts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""

@@ -6,8 +6,12 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, find_deciding
-from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.comparison import (
+    UNKNOWN_SITES,
+    compare,
+    compare_contents,
+    find_deciding,
+)
 from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.judging.rule import CONFIRM, LEAST_ALIKE, Deciding, Rule
 from scrapy_simhash.pages.addresses import Address, parse_address

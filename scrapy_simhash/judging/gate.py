@@ -116,7 +116,7 @@ def judge_words(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) 
     agreed = max(evidence.agreed_within, evidence.main_alike)
     if agreed >= LEAST_OF_DECLARED and is_declared_copy(first, second, own):
         return DECLARED, True
-    if len({*own.shared.names}) == 1 and last_segment(first.url) == last_segment(second.url):
+    if len({*own.names}) == 1 and last_segment(first.url) == last_segment(second.url):
         return _compare_folders(first.url, second.url, own, evidence), False
     record = _find_record(first, second, own, evidence)
     return record or "what is only on one of them is no record's", not record
@@ -130,7 +130,7 @@ def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence)
     """
     folders = own_folders(first, second)
     names = ["/".join(each) for each in folders]
-    if not any(folders) or not own.shared.known:
+    if not any(folders) or not own.template.known:
         return ""
     if all(_find_subjects(own, names[0], names[1], _NUMBER)):
         return _show_two("two folders", *names)
@@ -169,7 +169,7 @@ def _compare_equal(own: OwnWords) -> str:
     if own.common < rule.TRIPLES_OF_A_LONG_TEXT and not own.in_order:
         return "the same words in another order, or more often"
     beside = [
-        next((each for each in mine.beside if each not in own.shared.beside.union(seen)), "")
+        next((each for each in mine.beside if each not in own.template.beside.union(seen)), "")
         for mine, seen in (
             (own.first.text, own.second.text.beside),
             (own.second.text, own.first.text.beside),
@@ -185,10 +185,10 @@ def is_declared_copy(first: Facts, second: Facts, own: OwnWords) -> bool:
     front page proves nothing; nor does any where hardly a word is no template, or numbers of one
     stand in the place of others.
     """
-    declared = find_declared(first, second) - own.shared.declared
+    declared = find_declared(first, second) - own.template.declared
     if not declared or own.common < LEAST_IF_CONTAINED or not own.same_rest:
         return False
-    if not own.shared.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
+    if not own.template.known and declared.isdisjoint(map(plain_form, (first.url, second.url))):
         return False
     if find_other_numbers(own):
         return False
@@ -217,14 +217,14 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
             return _show_two("two names", mine, theirs)
     mine, theirs = (
         f"{last_segment(page.url)} {name}"
-        for page, name in zip((first, second), own.shared.names, strict=True)
+        for page, name in zip((first, second), own.names, strict=True)
     )
     subjects = _find_subjects(own, mine, theirs, _ALL_NUMBER)
     if any(subjects):
         return _show_two("two addresses", *(min(words, default="") for words in subjects))
     if not own.same_rest:
         return "two addresses, and other words beyond those that are kept"
-    known = own.shared.known
+    known = own.template.known
     contained = not all(side.own.any() for side in (own.first, own.second))
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}

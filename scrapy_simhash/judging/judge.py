@@ -42,8 +42,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.gate import is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
-from scrapy_simhash.judging.templates import Texts
-from scrapy_simhash.judging.texts import compare_words
+from scrapy_simhash.judging.texts import compare_words, read_wording
 from scrapy_simhash.pages.facts import EVERYONE, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
@@ -97,9 +96,7 @@ class Judge:
     documents: Reading
     rule: Rule
     alive: Callable[[str], bool]  # tells whether a crawl is still running
-    # These last from one judge to the next.
-    sites: Sites = field(default_factory=Sites)
-    texts: Texts = field(default_factory=Texts)
+    sites: Sites = field(default_factory=Sites)  # lasts from one judge to the next
 
     def find_match(
         self, document: Document, own: int = 0
@@ -142,7 +139,7 @@ class Judge:
         }
         if not alike:
             return compared
-        text, first = self.texts.read(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
+        text, first = read_wording(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
         wordings = self.documents.get_wordings(first)
         looked = list[Compared]()
         for each in compared:
@@ -164,8 +161,8 @@ class Judge:
     ) -> OwnWords:
         """Compare a text with the wording of a document, by what their site has."""
         one_host = sites[0] is sites[1]
-        template = self.texts.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
-        return compare_words(text, self.texts.read(wording), template.share(*urls), urls)
+        template = self.sites.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
+        return compare_words(text, read_wording(wording), template, urls)
 
     def _choose(
         self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]

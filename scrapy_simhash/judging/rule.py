@@ -24,6 +24,12 @@ CONFIRM = 0.9
 # With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
 # (docs/study.md).
 MIN_FEATURES = 32
+# With fewer documents beside the two that are compared, nothing is known of their host. Better than
+# 3 on two corpora, as good on the third (docs/study.md).
+LEAST_KNOWN = 6
+# A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
+SHARE_OF_TEMPLATE = 0.2
+LEAST_OF_TEMPLATE = 3
 # Of all content so much must agree, with the frames outside of its common part: .5 has two wrong
 # matches more on the third corpus, and finds five more. And where the names are not wholly the
 # same: .5 has one wrong more, .9 misses seventeen more.

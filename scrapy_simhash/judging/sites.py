@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from scrapy_simhash.judging.names import UNKNOWN_NAMES, NameShares, SiteNames
+from scrapy_simhash.judging.rule import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, make_template
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 
@@ -26,19 +28,17 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
+_Key = TypeVar("_Key")
+_Made = TypeVar("_Made")
 
 # The most documents in the sample of a host.
 SAMPLE = 16
 # So many pages of one form of address come first: fewer than make anything template.
 _OF_FORM = 2
-# With fewer documents beside the two that are compared, nothing is known of their host. Better than
-# 3 on two corpora, as good on the third (docs/study.md).
-LEAST_KNOWN = 6
-# A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
-SHARE_OF_TEMPLATE = 0.2
-LEAST_OF_TEMPLATE = 3
 # Of 10 kB each. Each document of a sample may be one of two that are compared, and left out.
 _SITES_REMEMBERED = 1_024
+# Of 600 kB each.
+_TEMPLATES_REMEMBERED = 16
 
 
 def draw_sample(
@@ -129,13 +129,14 @@ UNKNOWN_SITE = Site()
 
 
 class Sites:
-    """Finds the sites of the documents in one store, and remembers those needed last.
+    """Finds sites and templates of the documents in one store; remembers those needed last.
 
     A site is remembered by what its sample says of each document, so a changed one is read again.
     """
 
     def __init__(self) -> None:
         self._found: OrderedDict[Hashable, Site] = OrderedDict()
+        self._templates: OrderedDict[Site, Template] = OrderedDict()
 
     def prepare(self, documents: Reading, pages: Iterable[Facts]) -> None:
         """Read what is not known of the sites of pages; one round trip, where reads are some."""
@@ -173,10 +174,27 @@ class Sites:
             site = Site({number: record.facts for number, record in records.items()})
         if len(site.numbers) < count:  # some are damaged, or deleted just now
             return site
-        self._found[key] = site
-        if len(self._found) > _SITES_REMEMBERED:
-            self._found.popitem(last=False)
+        _remember(self._found, key, site, _SITES_REMEMBERED)
         return site
+
+    def find_template(self, documents: Reading, site: Site) -> Template:
+        """Find the template of a site; unknown with the site."""
+        if not site.known:
+            return UNKNOWN_TEMPLATE
+        template = self._templates.pop(site, None)
+        if template is None:
+            pages, wordings = documents.glance(site.numbers), documents.get_wordings(site.numbers)
+            both = sorted(pages.keys() & wordings.keys())
+            template = make_template((pages[number].facts, wordings[number]) for number in both)
+        _remember(self._templates, site, template, _TEMPLATES_REMEMBERED)
+        return template
+
+
+def _remember(found: OrderedDict[_Key, _Made], key: _Key, made: _Made, most: int) -> None:
+    """Remember what was made for a key; forget what was not needed for longest."""
+    found[key] = made
+    if len(found) > most:
+        found.popitem(last=False)
 
 
 def _key_of(sample: Mapping[int, bytes], left_out: Collection[int] = ()) -> Hashable:

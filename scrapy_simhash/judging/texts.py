@@ -12,22 +12,27 @@ of a page that its text writes out ("Printed from ...") is nobody's.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import regex
 
-from scrapy_simhash.pages.addresses import parse_address
+from scrapy_simhash.judging.rule import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.pages.addresses import last_segment, parse_address, part_folders
 from scrapy_simhash.pages.features import hash_shingles, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.pages.wording import Wording
 
     Hashes: TypeAlias = NDArray[np.uint64]
     Marks: TypeAlias = NDArray[np.bool_]
@@ -55,6 +60,12 @@ LEAST_IN_A_SENTENCE = 3
 # A number below a hundred counts what a short page is about, up to so many words in common.
 _SMALL = re.compile(r"\D*(\d{1,2})\D*")
 _SHORT = 100
+# Of some 150 kB a text of 1,000 words. With four times as many, a seventh fewer are read twice.
+_TEXTS_REMEMBERED = 64
+# What so many pages of a part of a site have, three at least, is that part's.
+_SHARE_OF_PART = 0.75
+# Three digits, but no release, before the last name in a path.
+_IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 # A time of day, of which the hour may be the same.
 _TIME = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b")
 
@@ -87,7 +98,7 @@ class Text:
         self.tokens = [token for token in tokens if token != _LINE]
         self.hashes = hashes[~ends_of_blocks]
         are_letters = np.fromiter(map(str.isalpha, self.tokens), np.bool_, len(self))
-        self.numbers = self._mark(~are_letters, _is_number)
+        self.numbers = self.mark(~are_letters, _is_number)
         padded = [
             np.concatenate([[_BEFORE], words, [_BEHIND]])
             for words in (self.hashes, np.where(self.numbers, _NUMBER, self.hashes))
@@ -101,7 +112,7 @@ class Text:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def _mark(self, marked: Marks, accept: Callable[[str], object]) -> Marks:
+    def mark(self, marked: Marks, accept: Callable[[str], object]) -> Marks:
         """Mark, of words that are marked, those that a function accepts."""
         accepted = np.zeros(len(self), np.bool_)
         places = np.flatnonzero(marked)
@@ -109,24 +120,24 @@ class Text:
         return accepted
 
     @cached_property
-    def hashes_set(self) -> Hashes:
-        """The distinct hashes of words, ascending."""
-        return sort_distinct(self.hashes)
+    def words(self) -> frozenset[str]:
+        """The distinct words."""
+        return frozenset(self.tokens)
 
     @cached_property
-    def triples_set(self) -> Hashes:
-        """The distinct triples, ascending."""
-        return sort_distinct(self.triples)
+    def triples_sorted(self) -> Hashes:
+        """The triples, ascending."""
+        return np.sort(self.triples)
 
     @cached_property
-    def masked_set(self) -> Hashes:
-        """The distinct masked triples, ascending."""
-        return sort_distinct(self.masked)
+    def masked_sorted(self) -> Hashes:
+        """The masked triples, ascending."""
+        return np.sort(self.masked)
 
     @cached_property
     def digits(self) -> Marks:
         """Which words have a digit and no letter, as times and counters; shape (n,)."""
-        return self.numbers & ~self._mark(self.numbers, _LETTER.search)
+        return self.numbers & ~self.mark(self.numbers, _LETTER.search)
 
     @cached_property
     def block_words(self) -> NDArray[np.int64]:
@@ -191,6 +202,106 @@ class Text:
     def show(self, start: int, end: int) -> str:
         """Return the text from one word to before another."""
         return self.normal[self._locate(start)[0] : self._locate(end - 1)[1]].replace("\n", " ")
+
+
+def _count(found: Sequence[Hashes], least: float) -> tuple[Hashes, Hashes]:
+    """List what is in any of the hashes of n texts, and what is in so many of them, ascending."""
+    if not found:
+        return NOTHING, NOTHING
+    each = np.concatenate([sort_distinct(hashes) for hashes in found])
+    distinct, times = np.unique(each, return_counts=True)
+    return distinct, distinct[times >= least]
+
+
+def _list_tails(url: str) -> list[str]:
+    """List the ends of a path, the shortest first, without the whole; none with a query."""
+    address = parse_address(url)
+    if address is None or address.query:
+        return []
+    path = "/".join(address.path).strip("/")
+    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
+
+
+class Template:
+    """What the pages of a site share: triples of words, ends of addresses, what is beside the text.
+
+    Args:
+        texts: of a sample of its pages; fewer than six tell nothing.
+        urls: addresses of these pages.
+        declared: addresses that they declare, in their plain form.
+
+    Attributes:
+        known: whether there are enough.
+        triples, masked: those that a fifth of the texts have, three at least, ascending.
+        any_triples, any_masked: those that any has.
+        beside: what so many have beside their texts.
+        declared: as given.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[Text] = (),
+        urls: Sequence[str] = (),
+        declared: Iterable[str] = (),
+    ) -> None:
+        self.known = len(texts) >= LEAST_KNOWN
+        known = texts if self.known else ()
+        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(known))
+        self.any_triples, self.triples = _count([text.triples for text in known], least)
+        self.any_masked, self.masked = _count([text.masked for text in known], least)
+        beside = Counter(each for text in known for each in set(text.beside))
+        self.beside = {each for each, times in beside.items() if times >= least}
+        self.declared = frozenset(declared)
+        self._pages = [
+            (address.path, text)
+            for url, text in zip(urls, known, strict=False)
+            if (address := parse_address(url))
+        ]
+        self._of_parts: dict[tuple[str, ...], tuple[Hashes, Hashes]] = {}
+        tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
+        self._tails = {tail for tail, times in tails.items() if times >= least}
+
+    def find_shared(self, part: tuple[str, ...]) -> tuple[Hashes, Hashes]:
+        """Find what nearly all pages of a part of the site have, such as its release or its day.
+
+        Triples and masked triples, ascending; `part` are the folders from the top.
+        """
+        within = [text for path, text in self._pages if part and path[: len(part)] == part]
+        if len(within) < LEAST_OF_TEMPLATE:  # of folders without end, few are remembered
+            return NOTHING, NOTHING
+        if part not in self._of_parts:
+            least = max(LEAST_OF_TEMPLATE, _SHARE_OF_PART * len(within))
+            triples, masked = [text.triples for text in within], [text.masked for text in within]
+            self._of_parts[part] = _count(triples, least)[1], _count(masked, least)[1]
+        return self._of_parts[part]
+
+    def find_name(self, url: str) -> str:
+        """Find the last name in an address that is not the site's: "7" is that of "/7/view"."""
+        tails = _list_tails(url)
+        shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
+        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
+        # What stands behind an identifier belongs to it in any case: "4022/view".
+        before = _IDENTIFIER.search(rest.partition("?")[0])
+        return f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
+
+
+UNKNOWN_TEMPLATE = Template()
+
+
+def make_template(pages: Iterable[tuple[Facts, Wording]]) -> Template:
+    """Make the template that a sample of pages shows."""
+    pages = list(pages)
+    return Template(
+        [read_wording(wording) for _, wording in pages],
+        [page.url for page, _ in pages],
+        chain.from_iterable(page.declared for page, _ in pages),
+    )
+
+
+@lru_cache(maxsize=_TEXTS_REMEMBERED)
+def read_wording(wording: Wording) -> Text:
+    """Read the text of a page, or remember it."""
+    return Text(*wording)
 
 
 def _hash_words(words: Sequence[str]) -> Hashes:
@@ -274,37 +385,13 @@ def list_runs(marked: Marks) -> Iterator[Run]:
         yield Run(int(places[start]), int(places[end - 1]) + 1, int(end - start))
 
 
-class Shared(NamedTuple):
-    """What the pages of a site share, as far as two addresses need it; see `Template.share`.
-
-    Attributes:
-        known: whether enough of its pages are known.
-        triples, masked: those of the template, ascending.
-        any_triples, any_masked: those of any page of the sample, ascending.
-        of_parts: for either address, triples and masked triples of the part of the site in which
-            only that one lies.
-        names: of either address, the last name that is not the site's.
-        beside: what is the site's beside the text.
-        declared: addresses that pages of the sample declare.
-    """
-
-    known: bool
-    triples: Hashes
-    masked: Hashes
-    any_triples: Hashes
-    any_masked: Hashes
-    of_parts: list[tuple[Hashes, Hashes]]
-    names: list[str]
-    beside: set[str]
-    declared: frozenset[str]
-
-
 class OwnWords(NamedTuple):
     """What two pages have for themselves.
 
     Attributes:
         first, second: what either has.
-        shared: what was taken off.
+        template: of their site, which was taken off.
+        names: of either address, the last name that is not the site's.
         common: how many words they have in common that are no template; of the page with fewer.
         same_rest: whether the words beyond the bound are the same.
         equal: whether neither has a word or number of its own, nor other words beyond the bound.
@@ -312,7 +399,8 @@ class OwnWords(NamedTuple):
 
     first: Side
     second: Side
-    shared: Shared
+    template: Template
+    names: tuple[str, str]
     common: int
     same_rest: bool
     equal: bool
@@ -321,8 +409,8 @@ class OwnWords(NamedTuple):
     def in_order(self) -> bool:
         """Whether the triples that both have are in one order, and as often, numbers aside."""
         first, second = self.first.text, self.second.text
-        mine = first.masked[contains(second.masked_set, first.masked)]
-        theirs = second.masked[contains(first.masked_set, second.masked)]
+        mine = first.masked[contains(second.masked_sorted, first.masked)]
+        theirs = second.masked[contains(first.masked_sorted, second.masked)]
         return bool(np.array_equal(mine, theirs))
 
     def describe(self) -> str:
@@ -430,45 +518,44 @@ def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Ru
 
 
 def compare_words(
-    first: Text, second: Text, shared: Shared, urls: tuple[str, str] = ("", "")
+    first: Text, second: Text, template: Template, urls: tuple[str, str] = ("", "")
 ) -> OwnWords:
-    """Compare the texts of two addresses; takes some 0.2 ms."""
-    mine = _find_own(first, second, shared, 0, urls[0])
-    theirs = _find_own(second, first, shared, 1, urls[1])
+    """Compare the texts of two addresses of one site; takes some 0.2 ms."""
+    parts = part_folders(*urls)
+    mine = _find_own(first, second, template, urls[0], parts[0])
+    theirs = _find_own(second, first, template, urls[1], parts[1])
     same_rest = first.rest == second.rest
     return OwnWords(
         mine,
         theirs,
-        shared,
+        template,
+        (template.find_name(urls[0]), template.find_name(urls[1])),
         common=int(min(mine.common.sum(), theirs.common.sum())),
         same_rest=same_rest,
         equal=same_rest and not (mine.own.any() or theirs.own.any()),
     )
 
 
-def _find_own(text: Text, other: Text, shared: Shared, place: int, url: str) -> Side:
-    masked_alone = ~contains(other.masked_set, text.masked)
-    alone = ~contains(other.triples_set, text.triples)
-    template = contains(shared.masked, text.masked)
-    masked_own = masked_alone & ~template
-    own = _but(alone, text.triples, shared.triples)
-    common = ~(masked_alone | template)
-    masked_unique = _but(masked_own, text.masked, shared.any_masked)
-    unique = _but(own, text.triples, shared.any_triples)
+def _find_own(text: Text, other: Text, template: Template, url: str, part: tuple[str, ...]) -> Side:
+    """Find what a text has for itself, at a URL in a part of the site where the other is not."""
+    masked_both = contains(other.masked_sorted, text.masked)
+    masked_alone, alone = ~masked_both, ~contains(other.triples_sorted, text.triples)
+    common = _but(masked_both, text.masked, template.masked)
+    masked_own = _but(masked_alone, text.masked, template.masked)
+    own = _but(alone, text.triples, template.triples)
+    masked_unique = _but(masked_own, text.masked, template.any_masked)
+    unique = _but(own, text.triples, template.any_triples)
+    of_part, masked_of_part = template.find_shared(part)
+    masked_alone = _but(masked_alone, text.masked, masked_of_part)
     said = ~text.mark_address(url)
-    of_part, masked_of_part = shared.of_parts[place]
+    new = _choose(text, masked_unique, unique) & said
     return Side(
         text,
         _choose(text, masked_own, own) & said,
         common,
         _span(common),
-        _choose(
-            text,
-            _but(masked_alone, text.masked, masked_of_part),
-            _but(alone, text.triples, of_part),
-        )
-        & said,
-        _but(_choose(text, masked_unique, unique) & said, text.hashes, other.hashes_set),
+        _choose(text, masked_alone, _but(alone, text.triples, of_part)) & said,
+        text.mark(new, lambda token: token not in other.words),
     )
 
 
@@ -498,7 +585,7 @@ def _span(common: Marks) -> Marks:
 
 def _but(marked: Marks, triples: Hashes, ascending: Hashes) -> Marks:
     """Mark what is marked, but for what is in an ascending list; that is little."""
-    places = np.flatnonzero(marked)
+    places = np.flatnonzero(marked) if len(ascending) else ()
     if not len(places):
         return marked
     kept = marked.copy()

@@ -19,7 +19,6 @@ from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rows import CrawlRecord, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.templates import Texts
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
@@ -95,7 +94,6 @@ class Store(AbstractContextManager["Store"]):
         self.engine = engine
         self.lost = LostTable(self)
         self._sites = Sites()
-        self._texts = Texts()
         self._dissolved: set[int] = set()
         try:
             automatic = tables == "auto"
@@ -274,7 +272,7 @@ class Store(AbstractContextManager["Store"]):
                 withdraw(stored, withdrawn, crawl)
             if before is not None:
                 before(stored)
-            judge = Judge(stored, rule, alive, self._sites, self._texts)
+            judge = Judge(stored, rule, alive, self._sites)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:

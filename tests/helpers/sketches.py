@@ -4,8 +4,7 @@ from math import ceil
 
 import numpy as np
 
-from scrapy_simhash.judging.comparison import UNKNOWN_SITES
-from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare_contents
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import BINS, sketch_text
 

@@ -13,8 +13,7 @@ from scrapy_simhash.judging.comparison import can_be_one
 from scrapy_simhash.judging.documents import Verdict
 from scrapy_simhash.judging.gate import is_declared_copy, judge_words
 from scrapy_simhash.judging.rule import Deciding, Evidence, Place, Relation, Rule, decide
-from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
-from scrapy_simhash.judging.texts import Text, compare_words
+from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, Text, compare_words
 from scrapy_simhash.pages.facts import Facts
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, SHAPES, judge_pages, make_article, make_record, shuffle
@@ -237,7 +236,7 @@ def test_names_with_the_same_words_in_another_order() -> None:
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
     name = f"{'1' * 1_000}/view"
-    assert Template().share(f"http://a.example/{name}", "").names[0] == name
+    assert Template().find_name(f"http://a.example/{name}") == name
 
 
 @pytest.mark.parametrize("invisible", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
@@ -434,7 +433,7 @@ def make_facts(path: str, canonical: str = "", title: str = "A name", heading: s
 
 TEXT = " ".join(make_words(5, 200))
 TEMPLATE = Template([Text(" ".join(make_words(seed, 100))) for seed in range(10, 16)])
-KNOWN, UNKNOWN = (each.share(f"{HOST}/a", f"{HOST}/b") for each in (TEMPLATE, UNKNOWN_TEMPLATE))
+TWO = f"{HOST}/a", f"{HOST}/b"
 
 
 @pytest.mark.parametrize(
@@ -451,18 +450,20 @@ KNOWN, UNKNOWN = (each.share(f"{HOST}/a", f"{HOST}/b") for each in (TEMPLATE, UN
     ],
 )
 def test_declared_copies(first: Facts, second: Facts, declared: bool) -> None:
-    own = compare_words(Text(TEXT + " one two three"), Text(TEXT), KNOWN)
+    own = compare_words(Text(TEXT + " one two three"), Text(TEXT), TEMPLATE, TWO)
     assert is_declared_copy(first, second, own) is declared
-    unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN)
+    unknown = compare_words(Text(TEXT + " one two three"), Text(TEXT), UNKNOWN_TEMPLATE, TWO)
     third = first.canonical == second.canonical == HOST + "/c"
     assert is_declared_copy(first, second, unknown) is (declared and not third)
     if declared:  # and a third one beside
         one, other = (structs.replace(page, views=f"{HOST}/amp") for page in (first, second))
         assert is_declared_copy(one, other, unknown) is not third
-    more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), KNOWN)
+    more = compare_words(Text(TEXT + " " + " ".join(make_words(6, 40))), Text(TEXT), TEMPLATE, TWO)
     assert not is_declared_copy(first, second, more)
     little = " ".join(make_words(5, 20))
-    assert not is_declared_copy(first, second, compare_words(Text(little), Text(little), KNOWN))
+    assert not is_declared_copy(
+        first, second, compare_words(Text(little), Text(little), TEMPLATE, TWO)
+    )
 
 
 SAME = Evidence(deciding=Deciding.TEXTS, distance=0, within=7, title=Relation.SAME)
@@ -492,7 +493,7 @@ SILENT = structs.replace(SAME, title=Relation.SILENT)
 def test_two_last_segments(
     other: str, titles: tuple[str, str], evidence: Evidence, objection: str
 ) -> None:
-    own = compare_words(Text(TEXT), Text(other), KNOWN)
+    own = compare_words(Text(TEXT), Text(other), TEMPLATE, TWO)
     mine, theirs = (
         make_facts(path, title=title) for path, title in zip(("/a", "/b"), titles, strict=True)
     )
@@ -502,7 +503,7 @@ def test_two_last_segments(
     # Under one name in two folders, the rule decides alone.
     if not own.equal:
         mine, theirs = (structs.replace(page, url=f"{page.url}/x") for page in (mine, theirs))
-        own = own._replace(shared=TEMPLATE.share(mine.url, theirs.url))
+        own = compare_words(Text(TEXT), Text(other), TEMPLATE, (mine.url, theirs.url))
         assert judge_words(mine, theirs, own, evidence) == ("", False)
 
 
@@ -510,7 +511,7 @@ def test_a_long_text_in_which_a_word_is_gone() -> None:
     pages = make_facts("/a"), make_facts("/b")
     for words, one in ((300, False), (1_500, True)):
         text = " ".join(make_words(9, words) + make_words(9, 40))
-        own = compare_words(Text(text), Text(text.rpartition(" ")[0]), KNOWN)
+        own = compare_words(Text(text), Text(text.rpartition(" ")[0]), TEMPLATE, TWO)
         assert own.equal
         assert judge_words(*pages, own, SAME)[1] is one
 
@@ -519,7 +520,7 @@ def test_an_unknown_site_where_each_has_words_of_its_own() -> None:
     pages = make_facts("/a"), make_facts("/b")
     for ends, one in ((("", "\nand more"), True), (("\nor less", "\nand more"), False)):
         mine, theirs = (Text(TEXT + end) for end in ends)
-        own = compare_words(mine, theirs, UNKNOWN)
+        own = compare_words(mine, theirs, UNKNOWN_TEMPLATE, TWO)
         assert judge_words(*pages, own, SAME)[1] == one
 
 

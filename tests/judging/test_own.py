@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging import texts
-from scrapy_simhash.judging.templates import UNKNOWN_TEMPLATE, Template
-from scrapy_simhash.judging.texts import OwnWords, Run, Text, compare_words, find_swap
+from scrapy_simhash.judging.texts import (
+    UNKNOWN_TEMPLATE,
+    OwnWords,
+    Run,
+    Template,
+    Text,
+    compare_words,
+    find_swap,
+)
 from scrapy_simhash.pages.features import locate, tokenise
 
 # Few words, so that texts have triples in common, and some repeat.
@@ -27,7 +34,7 @@ def compare(
     template: Template = UNKNOWN_TEMPLATE,
     urls: tuple[str, str] = ("", ""),
 ) -> OwnWords:
-    return compare_words(first, second, template.share(*urls), urls)
+    return compare_words(first, second, template, urls)
 
 
 def write(words: Sequence[Sequence[str]]) -> str:
@@ -210,8 +217,8 @@ def test_words_beyond_the_bound() -> None:
 )
 def test_the_name_in_an_address(url: str, name: str) -> None:
     urls = [f"http://a.example/{number}/view" for number in range(6)]
-    assert Template([Text("a")] * 6, urls).share(url, "").names[0] == name
-    assert UNKNOWN_TEMPLATE.share("http://a.example/7/view", "").names[0] == "view"
+    assert Template([Text("a")] * 6, urls).find_name(url) == name
+    assert UNKNOWN_TEMPLATE.find_name("http://a.example/7/view") == "view"
 
 
 def test_numbers_are_known_by_digits_of_all_scripts() -> None:

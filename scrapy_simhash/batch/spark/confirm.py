@@ -16,8 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
-from scrapy_simhash.judging.comparison import Context, compare, make_context, name_proposal
-from scrapy_simhash.judging.content import compare_contents
+from scrapy_simhash.judging.comparison import (
+    Context,
+    compare,
+    compare_contents,
+    make_context,
+    name_proposal,
+)
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
