@@ -100,7 +100,7 @@ def compare_pages(
         alike = round(content.main_alike, 4), round(content.whole, 4)
         compared["main_similarity"], compared["whole_similarity"] = alike
         compared["similarity"] = max(alike)
-    if answer.deciding is Deciding.TEXTS:
+    if answer.evidence.deciding is Deciding.TEXTS:
         compared |= {"site_known": context.known, "confirmed": answer.confirmed}
     if wording is None or other is None:
         return compared | {"note": _NO_TEXT}

@@ -341,8 +341,8 @@ def _judge(
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
     answer, unknown = answers
-    bits = answer.distance
-    if answer.deciding in _EXACT:
+    bits = answer.evidence.distance
+    if answer.evidence.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     return Judged(
         pair,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from scrapy_simhash.judging.names import Relations, relate_names
+from scrapy_simhash.judging.names import relate_names
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
     LEAST_ALIKE,
@@ -192,35 +192,34 @@ class Answer(NamedTuple):
     """What came of comparing two documents.
 
     Attributes:
-        deciding: what decides about them.
-        distance: bits between their fingerprints.
-        near: that is within the rule's distance (of short pages, 0), or it was found by its name,
-            or by rare triples.
+        evidence: all that decided.
+        near: the distance is within the rule's (of short pages, 0), or it was found by its name, or
+            by rare triples.
         confirmed: what decides beside the distance agrees, however far apart they are.
-        duplicate: they are near-duplicates: near and confirmed.
         proposal: what made the one a candidate for the other, for people.
         similarity: the larger one of their texts' similarities, 0 to 1; None where texts and names
             do not decide.
         tests: what each test of texts and names said, for people.
-        evidence: all that decided.
         own: what each has for itself, if that was looked at.
     """
 
-    deciding: Deciding
-    distance: int
+    evidence: Evidence
     near: bool
     confirmed: bool
-    duplicate: bool
     proposal: str
-    evidence: Evidence
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     own: OwnWords | None = None
 
     @property
+    def duplicate(self) -> bool:
+        """Whether they are near-duplicates."""
+        return self.near and self.confirmed
+
+    @property
     def why(self) -> tuple[str, ...]:
         """What decided, for people."""
-        return self.tests or (self.deciding.value,)
+        return self.tests or (self.evidence.deciding.value,)
 
 
 class Compared(NamedTuple):
@@ -274,42 +273,19 @@ def compare(
     proposal = name_proposal(
         distance, stub=short, file=deciding is Deciding.FILE, name=name, keys=keys
     )
-    similarity, called = None, ""
-    if deciding is Deciding.TEXTS:
-        assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
-        sites = context.sites
-        if content is None:
-            (content,) = compare_contents([(first, second)], [sites])
-        similarity = content.similarity
-        names = relate_names(first, second, sites[0].names, sites[1].names)
-        evidence = _collect(evidence, (first, second), content, names, rule.confirm, context)
-        called = f"titles: {names.title}; headings: {names.heading}"
-    said, near, confirmed = decide(evidence)
-    tests = (said, called, _describe(content, context.sites)) if content and called else ()
-    duplicate = near and confirmed
-    return Answer(
-        deciding, distance, near, confirmed, duplicate, proposal, evidence, similarity, tests
-    )
-
-
-def _collect(
-    evidence: Evidence,
-    pages: tuple[Facts, Facts],
-    content: Content,
-    names: Relations,
-    confirm: float,
-    context: Context,
-) -> Evidence:
-    """Add to the evidence what decides where texts and names do."""
-    return msgspec.structs.replace(
+    if deciding is not Deciding.TEXTS:
+        _, near, confirmed = decide(evidence)
+        return Answer(evidence, near, confirmed, proposal)
+    if content is None:
+        (content,) = compare_contents([(first, second)], [context.sites])
+    names = relate_names(first, second, *(site.names for site in context.sites))
+    evidence = msgspec.structs.replace(
         evidence,
-        confirm=confirm,
+        confirm=rule.confirm,
         known=context.known,
-        title=names.title,
-        heading=names.heading,
-        together=names.together,
-        place=_relate_addresses(pages[0].url, pages[1].url),
-        data_bits=_count_data_bits(*(page.data_fingerprint for page in pages)),
+        place=_relate_addresses(first.url, second.url),
+        data_bits=_count_data_bits(first.data_fingerprint, second.data_fingerprint),
+        **names._asdict(),
         whole=content.whole,
         main_alike=content.main_alike,
         main_alone=content.main_alone,
@@ -318,6 +294,10 @@ def _collect(
         agreed_within=content.agreed_within,
         triples=content.triples,
     )
+    why, near, confirmed = decide(evidence)
+    called = f"titles: {names.title}; headings: {names.heading}"
+    tests = why, called, _describe(content, context.sites)
+    return Answer(evidence, near, confirmed, proposal, content.similarity, tests)
 
 
 def deserves_a_look(candidate: Candidate, similarity: float | None, rule: Rule) -> bool:

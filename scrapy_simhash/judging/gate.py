@@ -27,9 +27,9 @@ from msgspec import structs
 
 from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.comparison import find_declared
-from scrapy_simhash.judging.rule import Deciding, Relation, decide
+from scrapy_simhash.judging.rule import Deciding, Place, Relation, decide
 from scrapy_simhash.judging.texts import SIGNS, find_other_numbers, find_signs, find_swap
-from scrapy_simhash.pages.addresses import host_of, last_segment, own_folders, plain_form
+from scrapy_simhash.pages.addresses import last_segment, own_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 def may_be_one(first: Facts, second: Facts, answer: Answer) -> bool:
     """Whether the rule calls two pages one, or their words may show that they are."""
     e = answer.evidence
-    if answer.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
-        return answer.duplicate and answer.deciding is Deciding.TEXTS
+    if e.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
+        return answer.duplicate and e.deciding is Deciding.TEXTS
     # Without the top of a page, something else is its heading.
     named = Relation.DIFFER not in {e.title, e.heading} or Relation.SAME in {e.title, e.heading}
     return _agree(e) or (named and bool(find_declared(first, second)))
@@ -91,11 +91,10 @@ def look_at_words(answer: Answer, first: Facts, second: Facts, own: OwnWords | N
     evidence = structs.replace(
         answer.evidence, objection="" if one else why, copy=why if one else ""
     )
-    said, near, confirmed = decide(evidence)
+    said, _, confirmed = decide(evidence)
     return answer._replace(
-        confirmed=confirmed,
-        duplicate=near and confirmed,
         evidence=evidence,
+        confirmed=confirmed,
         tests=(said, *answer.tests[1:], *([] if own is None else [own.describe()])),
         own=own,
     )
@@ -107,7 +106,7 @@ def judge_words(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) 
     The reason is "" where words do not decide: at one address, at two names that are one in folders
     that do not tell pages apart, on two hosts, and where hardly any words are no template.
     """
-    if not _are_two_addresses(first.url, second.url):
+    if evidence.place is not Place.HOST:
         return "", False
     if own.equal and _are_called_alike(first, second):
         two = _compare_equal(own)
@@ -248,13 +247,6 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
 def _show_two(what: str, mine: str, theirs: str) -> str:
     first, second = (repr(each) if each else "nothing" for each in (mine, theirs))
     return f"{what}: {first} / {second}"
-
-
-def _are_two_addresses(first: str, second: str) -> bool:
-    """Whether two addresses of one host differ, but for what only a browser reads."""
-    host = host_of(first)
-    two = first.partition("#")[0] != second.partition("#")[0]
-    return bool(host) and host == host_of(second) and two
 
 
 @lru_cache(maxsize=1_024)

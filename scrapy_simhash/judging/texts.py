@@ -334,7 +334,8 @@ class Side(NamedTuple):
     Attributes:
         text: of the page.
         own: its own words.
-        common: words whose triple both have, with any number for each, and which is no template.
+        both: words whose triple both have, with any number for each.
+        common: those of them whose triple is no template.
         within: from the first to the last of the common ones, but for 3 % at either end.
         alone: words that are own if only that is taken off which the pages share of the part of the
             site in which the one lies, and the other does not.
@@ -344,6 +345,7 @@ class Side(NamedTuple):
 
     text: Text
     own: Marks
+    both: Marks
     common: Marks
     within: Marks
     alone: Marks
@@ -408,10 +410,8 @@ class OwnWords(NamedTuple):
     @property
     def in_order(self) -> bool:
         """Whether the triples that both have are in one order, and as often, numbers aside."""
-        first, second = self.first.text, self.second.text
-        mine = first.masked[contains(second.masked_sorted, first.masked)]
-        theirs = second.masked[contains(first.masked_sorted, second.masked)]
-        return bool(np.array_equal(mine, theirs))
+        mine, theirs = (side.text.masked[side.both] for side in (self.first, self.second))
+        return np.array_equal(mine, theirs)
 
     def describe(self) -> str:
         """Describe for people what two pages have for themselves."""
@@ -538,9 +538,9 @@ def compare_words(
 
 def _find_own(text: Text, other: Text, template: Template, url: str, part: tuple[str, ...]) -> Side:
     """Find what a text has for itself, at a URL in a part of the site where the other is not."""
-    masked_both = contains(other.masked_sorted, text.masked)
-    masked_alone, alone = ~masked_both, ~contains(other.triples_sorted, text.triples)
-    common = _but(masked_both, text.masked, template.masked)
+    both = contains(other.masked_sorted, text.masked)
+    masked_alone, alone = ~both, ~contains(other.triples_sorted, text.triples)
+    common = _but(both, text.masked, template.masked)
     masked_own = _but(masked_alone, text.masked, template.masked)
     own = _but(alone, text.triples, template.triples)
     masked_unique = _but(masked_own, text.masked, template.any_masked)
@@ -552,6 +552,7 @@ def _find_own(text: Text, other: Text, template: Template, url: str, part: tuple
     return Side(
         text,
         _choose(text, masked_own, own) & said,
+        both,
         common,
         _span(common),
         _choose(text, masked_alone, _but(alone, text.triples, of_part)) & said,

@@ -100,7 +100,7 @@ def test_compare_against_the_rule_in_plain_words(
     answer = compare(one.facts, other.facts, rule)
     assert answer == compare(other.facts, one.facts, rule)
     assert answer.duplicate is is_near_duplicate(one, other, rule)
-    assert (answer.similarity is not None) == (answer.deciding is Deciding.TEXTS)
+    assert (answer.similarity is not None) == (answer.evidence.deciding is Deciding.TEXTS)
     assert answer.why
     # What is confirmed is so within any distance.
     wider = compare(one.facts, other.facts, rule._replace(distance=64))
@@ -123,7 +123,7 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
         match = store.find_and_add([one, other])[1].match
     assert (match is not None) is answer.duplicate
     if match is not None:
-        assert (match.distance, match.similarity) == (answer.distance, answer.similarity)
+        assert (match.distance, match.similarity) == (answer.evidence.distance, answer.similarity)
         assert match.tests[1:] == answer.tests
 
 

@@ -466,7 +466,9 @@ def test_declared_copies(first: Facts, second: Facts, declared: bool) -> None:
     )
 
 
-SAME = Evidence(deciding=Deciding.TEXTS, distance=0, within=7, title=Relation.SAME)
+SAME = Evidence(
+    deciding=Deciding.TEXTS, distance=0, within=7, title=Relation.SAME, place=Place.HOST
+)
 SILENT = structs.replace(SAME, title=Relation.SILENT)
 
 

@@ -228,7 +228,7 @@ def _answer_alike(batch: pa.RecordBatch, least: float, sites: _Sites) -> pa.Reco
             pairs, batch.column("distance").to_pylist(), contexts, contents, strict=True
         )
     ]
-    near = pa.array([result.distance for result in found], pa.int32())
+    near = pa.array([result.evidence.distance for result in found], pa.int32())
     named = batch.set_column(batch.schema.get_field_index("distance"), "distance", near)
     tests = [[result.proposal, *result.tests] for result in found]
     confirmed = pa.array([result.duplicate for result in found], pa.bool_())
