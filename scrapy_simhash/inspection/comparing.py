@@ -16,7 +16,6 @@ from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     compare,
     compare_contents,
-    make_context,
 )
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
@@ -36,7 +35,6 @@ from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.comparison import Context
     from scrapy_simhash.judging.rule import Evidence
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
@@ -130,7 +128,7 @@ def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -
         sites = Sites().find(stored, (page.facts.url, other.facts.url), two)
         reader = name_reader(page.facts.reader, across_spiders=False)
         alike = stored.list_alike(page.facts, reader, page.document)
-        return make_context(*sites, next(names, ""), alike.get(other.document, 0))
+        return Context.of(*sites, next(names, ""), alike.get(other.document, 0))
 
     return store.read(find)
 

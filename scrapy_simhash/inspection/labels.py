@@ -26,7 +26,7 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import CorpusError
-from scrapy_simhash.judging.comparison import Context, compare, make_context
+from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
@@ -250,7 +250,7 @@ class FolderContexts:
         site, other_site = (
             self._find_site(host_of(page.facts.url), without) for page in (mine, theirs)
         )
-        context = make_context(site, other_site, next(names, ""))
+        context = Context.of(site, other_site, next(names, ""))
         return context._replace(keys=self._count_keys(first, second, known=context.known))
 
     def find_unknown(self, first: str, second: str) -> Context:

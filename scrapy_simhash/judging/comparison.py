@@ -179,6 +179,12 @@ class Context(NamedTuple):
     name: str = ""
     keys: int = 0
 
+    @classmethod
+    def of(cls, first: Site, second: Site, name: str = "", keys: int = 0) -> Context:
+        """Make the context of two pages; where one of their sites is not known, none is."""
+        known = first.known and second.known
+        return cls((first, second) if known else UNKNOWN_SITES, name, keys)
+
     @property
     def known(self) -> bool:
         """Whether the sites are known."""
@@ -328,7 +334,7 @@ def compare_candidates(
         for candidate, record in found
     ]
     contexts = [
-        make_context(*two, candidate.name, candidate.keys)
+        Context.of(*two, candidate.name, candidate.keys)
         for two, (candidate, _) in zip(sites, found, strict=True)
     ]
     sketched = [
@@ -389,12 +395,6 @@ def find_declared(first: Facts, second: Facts) -> set[str]:
     mine, theirs = first.declared, second.declared
     declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
     return {address for address in declared if address.partition("/")[2]}
-
-
-def make_context(first: Site, second: Site, name: str = "", keys: int = 0) -> Context:
-    """Make the context of two pages; where one of their sites is not known, none is."""
-    known = first.known and second.known
-    return Context((first, second) if known else UNKNOWN_SITES, name, keys)
 
 
 def _count_data_bits(first: bytes, second: bytes) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from scrapy.http import HtmlResponse
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, make_context
+from scrapy_simhash.judging.comparison import UNKNOWN_SITES, Context, compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.names import relate_names
 from scrapy_simhash.judging.rule import CONFIRM, LEAST_KNOWN, Relation, Rule
@@ -120,7 +120,7 @@ def check_judging(made: PageFingerprint) -> None:
     verdict = compare(document.facts, document.facts, rule)
     # A site whose other pages are all this one: nothing of it is content, nor its names.
     site = Site(dict.fromkeys(range(LEAST_KNOWN), document.facts))
-    known = compare(document.facts, document.facts, rule, context=make_context(site, site))
+    known = compare(document.facts, document.facts, rule, context=Context.of(site, site))
     assert known.similarity == verdict.similarity
     assert "site known" in known.tests[-1]
     for names in (UNKNOWN_SITES[0].names, site.names):

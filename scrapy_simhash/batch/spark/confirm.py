@@ -20,7 +20,6 @@ from scrapy_simhash.judging.comparison import (
     Context,
     compare,
     compare_contents,
-    make_context,
     name_proposal,
 )
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
@@ -260,7 +259,7 @@ class _Sites:
         """Find what is known of the two documents of a row, which have a part `name`."""
         two = {batch.column(side)[row].as_py() for side in _SIDES}
         first, second = (self._find(batch, row, side, two) for side in _SIDES)
-        return make_context(first, second, name=name)
+        return Context.of(first, second, name=name)
 
     def _find(self, batch: pa.RecordBatch, row: int, side: str, two: set[bytes]) -> Site:
         host = batch.column(f"{side}_host")[row].as_py()
