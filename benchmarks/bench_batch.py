@@ -23,15 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from machine import print_table, progress, write_result
-from subjects import (
-    DISTANCE,
-    SEED,
-    draw,
-    draw_with_near,
-    load_faiss,
-    near,
-    search_faiss,
-)
+from subjects import DISTANCE, SEED, draw, draw_with_near, load_faiss, near, search_faiss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,12 +20,7 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection import evaluation
 from scrapy_simhash.inspection.evaluation import rounded
-from scrapy_simhash.inspection.labels import (
-    LABELS,
-    LabelledDocuments,
-    locate,
-    read_corpus,
-)
+from scrapy_simhash.inspection.labels import LABELS, LabelledDocuments, locate, read_corpus
 from scrapy_simhash.pages.fingerprint import make_recipe
 
 if TYPE_CHECKING:

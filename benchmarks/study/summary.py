@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection.evaluation import (
-    group_by_source,
-    rounded,
-    summarise,
-    tally,
-    wilson,
-)
+from scrapy_simhash.inspection.evaluation import group_by_source, rounded, summarise, tally, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

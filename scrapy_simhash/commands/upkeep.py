@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.commands.frame import (
-    Command,
-    add_crawl,
-    add_overwrite,
-    print_fields,
-)
+from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl

@@ -36,10 +36,7 @@ from scrapy_simhash.inspection.sentences import (
     tell_undone,
 )
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
-from scrapy_simhash.judging.rule import (
-    Deciding,
-    decide,
-)
+from scrapy_simhash.judging.rule import Deciding, decide
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 

@@ -12,12 +12,7 @@ from msgspec import structs
 
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import SECONDS_A_DAY
-from scrapy_simhash.judging.documents import (
-    Document,
-    Match,
-    StoredDocument,
-    Version,
-)
+from scrapy_simhash.judging.documents import Document, Match, StoredDocument, Version
 from scrapy_simhash.judging.rule import Rule, default_distance
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut

@@ -22,13 +22,7 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import read_lines
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import make_groups, page
-from tests.helpers.processes import (
-    PATIENCE_SECONDS,
-    ROOT,
-    is_running,
-    start_python,
-    wait_until,
-)
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, is_running, start_python, wait_until
 
 ROUNDS = int(os.environ.get("SIMHASH_TEST_JUDGE_KILLS", "20"))
 GROUPS, COPIES, KILLS = 12, 3, 2

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.comparison import (
-    NO_CONTEXT,
-    Answer,
-    Content,
-    Context,
-    compare,
-)
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Answer, Content, Context, compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import CONFIRM, LEAST_KNOWN, OTHER_DATA, Rule
 from scrapy_simhash.judging.sites import Site

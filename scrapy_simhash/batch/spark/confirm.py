@@ -16,12 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
-from scrapy_simhash.judging.comparison import (
-    Context,
-    compare,
-    compare_contents,
-    name_proposal,
-)
+from scrapy_simhash.judging.comparison import Context, compare, compare_contents, name_proposal
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
