@@ -11,7 +11,8 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
+from importlib.util import find_spec
+from io import BytesIO, TextIOWrapper
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
@@ -105,7 +106,8 @@ def open_source(name: str, kind: str, most_bytes: int) -> Source:
         read: Callable[[BinaryIO], Iterator[Entry]] = partial(_read_table, path, most_bytes)
         path /= _TABLE
     elif kind == "warc":
-        _load_fastwarc()
+        if find_spec("fastwarc") is None:
+            raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'")
         read = partial(_read_warc, most_bytes)
     else:
         read = partial(_read_feed, most_bytes)
@@ -158,21 +160,14 @@ def _make_page(item: Any) -> Entry:
     return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
 
 
-def _cut_lines(file: BinaryIO, most: int) -> Iterator[bytes | None]:
-    """Read the lines of a file; yields None in place of one with more than `most` octets."""
-    while line := file.readline(most):
-        if len(line) < most or line.endswith(b"\n"):
-            yield line
-            continue
-        yield None
-        while (rest := file.readline(most)) and not rest.endswith(b"\n"):
-            pass
-
-
 def _read_lines(file: BinaryIO, most: int) -> Iterator[Any]:
-    for number, line in enumerate(_cut_lines(file, most), 1):
-        if line is None:
+    number = 0
+    while line := file.readline(most):
+        number += 1
+        if len(line) == most and not line.endswith(b"\n"):
             yield Skipped("too_large", f"line {number:,} has more than {most:,} octets")
+            while (rest := file.readline(most)) and not rest.endswith(b"\n"):
+                pass
         elif line.strip():
             try:
                 yield _read_item(line)
@@ -188,23 +183,6 @@ def _read_item(line: bytes) -> Any:
     except msgspec.ValidationError:
         return None
     return {k: msgspec.json.decode(raw) if k in wanted else None for k, raw in item.items()}
-
-
-def _read_rows(file: BinaryIO, most: int) -> Iterator[dict[str, Any]]:
-    csv.field_size_limit(most)
-    taken = 0
-
-    def take_lines() -> Iterator[str]:
-        nonlocal taken
-        for line in _cut_lines(file, most):
-            taken += most + 1 if line is None else len(line)
-            if line is None or taken > most:
-                raise ValueError(f"it has more than {most:,} octets")
-            yield line.decode().removeprefix("\ufeff")
-
-    for row in csv.DictReader(take_lines(), strict=True):
-        taken = 0
-        yield row
 
 
 # Folders: HTML files, with or without a table of their URLs
@@ -225,14 +203,17 @@ def _open_listed(folder: Path, most_bytes: int) -> Source:
 
 def _read_table(folder: Path, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
-    for row in _read_rows(file, _LEAST_ITEM_BYTES):
-        if not row.keys() >= {"url", "path"}:
-            raise ValueError(f"its table has columns {', '.join(map(str, row))}, not url and path")
-        path = folder / (row["path"] or "")
-        if row["path"] and path.resolve().is_relative_to(folder.resolve()):
-            yield _read_page(row["url"] or path.absolute().as_uri(), path, most_bytes)
-        else:
-            yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
+    with TextIOWrapper(file, "utf-8-sig", newline="") as lines:
+        for row in csv.DictReader(lines, strict=True):
+            if not row.keys() >= {"url", "path"}:
+                raise ValueError(
+                    f"its table has columns {', '.join(map(str, row))}, not url and path"
+                )
+            path = folder / (row["path"] or "")
+            if row["path"] and path.resolve().is_relative_to(folder.resolve()):
+                yield _read_page(row["url"] or path.absolute().as_uri(), path, most_bytes)
+            else:
+                yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
 
 
 def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
@@ -245,14 +226,6 @@ def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
 
 # WARC files, read with FastWARC (extra `warc`): a `response` record is a page; a `revisit` record
 # is not, because its body is in an earlier one.
-
-
-def _load_fastwarc() -> Any:
-    try:
-        from fastwarc import warc  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
-    return warc
 
 
 class _Stream:
@@ -276,16 +249,17 @@ class _Stream:
 
 def _read_warc(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
     """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
+    from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
+
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
-    stream = _Stream(_unzip(file))
-    for record in _load_fastwarc().ArchiveIterator(stream, parse_http=False):
+    for record in ArchiveIterator(cast("Any", _Stream(_unzip(file))), parse_http=False):
         yield _read_record(record, most_bytes)
 
 
 def _read_record(record: Any, most_bytes: int) -> Entry:
     if not record.headers.contains_key("Content-Length"):
         raise EOFError("it is cut short, or not a WARC")
-    if record.record_type != _load_fastwarc().WarcRecordType.response or not record.is_http:
+    if record.headers.get("WARC-Type") != "response" or not record.is_http:
         _read_body(record, most_bytes)
         return Skipped("no_response")
     date = record.record_date
