@@ -107,7 +107,7 @@ def _list_originals(stored: Documents, record: Record) -> Iterable[int]:
     # Of a bulk-loaded fingerprint only the distance is recorded, as far as the design reaches.
     distance = min(record.distance, stored.design.reach_bits)
     near = stored.near(record.facts.fingerprint, distance).near
-    return (found for _, found in near if stored.is_bulk_loaded(found))
+    return (found for _, found in near if stored.numbers(found, most=1) == [0])
 
 
 def batch_query(

@@ -17,8 +17,7 @@ from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
-from scrapy_simhash.judging.keys import KEYS as KEYS_OF_A_PAGE
-from scrapy_simhash.judging.keys import KEYS_OF_STRANGERS, make_keys, name_reader, rank_by_keys
+from scrapy_simhash.judging.keys import KEYS, KEYS_OF_STRANGERS, make_keys, name_reader
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rows import (
     LOST,
@@ -70,8 +69,6 @@ Result = TypeVar("Result")
 _Steps: TypeAlias = "Generator[Iterable[tuple[str, bytes]], None, Result]"
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
-_ADDRESS_KEY_BYTES = 2
-_NUMBER_BYTES = 5
 
 
 class Documents:
@@ -94,9 +91,6 @@ class Documents:
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
         self.keys = KeyTable(values, dissolved, self._get_keys)
-        # Rows that `judging.rows` packs.
-        self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
-        self.scan_rows, self.count_rows = values.scan, values.count
 
     @property
     def design(self) -> Design:
@@ -122,18 +116,21 @@ class Documents:
         record: Record,
         wording: bytes | None = None,
         names: Iterable[bytes] = (),
-        leads: Iterable[_Row] = (),
     ) -> None:
         """Write a record and its packed wording, and let these identities lead to it.
 
         None leaves the wording that is there, b"" deletes it. The record's own identity leads to
-        it in any case, others unless they lead to another document. `leads` are added to their
-        sets.
+        it in any case, others unless they lead to another document.
         """
         values, key = self.values, octets(number)
-        rows = {name: pack_identity(name, number) for name in names}
-        values.put(DOCUMENTS, key, pack_row(key, record))
-        for name, row in rows.items():
+        packed, text = pack_row(key, record), wording and seal(key, wording)
+        rows = [(name, pack_identity(name, number)) for name in names]
+        values.put(DOCUMENTS, key, packed)
+        if text:
+            values.put(TEXTS, key, text)
+        elif text is not None:
+            values.delete(TEXTS, key)
+        for name, row in rows:
             before, own = values.get(IDENTITIES, name), name == record.facts.identity
             if before == row or not (own or before is None):
                 continue
@@ -142,12 +139,6 @@ class Documents:
                 values.add(ALIASES, key, name)
             elif before is not None:
                 values.discard(ALIASES, before[:8], name)
-        for lead in leads:
-            values.add(*lead)
-        if wording:
-            values.put(TEXTS, key, seal(key, wording))
-        elif wording is not None:
-            values.delete(TEXTS, key)
 
     def apply(self, change: Change) -> int:
         """Write what judging a document came to; returns its number."""
@@ -174,7 +165,7 @@ class Documents:
             reader=NOBODY if original is None else original.facts.reader,
         )
         key = key_of_lost(number)
-        self.put_row(LOST, key, pack_row(key, lost))
+        self.values.put(LOST, key, pack_row(key, lost))
 
     def add(
         self,
@@ -189,8 +180,9 @@ class Documents:
         One of this number must have been taken out. `aliases` and the packed `wording` see `put`.
         """
         number = number or self._take_number()
-        leads = leads_of(number, record)
-        self.put(number, record, wording, (record.facts.identity, *aliases), leads)
+        self.put(number, record, wording, (record.facts.identity, *aliases))
+        for lead in leads_of(number, record):
+            self.values.add(*lead)
         if record.state != State.DUPLICATE:
             self._index(number, record)
         return number
@@ -246,7 +238,9 @@ class Documents:
         """List the documents with a URL."""
         url = bound_url(url, self.seed)
         key, member = address_row(url, 0)
-        numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, member[:1])))
+        numbers = sorted(
+            number_of(found[1:]) for found in self.values.members(ADDRESSES, key, member[:1])
+        )
         self.prefetch_records(numbers)
         return [
             number for number in numbers if (page := self.get(number)) and page.facts.url == url
@@ -315,12 +309,7 @@ class Documents:
         if page.stub or not page.sketch:
             return {}
         known = len(self.sample(host_of(page.url))) == SAMPLE
-        kept = [(reader, KEYS_OF_A_PAGE)] if self.keys.has_kept(page.scope, reader) else []
-        found: dict[int, int] = {}
-        for kept_for, most in [("", KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS), *kept]:
-            members = self.keys.find(make_keys(page, kept_for), most)
-            found |= rank_by_keys([[each for each in key if each != own] for key in members])
-        return found
+        return self.keys.list_alike(page, reader, KEYS if known else KEYS_OF_STRANGERS, own)
 
     def list_called(self, page: Facts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
@@ -375,21 +364,12 @@ class Documents:
         prefix = b"" if scope is None else scope_hash(scope)
         found = values.members(FINGERPRINTS, key, prefix, most)
         first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
-        numbers = [number_of(row[8:]) for row in found]
-        # Of all members the mark, whose number is 0, comes first.
-        bulk_loaded = first in ([], [BULK_LOADED])
-        return [0, *numbers][:most] if bulk_loaded and numbers[:1] != [0] else numbers
-
-    def is_bulk_loaded(self, fingerprint: int) -> bool:
-        """Whether a fingerprint in the tables was bulk-loaded."""
-        return self.numbers(fingerprint, most=1) == [0]
-
-    def get_wording(self, number: int) -> Wording | None:
-        """Get what a reader sees of a document; None of a file, and where it is damaged."""
-        return self.get_wordings([number]).get(number)
+        numbers = [number_of(row[8:]) for row in found if row != BULK_LOADED]
+        bulk_loaded = first in ([], [BULK_LOADED])  # of all members the mark comes first
+        return [0, *numbers][:most] if bulk_loaded else numbers
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
-        """Get wordings in one round trip; leaves out missing and damaged ones."""
+        """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
         self.values.fetch([(TEXTS, key) for key in keys])
         found: dict[int, Wording] = {}
@@ -521,7 +501,7 @@ class Documents:
 
     def _list_buckets(self, fingerprint: int, bits: int) -> Iterator[tuple[str, bytes]]:
         """List the keys that a probe reads first."""
-        for key in self._prober.keys(self._prober.rows(fingerprint), bits):
+        for key in self._prober.keys(self.design.rows(fingerprint), bits):
             yield TABLES, key
 
     def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
@@ -536,11 +516,9 @@ class Documents:
             for (bits, found, number), record in zip(matches, records, strict=True)
         ]
 
-    def prefetch_records(
-        self, numbers: Iterable[int], rows: Iterable[tuple[str, bytes]] = ()
-    ) -> None:
-        """Read records, and rows by table and key."""
-        self.values.fetch([*rows, *((DOCUMENTS, octets(number)) for number in numbers)])
+    def prefetch_records(self, numbers: Iterable[int]) -> None:
+        """Read records in one round trip."""
+        self.values.fetch((DOCUMENTS, octets(number)) for number in numbers)
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for an import and for deletion."""
@@ -586,8 +564,7 @@ def address_row(url: str, number: int) -> tuple[bytes, bytes]:
     """Make key and member of a document in the index of URLs: 24 bits of a digest, its number."""
     # Of other documents, one in 16 million has the same 24 bits: its record tells.
     digest = xxhash.xxh3_64_digest(url.encode(errors="surrogatepass"))
-    member = digest[_ADDRESS_KEY_BYTES : 8 - _NUMBER_BYTES] + number.to_bytes(_NUMBER_BYTES, "big")
-    return digest[:_ADDRESS_KEY_BYTES], member
+    return digest[:2], digest[2:3] + number.to_bytes(5, "big")
 
 
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
@@ -619,12 +596,6 @@ def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[by
     return [row[1:] for row in rows if row[0] == table]
 
 
-def number_in(member: bytes) -> int:
-    """Get the document number from an entry of the index of URLs."""
-    return number_of(member[-_NUMBER_BYTES:])
-
-
-@lru_cache(maxsize=1_024)
 def site_key(host: str, seed: int) -> bytes:
     """Make the key of the sample of a host; `seed` is the store's."""
     return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
@@ -675,7 +646,6 @@ def _describe(member: bytes) -> tuple[int, bytes]:
     return member[20], member[21:]
 
 
-@lru_cache(maxsize=1_024)
 def scope_hash(scope: str) -> bytes:
     """Hash a scope to the 8 bytes that begin a row of a fingerprint."""
     return xxhash.xxh3_64_digest(scope.encode())

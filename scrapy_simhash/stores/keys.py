@@ -18,6 +18,7 @@ from scrapy_simhash.judging.keys import (
     choose_triples,
     hash_reader,
     make_keys,
+    rank_by_keys,
 )
 from scrapy_simhash.stores.keyvalues import KEYS as TABLE
 from scrapy_simhash.stores.keyvalues import number_of, octets
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keyvalues import KeyValues
 
     _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
@@ -78,9 +80,16 @@ class KeyTable:
         triples = choose_triples(keys, self._dissolved, _AHEAD)
         return [(TABLE, octets(key)) for key in (keys.whole, keys.reader, *triples) if key]
 
-    def has_kept(self, scope: str, reader: str) -> bool:
-        """Whether anything was kept for a reader."""
-        return bool(self._values.members(TABLE, octets(hash_reader(scope, reader))))
+    def list_alike(self, page: Facts, reader: str, most: int, own: int) -> dict[int, int]:
+        """List the documents with some of the first `most` triples of a page, see `Documents`."""
+        asked = [("", most)]
+        if self._values.members(TABLE, octets(hash_reader(page.scope, reader))):
+            asked.append((reader, KEYS))
+        found: dict[int, int] = {}
+        for kept_for, most_keys in asked:
+            members = self.find(make_keys(page, kept_for), most_keys)
+            found |= rank_by_keys([[each for each in key if each != own] for key in members])
+        return found
 
     def find(self, keys: Keys, most: int) -> list[list[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""

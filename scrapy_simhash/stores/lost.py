@@ -91,34 +91,36 @@ def _is_another(reader: Reader, record: Record) -> bool:
 def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
     """Delete the rows of pages dropped for a document with its text, whose items a reader has."""
     keys = map(key_of_lost, stored.list_duplicates(number))
-    for key, lost in list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in keys))):
+    for key, lost in list(read_rows(Lost, ((key, stored.values.get(LOST, key)) for key in keys))):
         if (lost.text_digest, lost.reader) == (record.facts.text_digest, reader):
-            stored.drop_row(LOST, key)
+            stored.values.delete(LOST, key)
 
 
 def forget(stored: Documents, keys: Collection[bytes]) -> None:
     """Delete rows, because their pages came through or nobody can get them."""
     for key in keys:
-        stored.drop_row(LOST, key)
+        stored.values.delete(LOST, key)
 
 
 def repack(stored: Documents, packed: Mapping[bytes, bytes]) -> None:
     """Change how pages are requested, by their keys, as far as they have rows."""
     for key, lost in list(_read(stored, packed)):
-        stored.put_row(LOST, key, pack_row(key, structs.replace(lost, request=packed[key])))
+        stored.values.put(LOST, key, pack_row(key, structs.replace(lost, request=packed[key])))
 
 
 def count_lost(stored: Documents) -> int:
     """Count the lost pages whose original's items will not come."""
     alive = cache(stored.alive)
-    return sum(_is_due(stored, lost, alive) for _, lost in read_rows(Lost, stored.scan_rows(LOST)))
+    return sum(
+        _is_due(stored, lost, alive) for _, lost in read_rows(Lost, stored.values.scan(LOST))
+    )
 
 
 def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost]]:
     """Read the undamaged rows with these keys, with the records of their originals."""
     for some in cut(keys, _ROWS_PER_CALL):
         stored.values.fetch((LOST, key) for key in some)
-        rows = list(read_rows(Lost, ((key, stored.get_row(LOST, key)) for key in some)))
+        rows = list(read_rows(Lost, ((key, stored.values.get(LOST, key)) for key in some)))
         stored.prefetch_records(lost.page for _, lost in rows)
         yield from rows
 
@@ -126,7 +128,7 @@ def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Los
 def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
     """List the keys of the rows of a spider, or all, and perhaps some others."""
     name = spider.encode()
-    return [key for key, row in stored.scan_rows(LOST) if name in row]
+    return [key for key, row in stored.values.scan(LOST) if name in row]
 
 
 def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool:
@@ -167,7 +169,7 @@ class LostTable:
 
     def count(self) -> int:
         """Count all rows."""
-        return self._store.read(lambda stored: stored.count_rows(LOST))
+        return self._store.read(lambda stored: stored.values.count(LOST))
 
     def list_pages(self) -> Iterator[LostPage]:
         """List the lost pages; leaves out damaged rows.
@@ -206,7 +208,7 @@ class LostTable:
         def work(stored: Documents) -> list[tuple[bytes, Lost]]:
             taken = list(_list_due(stored, keys, crawl, spider))
             for key, lost in taken:
-                stored.put_row(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
+                stored.values.put(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
             return taken
 
         return self._store.write(work) if keys else []

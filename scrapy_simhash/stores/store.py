@@ -415,7 +415,7 @@ class Store(AbstractContextManager["Store"]):
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "libraries": self._header.libraries,
                 **self._describe_tables(stored),
-                "crawls": stored.count_rows(CRAWLS),
+                "crawls": stored.values.count(CRAWLS),
                 **counted,
                 "lost": count_lost(stored),
                 name: octets,

@@ -21,7 +21,6 @@ from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, un
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
-    number_in,
     pack_identity,
     rows_of,
     rows_of_site,
@@ -167,7 +166,7 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
         if record.state != State.DUPLICATE:
             delivered = record.state == State.DONE and not record.facts.stub
             (done if delivered else others).add(record.facts.fingerprint)
-    left = [fingerprint for fingerprint in others - done if not stored.is_bulk_loaded(fingerprint)]
+    left = [each for each in others - done if stored.numbers(each, most=1) != [0]]
     return np.array(sorted(left), np.uint64)
 
 
@@ -405,7 +404,7 @@ class Mender:
 def _lead(table: str, key: bytes, member: bytes) -> int:
     """Return the document that a row leads to; 0, which none has, for a damaged identity."""
     if table == ADDRESSES:
-        return number_in(member)
+        return number_of(member[1:])
     if table == SITES:
         return number_of(member[8:16])
     if table == ALIASES:

@@ -118,6 +118,13 @@ class Design:
     tables: tuple[Table, ...]
     most_flips: int
 
+    def rows(self, fingerprint: int) -> bytes:
+        """Make the rows of a fingerprint side by side: the table's number, what it permutes to."""
+        return b"".join(
+            bytes((number,)) + table.permute(fingerprint).to_bytes(FINGERPRINT_BYTES)
+            for number, table in enumerate(self.tables)
+        )
+
     def covered_bits(self, radii: tuple[int, ...]) -> int:
         """Find the largest k within which no pair is missed; see `covered_bits`.
 

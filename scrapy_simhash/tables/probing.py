@@ -98,16 +98,9 @@ class Prober:
         self._masks = [_masks(design.key_bytes, 0)]
         self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
-    def rows(self, fingerprint: int) -> bytes:
-        """Make the rows of a fingerprint, one a table, side by side."""
-        return b"".join(
-            bytes((number,)) + table.permute(fingerprint).to_bytes(FINGERPRINT_BYTES)
-            for number, table in enumerate(self.design.tables)
-        )
-
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
-        return list(self._pairs.iter_unpack(self.rows(check_fingerprint(fingerprint))))
+        return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
 
     def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
         """List the keys that a probe reads first; it reads others only if a bucket is too full."""
@@ -138,7 +131,7 @@ class Prober:
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
-        rows = self.rows(fingerprint)
+        rows = self.design.rows(fingerprint)
         flips = self._flips_for(distance)
         found, hot = read(self.keys(rows, distance), in_bucket)
         complete_bits = distance

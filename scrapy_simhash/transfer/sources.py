@@ -360,7 +360,7 @@ def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str,
         if (record := stored.get(number)) is None:
             continue
         if record.state == State.DONE:
-            wording = stored.get_wording(number)
+            wording = stored.get_wordings([number]).get(number)
             found.append(
                 {
                     "document": record.facts,

@@ -150,7 +150,7 @@ def lose(store: Path, *rows: Lost) -> None:
             packed = [(key_of_lost(number), row) for number, row in keys]
             opened.write(
                 lambda stored, packed=packed: [  # type: ignore[misc]
-                    stored.put_row(LOST, key, pack_row(key, row)) for key, row in packed
+                    stored.values.put(LOST, key, pack_row(key, row)) for key, row in packed
                 ]
             )
 
@@ -221,7 +221,7 @@ async def test_a_lost_page_reaches_its_callback_whenever_a_crawl_is_killed(
         (page_,) = opened.find_document(site.url("/else"))
         key, number = key_of_lost(page_.document), original.document
         row = Lost(page_.facts.url, PagesSpider.name, "x", number, b"another text", NOBODY, packed)
-        opened.write(lambda stored: stored.put_row(LOST, key, pack_row(key, row)))
+        opened.write(lambda stored: stored.values.put(LOST, key, pack_row(key, row)))
         opened.spare([page_.document])
     site.asked.clear()
     gate = Event()

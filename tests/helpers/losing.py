@@ -25,10 +25,10 @@ def write_request(store: Store, key: bytes, request: bytes) -> None:
     """Write how to request a lost page."""
 
     def work(stored: Documents) -> None:
-        packed = stored.get_row(LOST, key)
+        packed = stored.values.get(LOST, key)
         assert packed is not None
         lost = unpack_row(Lost, key, packed)
         lost.request = request
-        stored.put_row(LOST, key, pack_row(key, lost))
+        stored.values.put(LOST, key, pack_row(key, lost))
 
     store.write(work)

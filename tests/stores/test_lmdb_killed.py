@@ -48,7 +48,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
                 StoreUnavailableError, match=f"process {holder.process.pid} has been"
             ):
                 store.find_and_add([document(name, 1)])
-        assert store.read(lambda stored: stored.count_rows("documents")) == 0
+        assert store.read(lambda stored: stored.values.count("documents")) == 0
         holder.process.send_signal(signal.SIGCONT)
         holder.tell("go on")
         wait_until(lambda: writes(store))

@@ -156,4 +156,4 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
         store.find_and_add([document("a", **fields)])
         assert store.find_document("http://site.example/a")[0].wording == wording
     assert store.delete([2]) == 1
-    assert store.read(lambda stored: list(stored.scan_rows(TEXTS))) == []
+    assert store.read(lambda stored: list(stored.values.scan(TEXTS))) == []

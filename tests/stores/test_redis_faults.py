@@ -67,7 +67,7 @@ def add(store: Store, name: str, bits: int) -> str:
 
 def alive(store: Store) -> set[str]:
     """List the crawls that are running, of those that tests begin."""
-    crawls = store.read(lambda stored: [key.decode() for key, _ in stored.scan_rows("crawls")])
+    crawls = store.read(lambda stored: [key.decode() for key, _ in stored.values.scan("crawls")])
     set(map(store.engine.leases.alive, crawls))
     store.read(lambda _: None)
     return set(filter(store.engine.leases.alive, crawls))

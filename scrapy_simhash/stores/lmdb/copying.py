@@ -156,7 +156,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
         try:
             with open_as_it_is(str(temporary)) as made:
                 _require_sound(made.check() if check else [])
-                documents = made.read(lambda stored: stored.count_rows(DOCUMENTS))
+                documents = made.read(lambda stored: stored.values.count(DOCUMENTS))
                 fingerprints = made.table_stats()["fingerprints"]
         finally:
             # LMDB made this file for its readers when the copy was opened.
