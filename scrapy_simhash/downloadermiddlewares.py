@@ -147,7 +147,8 @@ class SimhashDownloaderMiddleware:
         """Write pending data, and log what a person should know of the crawl."""
         self._ended = reason
         stats, lost = self._crawler.stats, self.lost
-        doubts = await self._close() if self._detector.is_open else ""
+        limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
+        doubts = await self._close(limits) if self._detector.is_open else ""
         if self.looking:  # each page had a line of its own
             return
         found = Found(
@@ -157,12 +158,11 @@ class SimhashDownloaderMiddleware:
             lost.failed_copy if lost else "",
             self.links.of_lists,
         )
-        limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
         for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
             text = add_option(said.text, self._option)
             logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
-    async def _close(self) -> str:
+    async def _close(self, limits: str) -> str:
         """Settle what is open, and write what was noted; find what speaks against drops."""
         try:
             for part in self._parts:
@@ -170,6 +170,8 @@ class SimhashDownloaderMiddleware:
                     await part.close()
                 except Exception as error:  # noqa: BLE001 - it costs the others nothing
                     self._report("Not settled at the end of the crawl", type(part).__name__, error)
+            if limits:
+                self._detector.note_limits(limits)
             doubts = await self._detector.describe_doubts()
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()

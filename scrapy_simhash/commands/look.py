@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -23,9 +24,10 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
-from scrapy_simhash.detector.log import NOT_FOLLOWED
+from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.explanation import REPEATED, explain
+from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
@@ -118,7 +120,7 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
         }
     )
     if len(answer["crawls"]) > 1:
-        yield "A page counts once in each crawl that met it; --crawl ID (or last) shows one."
+        yield "A page counts once in each crawl that met it."
 
 
 def _query(
@@ -170,7 +172,6 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
         "differed": ", ".join(answer.get("differed", ())),
         "decided": answer.get("decided", "") * (answer.get("decided", "") not in answer["verdict"]),
         "the site was": known if "site_known" in answer else "",
-        "but": answer.get("repeated", "").removeprefix(REPEATED),
         "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
         "seed": answer.get("seed", ""),
@@ -241,11 +242,12 @@ def _print_report(answer: Answer) -> Iterable[str]:
 def _add_log(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
-    about = f"only pages with this one: {', '.join(STATUSES)}; or links: {NOT_FOLLOWED}"
-    add("--status", choices=[*STATUSES, NOT_FOLLOWED], metavar="STATUS", help=about)
+    about = f"only pages with this one: {', '.join(STATUSES)}; or links: {NOT_FOLLOWED}; or "
+    about += f"crawls: {CUT_OFF}"
+    add("--status", choices=[*STATUSES, NOT_FOLLOWED, CUT_OFF], metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add("--distance", type=int, metavar="BITS", help="only this distance")
-    add_crawl(parser, "only this crawl")
+    add_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
     add("--last", type=read_count, metavar="N", help="only the last N decisions")
     add("--follow", action="store_true", help="wait for new ones, like tail -f")
     add("--summary", action="store_true", help="show counts and the most duplicated pages")
@@ -284,16 +286,18 @@ def _add_report(parser: ArgumentParser) -> None:
 
 
 def _find_rules(
-    config: Config, output: Path | None, audited: Path | None, *, overwrite: bool
+    config: Config, output: Path | None, audited: Path | None, option: str, *, overwrite: bool
 ) -> Iterator[Answer]:
     """Find rules, and write them; or audit a list."""
     if audited is not None:
         yield from audit(config, audited)
         return
     found = find_rules(config)
+    shown = set[tuple[str, str]]()
     for each in found:
         written = len(list_discarder_rules([each]))
-        yield {**describe(str(each.rule), each.votes, each.directories), "expressible": written}
+        described = describe(str(each.rule), each.votes, shown, each.directories)
+        yield {**described, "expressible": written}
     if output is not None:
         rules = list_discarder_rules(found)
         write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
@@ -303,6 +307,14 @@ def _find_rules(
             "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
             "addresses that differ in the same part"
         )
+    elif any(each.directories for each in found):
+        command = add_option("scrapy simhash urls", option)
+        sys.stderr.write(
+            f"{command} --output FILE writes the proven rules, by which duplicate-url-discarder "
+            "makes one request of such addresses\n"
+        )
+    else:
+        sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
 def _print_rule(answer: Answer) -> Iterable[Part]:
@@ -347,7 +359,7 @@ COMMANDS = {
             "log --follow            # during a crawl, until Ctrl-C",
             "log --status near_duplicate --url /print/",
             "log --summary           # which pages caused the most drops?",
-            "log --summary --crawl last --top 50",
+            "log --summary --crawl all --top 50",
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),

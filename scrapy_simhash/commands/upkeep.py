@@ -183,47 +183,58 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
     crawl = find_crawl(config, crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
-        originals = None
-        if original is not None:
-            originals = {found.document for found in store.find_document(original)}
+        kept = [] if original is None else store.find_document(original)
+        originals = {each.document for each in kept}
+        texts = {each.facts.text_digest for each in kept} - {b""}
         found: list[StoredDocument] = []
 
         def look(document: StoredDocument) -> None:
+            dropped = document.state == "duplicate"
             if (
-                document.state == "duplicate"
+                (dropped or (document.facts.text_digest in texts and not urls))
                 and (not urls or document.facts.url in urls)
-                and (originals is None or document.record.original in originals)
-                and distance in {None, document.record.distance}
+                and (
+                    original is None
+                    or document.record.original in originals
+                    or document.facts.text_digest in texts
+                )
+                and (distance is None or (dropped and distance == document.record.distance))
                 and crawl in {None, document.record.crawl}
             ):
                 found.append(document)
 
         store.visit(look)
+        drops = [document for document in found if document.state == "duplicate"]
+        if len(found) - len(drops) <= 1:  # only the original has its text
+            found = drops
         if output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(document.facts.url)}\n" for document in found]
             write_whole(output, urls_found, overwrite=overwrite)
-        if found and not dry_run:
-            store.spare([document.document for document in found])
+        if drops and not dry_run:
+            store.spare([document.document for document in drops])
         # Last, because the reader of the answers may stop early, as `head` does.
         yield from (_describe(store, document) for document in found)
         left = {*urls}.difference(document.facts.url for document in found)
-        if original is not None and not originals:
+        if original is not None and not kept:
             left.add(original)
         if found:
-            sys.stderr.write(_describe_undone(found, dry_run=dry_run))
+            sys.stderr.write(_describe_undone(drops, len(found) - len(drops), dry_run=dry_run))
         if left or not found:
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
             raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
 
 
-def _describe_undone(found: Sequence[StoredDocument], *, dry_run: bool) -> str:
+def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: bool) -> str:
+    """Describe what was undone, and how many kept pages of the same text are listed."""
     if dry_run:
-        return f"{plural(len(found), 'page')} listed, nothing undone\n"
-    before = sum(document.record.spared for document in found)
-    result = f"{plural(len(found) - before, 'drop')} undone"
+        return f"{plural(len(drops) + others, 'page')} listed, nothing undone\n"
+    before = sum(document.record.spared for document in drops)
+    result = f"{plural(len(drops) - before, 'drop')} undone"
     result += f", {before:,} had been before" * bool(before)
-    return f"{result}; the dropped pages pass when they are fetched again\n"
+    result += "; the dropped pages pass when they are fetched again"
+    kept = f"\n{plural(others, 'kept page')} of the same text listed, too; they pass anyway"
+    return f"{result}{kept * (others > 0)}\n"
 
 
 def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
@@ -264,7 +275,7 @@ def _add_prune(parser: ArgumentParser) -> None:
 def _add_undo(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
-    add("--original", metavar="URL", help="only drops in favour of this page")
+    add("--original", metavar="URL", help="only drops for this page, or for its text")
     add("--distance", type=int, metavar="BITS", help="only drops at this distance")
     add_crawl(parser, "only this crawl")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
@@ -336,7 +347,8 @@ COMMANDS = {
         ),
         details="Drops that meet all given criteria are undone: the pages pass until their items "
         "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
-        "yours that reads the file of -o.",
+        "yours that reads the file of -o. With --original, kept pages that show the same text are "
+        "listed as well, as after a session that expired.",
     ),
     "owed": Command(
         _list_lost,

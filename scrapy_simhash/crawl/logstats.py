@@ -102,7 +102,7 @@ class End:
     def list_lines(self, found: Found, limits: str) -> Iterator[Said]:
         """Yield the lines that have something to say; `limits` cut the crawl off."""
         if pages := self._get("pages"):
-            yield Said(logging.INFO, self._sum_up(pages, limits))
+            yield Said(logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)))
         if parts := list(self._list_lost(found)):
             yield Said(logging.WARNING, f"Lost: {'; '.join(parts)}.")
         if passed := self._describe_not_judged(pages):
@@ -182,8 +182,8 @@ def tell_not_judged(pages: int, reasons: str = "") -> str:
 def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str:
     """Describe what cut a crawl off: its close reason, or `DEPTH_LIMIT`; "" for nothing."""
     within = 0 < depth_limit <= stats.get_value("request_depth_max", 0)
-    limits = " within DEPTH_LIMIT" if within else ""
-    return limits + f" until {reason}" * (reason != "finished")
+    limits = ["within DEPTH_LIMIT"] * within + [f"until {reason}"] * (reason != "finished")
+    return " ".join(limits)
 
 
 def describe_drop(decision: Decision) -> str:

@@ -17,7 +17,7 @@ from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.detector.client import JudgeClient
-from scrapy_simhash.detector.log import NOT_FOLLOWED, Decision, make_line, new_crawl
+from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, Decision, make_line, new_crawl
 from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
@@ -243,6 +243,12 @@ class Detector:
         found = self.pass_over(url, 0, reason)
         found.new_links = new_links
         found.status, found.match_url, found.links = NOT_FOLLOWED, page_url, number
+        self.write(found)
+
+    def note_limits(self, limits: str) -> None:
+        """Write into the log what cut the crawl off."""
+        found = self.pass_over("", 0, limits)
+        found.status = CUT_OFF
         self.write(found)
 
     async def _read(self, page: Page) -> ReadPage:

@@ -45,7 +45,7 @@ class Doubt(StrEnum):
 BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
 # Only so many pages that repeat one are told.
 _LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
-# What they say of one text is said once, with the known pages that show it now.
+# What they say of one text is said once, with the known pages that show it now, or of a wall.
 _OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
 # Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
 _MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
@@ -115,7 +115,7 @@ class Doubts:
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by its digest
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
-        self._same_text: dict[str, str] = {}  # that first page by originals of copies with its text
+        self._texts: dict[str, str] = {}  # digests of what the copies of originals show
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
@@ -138,8 +138,8 @@ class Doubts:
             found = _find(self._found[doubt], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
-            if first and doubt in _OF_ONE_TEXT and len(self._same_text) < _MOST_REMEMBERED:
-                self._same_text[about] = first
+            if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
+                self._texts[about] = digest
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""
@@ -173,7 +173,8 @@ class Doubts:
         one = f"one text now{_show_title(titles, ranked[0][0])}"
         if len(ranked) > 1:
             one = f"one of {plural(len(ranked), 'text')} now"
-        return f"{plural(pages, 'known page')} show {one}; what they showed before was not fetched"
+        told = f"{plural(pages, 'known page')} show {one}; what they showed before was not fetched"
+        return f"{told} (scrapy simhash undo --original {quote(ranked[0][0])} lists them)"
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""
@@ -187,7 +188,14 @@ class Doubts:
         many = [each for each in self._found[doubt].items() if each[1].pages >= least]
         if doubt in _OF_ONE_TEXT:
             told = dict(self._rank(Doubt.BECAME_ONE))
-            many = [each for each in many if self._same_text.get(each[0]) not in told]
+            if doubt is Doubt.STUB:
+                told |= dict(self._rank(Doubt.UNLIKE))
+            changed, texts = self._changed, self._texts
+            many = [
+                each
+                for each in many
+                if told.keys().isdisjoint((each[0], changed.get(texts.get(each[0], ""))))
+            ]
         return sorted(many, key=lambda each: -each[1].pages)
 
 

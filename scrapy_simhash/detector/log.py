@@ -41,6 +41,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
 PARAMETER = "parameter"  # the reason, if one that was followed differs in what makes no difference
+CUT_OFF = "cut_off"  # the status of a crawl that a limit cut off, whose reason says which
 
 
 class Published(msgspec.Struct, kw_only=True):

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.inspection.difference import (
-    compare_fingerprints,
     compare_side_by_side,
     list_template,
 )
@@ -27,6 +26,7 @@ from scrapy_simhash.judging.rule import (
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
 from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def compare_pages(
         second: another one.
     """
     tables = 4 if config.tables == "auto" else config.tables
-    design = parse_design(store.design if store else tables)
-    rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
+    reach_bits = parse_design(store.design if store else tables).reach_bits
+    rule = config.rule._replace(distance=min(config.distance, reach_bits))
     mine, theirs = first.facts, second.facts
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
@@ -88,7 +88,9 @@ def compare_pages(
         compared |= {name: list(side.list_words()) for name, side in sides}
     if mine.file or theirs.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
-    compared |= compare_fingerprints(mine.fingerprint, theirs.fingerprint, design)
+    fingerprints = mine.fingerprint, theirs.fingerprint
+    compared["compared"] = [f"{each:016x}" for each in fingerprints]
+    compared["distance"] = hamming_distance(*fingerprints)
     if mine.sketch and theirs.sketch:
         (content,) = compare_contents([(mine, theirs)], [context.sites])
         alike = round(content.main_alike, 4), round(content.whole, 4)

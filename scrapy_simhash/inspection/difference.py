@@ -1,4 +1,4 @@
-"""Compare two pages: their bits and tables, and their texts side by side."""
+"""Compare the texts of two pages side by side."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from difflib import SequenceMatcher
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
-
-    from scrapy_simhash.tables.permutation import Design
 
 # difflib's time grows with the square of this number for crafted texts.
 _MOST_SENTENCES = 1_000
@@ -162,24 +159,3 @@ def _count_common(first: Sequence[str], second: Sequence[str]) -> int:
     """Count what two sequences have in common at their beginnings."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
-    """Find in which bits two fingerprints differ, and which tables find the pair."""
-    # Bit 0 is the lowest one.
-    differing = [bit for bit in range(FINGERPRINT_BITS) if (first ^ second) >> bit & 1]
-    flipped_bits = design.flips_for(min(len(differing), design.reach_bits))
-    return {
-        "compared": [f"{first:016x}", f"{second:016x}"],
-        "distance": len(differing),
-        "differing_bits": differing,
-        "design": design.name,
-        "found_by_tables": [
-            number
-            for number, table in enumerate(design.tables)
-            if (
-                (table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)
-            ).bit_count()
-            <= flipped_bits
-        ],
-    }

@@ -36,7 +36,7 @@ from scrapy_simhash.inspection.sentences import (
     tell_undone,
 )
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
-from scrapy_simhash.judging.rule import Deciding, decide
+from scrapy_simhash.judging.rule import Deciding
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -53,7 +53,6 @@ _LINES_SHOWN = 5
 # As `comparison.compare` names the documents of a sample.
 _SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 LOST = "Lost"
-REPEATED = "decided once more by the numbers in the log: the same"
 
 
 def explain(
@@ -111,21 +110,6 @@ def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Docu
     return make_document(page, config.rule, url=name)
 
 
-def repeat(decision: Decision) -> str:
-    """Decide on a near-duplicate of the log once more, by its line alone; describe the result.
-
-    "" where the line has no evidence: a page that is kept, or a line of another version.
-    """
-    if decision.evidence is None:
-        return ""
-    test, near, confirmed = decide(decision.evidence)
-    same_test = decision.evidence.deciding is not Deciding.TEXTS or test in decision.tests
-    if near and confirmed and same_test and decision.evidence.distance == decision.distance:
-        return REPEATED
-    found = "near-duplicates" if near and confirmed else "different pages"
-    return f"NOT REPEATED: by the numbers in the log this version says: {found}, {test}"
-
-
 @dataclass(frozen=True)
 class _About(LogFilter):
     """Selects what concerns some pages: decisions on them, on their copies, on the same texts."""
@@ -155,6 +139,9 @@ class _Logged:
         own = mask_passwords(url)
         urls = frozenset({own, *map(mask_passwords, originals)})
         for decision, line in _read_if_there(log, _About(urls=urls, digests=frozenset(digests))):
+            if decision.reason == "changed":  # what repeated its old text, does not count
+                self._led.pop(decision.url, None)
+                self._walls.discard(decision.url)
             if decision.url == own:
                 self._add(decision, line)
             elif decision.text_digest in digests:
@@ -197,7 +184,9 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             for each in documents
         }
         originals = {each.facts.url for each in kept.values() if each}
-        logged = _Logged(log, url, originals, {each.facts.text_digest.hex() for each in documents})
+        logged = _Logged(
+            log, url, originals, {each.facts.text_digest.hex() for each in documents} - {""}
+        )
         if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
             lines = _read_if_there(log, LogFilter(), quiet=True)
@@ -333,7 +322,6 @@ def _explain_duplicate(
         "now": changed * (not now["judged"]),
         "similarity": document.record.similarity,
         "site_known": bool(sample),
-        **({"repeated": repeat(judged)} if judged else {}),
     }
 
 

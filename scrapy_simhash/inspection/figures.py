@@ -7,38 +7,30 @@ from heapq import heappush, heappushpop
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from scrapy_simhash._printable import mask_passwords
-from scrapy_simhash.config import DROPPING
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.detector.doubts import BEFORE, Doubt, Doubts, Examples, list_doubts
-from scrapy_simhash.detector.log import NOT_FOLLOWED, PARAMETER
+from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.inspection.log import JUDGED, Counts, count_pages, find_host
+from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.inspection.log import Tally
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
 _HOSTS_SHOWN = 20
-# Counts of a host for each status and action, half a kilobyte each; beyond, those of hosts with
-# fewest pages are joined.
-_MOST_TALLIES, _HOSTS_REMEMBERED = 20_000, 2_000
-_OTHERS = "(others)"
-# Steps between the times of the first and the last page.
-_TIME_STEPS = 48
-_SIMILARITY_STEPS = 50
+_TIMES_SHOWN = 12
+_LEAST_SECONDS, _MINUTE = 60, 60  # of a shorter crawl, times say nothing
+_SIMILARITY_STEPS = 20
 _GROUPS_SHOWN = 10
 _EXAMPLES_SHOWN = 3
 # The number of groups whose original is looked up.
@@ -54,12 +46,20 @@ _MOST_OF_A_GROUP = 3
 _MOST_LEAST_ALIKE = 2_000
 
 
+# What judged pages come to: all, those of a host, or of some minutes.
+_SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
+
+
 class Figures(Counts):
     """Counts the decisions of a report; memory grows with originals and kept pages."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._other_hosts: set[int] = set()  # hashes of those that count as one
+        self._total = Counter(dict.fromkeys(_SUMS, 0))
+        self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._minutes: defaultdict[int, Counter[str]] = defaultdict(Counter)  # since 1970
+        self._times: tuple[float, float] | None = None  # the first and the last one
+        self._links_dropped = self.without_bytes = 0
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
@@ -79,6 +79,8 @@ class Figures(Counts):
         """Count a decision."""
         super().add(decision)
         status, url = decision.status, decision.url
+        if status == CUT_OFF:
+            return
         if status == NOT_FOLLOWED:
             if decision.reason:
                 return
@@ -86,12 +88,44 @@ class Figures(Counts):
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
         self.doubts.add(decision)
+        if decision.is_judged and decision.reason not in LEFT_OUT:
+            self._add_judged(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
         elif status == "new":
             self._add_kept(decision)
         elif status not in JUDGED:
             self._reasons[decision.reason or status].add(url)
+
+    def _add_judged(self, decision: Decision) -> None:
+        """Count a page for all, for its host and for the time of its judgement."""
+        dropped = decision.action == "drop"
+        numbers = (
+            *(1, decision.status == "near_duplicate", decision.is_dropped),
+            (decision.body_bytes or 0) * dropped,
+        )
+        minute = self._minutes[int(decision.time // _MINUTE)]
+        for sums in (self._total, self._hosts[find_host(decision.url)], minute):
+            for name, number in zip(_SUMS, numbers, strict=True):
+                sums[name] += number
+        if decision.time > 0:
+            first, last = self._times or (decision.time, decision.time)
+            self._times = min(first, decision.time), max(last, decision.time)
+        self._links_dropped += decision.links * (decision.action in {"drop", "ignore-outlinks"})
+        self.without_bytes += dropped and decision.body_bytes is None
+
+    def _list_times(self) -> list[dict[str, Any]]:
+        """List what was judged in up to twelve equal steps of a crawl that took a minute."""
+        first, last = self._times or (0.0, 0.0)
+        if last - first < _LEAST_SECONDS:
+            return []
+        start = int(first // _MINUTE)
+        step = (int(last // _MINUTE) - start) // _TIMES_SHOWN + 1
+        steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for minute, sums in self._minutes.items():
+            if minute >= start:  # not those without a time
+                steps[start + (minute - start) // step * step].update(sums)
+        return [{"time": minute * _MINUTE, **steps[minute]} for minute in sorted(steps)]
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
@@ -121,17 +155,6 @@ class Figures(Counts):
             for name in {*_list_names(query)} - {*_list_names(kept)}:
                 self._parameters[name].add(url)
 
-    def _find_host(self, url: str) -> str:
-        """Find the host that a page counts for: one of thousands, or all others together."""
-        if len(self._tallies) >= _MOST_TALLIES:
-            pages: Counter[str] = Counter()
-            for each in self._tallies.values():
-                pages[each.host] += len(each.times)
-            small = {host for host, _ in pages.most_common()[_HOSTS_REMEMBERED:]}
-            self._other_hosts |= {hash(host) for host in small}
-            self._join_hosts(small, _OTHERS)
-        return find_host(url)
-
     def list_least_alike(self) -> Iterator[Decision]:
         """List the near-duplicates that are least alike, at most three of an original."""
         of_group: Counter[str | None] = Counter()
@@ -144,24 +167,18 @@ class Figures(Counts):
 
     def describe(self) -> dict[str, Any]:
         """Return all figures that need no store, ready for JSON."""
-        judged = [each for each in self.list_pages() if each.status in JUDGED]
-        total, pages = _sum_up(judged), count_pages(self.list_pages())
-        would_drop = 0 if total["dropped"] else self.count_actions().get("flag", 0)
-        crawls = Counter({crawl["crawl"]: crawl["pages"] for crawl in self.list_crawls()})
+        total = self._total
+        would_drop = 0 if total["dropped"] else self.actions["flag"]
         reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
-        of_hosts: defaultdict[str, list[Tally]] = defaultdict(list)
-        for each in judged:
-            of_hosts[each.host].append(each)
-        others = {hash(host) for host in of_hosts} | self._other_hosts
-        hosts: list[dict[str, Any]] = [
-            {"host": host, **_sum_up(found)} for host, found in of_hosts.items() if host != _OTHERS
-        ]
-        hosts.sort(key=lambda host: (-host["judged"], host["host"]))
+        hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
+        first, last = self._times or (None, None)
         return {
-            **_describe_times(judged),
-            "crawls": dict(crawls.most_common()),
-            "pages": pages,
-            "not_judged": pages - total["judged"],
+            **super().describe(),
+            "first_time": first,
+            "last_time": last,
+            "over_time": self._list_times(),
+            "crawls": {crawl["crawl"]: crawl["pages"] for crawl in self.crawls.values()},
+            "cut_off": list(dict.fromkeys(self.cut_off.values())),
             "reasons": [
                 {
                     "reason": reason,
@@ -175,9 +192,7 @@ class Figures(Counts):
             "kept": total["judged"] - total["dropped"],
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
-            "links_dropped": sum(
-                each.links for each in judged if each.action in {"drop", "ignore-outlinks"}
-            ),
+            "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),
             "links_of_lists": self._of_lists,
@@ -185,9 +200,8 @@ class Figures(Counts):
             "not_followed": _rank(self._not_followed, "url"),
             "parameters": _rank(self._parameters, "parameter"),
             "originals": len(self.groups),
-            "statuses": self.count_statuses(),
-            "hosts": hosts[:_HOSTS_SHOWN],
-            "other_hosts": len(others - {hash(_OTHERS)}) - len(hosts[:_HOSTS_SHOWN]),
+            "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
+            "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
             "similarities": {
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)
@@ -223,44 +237,6 @@ class Figures(Counts):
                         }
                     )
         return found
-
-
-def _is_dropped(tally: Tally) -> bool:
-    return tally.status == "near_duplicate" and tally.action in DROPPING
-
-
-def _sum_up(judged: Sequence[Tally]) -> dict[str, int]:
-    """Count judged pages, and what dropping saved."""
-    return {
-        "judged": count_pages(judged),
-        "near_duplicates": count_pages(each for each in judged if each.status == "near_duplicate"),
-        "dropped": count_pages(filter(_is_dropped, judged)),
-        "dropped_bytes": sum(each.body_bytes for each in judged if each.action == "drop"),
-    }
-
-
-def _describe_times(judged: Sequence[Tally]) -> dict[str, Any]:
-    """Count judged pages in equal steps of time; leaves out pages without a time."""
-    kept = _join_times(each for each in judged if not _is_dropped(each))
-    dropped = _join_times(filter(_is_dropped, judged))
-    times = np.concatenate([kept, dropped])
-    if not len(times):
-        return {"first_time": None, "last_time": None, "over_time": []}
-    first, last = float(times.min()), float(times.max())
-    edges = np.linspace(first, max(last, first + 1), _TIME_STEPS + 1)
-    steps = zip(
-        edges[:-1], *(np.histogram(each, edges)[0] for each in (kept, dropped)), strict=True
-    )
-    over_time = [
-        {"time": round(float(start), 3), "kept": int(kept), "dropped": int(dropped)}
-        for start, kept, dropped in steps
-    ]
-    return {"first_time": first, "last_time": last, "over_time": over_time}
-
-
-def _join_times(tallies: Iterable[Tally]) -> Any:
-    times = np.concatenate([np.empty(0), *(each.times for each in tallies)])
-    return times[times > 0]
 
 
 def _list_names(query: str) -> Iterator[str]:

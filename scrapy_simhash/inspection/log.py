@@ -7,10 +7,8 @@ import os
 import re
 import sys
 import time
-from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,11 +18,11 @@ from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import IMPORT_PREFIX, NOT_FOLLOWED, PARAMETER, Decision
+from scrapy_simhash.detector.log import CUT_OFF, IMPORT_PREFIX, NOT_FOLLOWED, PARAMETER, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
 IMPORTED = "(an imported fingerprint)"
@@ -102,6 +100,10 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     """Read, follow or summarise the decision log: `scrapy simhash log`."""
     if follow and summary:
         raise ValueError("--follow never ends, so it cannot be combined with --summary")
+    if crawl is None and summary:
+        crawl = LAST_CRAWL
+    if crawl == ALL_CRAWLS:
+        crawl = None
     path = find_log(config, log_path)
     if follow and not path.exists():
         sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
@@ -251,27 +253,14 @@ def _parse(line: bytes) -> Decision | None:
         return None
 
 
-@dataclass(slots=True)
-class Tally:
-    """What is counted of all pages of a host and a crawl with which the same was done."""
-
-    crawl: str
-    status: str
-    reason: str
-    action: str
-    host: str
-    spider: str
-    times: array[float]  # of each page
-    body_bytes: int = 0
-    without_bytes: int = 0  # pages of unknown size
-    links: int = 0
-
-
 class Counts:
     """Counts decisions; `log --summary` and the report show them."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, ...], Tally] = {}
+        self.crawls: dict[str, dict[str, Any]] = {}  # in the order of their beginning
+        self.cut_off: dict[str, str] = {}  # what cut crawls off
+        self.statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
+        self.actions: Counter[str] = Counter()  # on near-duplicates; "" for an import
         # How many links nobody followed, by crawl and reason; the log lists the first ones.
         self._links: dict[tuple[str, str], int] = {}
         # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
@@ -281,90 +270,59 @@ class Counts:
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        url, status = decision.url, decision.status
-        kind = decision.crawl, status, decision.reason, decision.action, self._find_host(url)
-        tally = self._tallies.get(kind)
-        if tally is None:
-            tally = self._tallies[kind] = Tally(*kind, decision.spider, array("d"))
-        tally.times.append(decision.time)
-        tally.links += decision.links
+        status, reason = decision.status, decision.reason
+        if status == CUT_OFF:
+            self.cut_off[decision.crawl] = reason
+            return
         if status == NOT_FOLLOWED:
-            links = decision.crawl, decision.reason
+            links = decision.crawl, reason
             self._links[links] = max(decision.links, self._links.get(links, 0))
-        if decision.body_bytes is None:
-            tally.without_bytes += 1
-        else:
-            tally.body_bytes += decision.body_bytes
+            return
+        self.statuses[status, reason] += 1
+        if reason not in LEFT_OUT:
+            self._count_page(decision)
         if status == "near_duplicate":
+            self.actions[decision.action] += 1
             original = decision.match_url or ""
-            if (grouped := hash((url, original))) not in self._grouped:
+            if (grouped := hash((decision.url, original))) not in self._grouped:
                 self._grouped.add(grouped)
                 self.groups[original] += 1
 
-    def _find_host(self, url: str) -> str:  # noqa: ARG002
-        """Find the host that a page counts for; a summary tells none apart."""
-        return ""
+    def _count_page(self, decision: Decision) -> None:
+        """Count a page that was judged, or should have been."""
+        crawl = self.crawls.get(decision.crawl)
+        if crawl is None:
+            crawl = self.crawls[decision.crawl] = {
+                "crawl": decision.crawl,
+                "spider": decision.spider,
+                "first_time": decision.time,
+                "last_time": decision.time,
+                **dict.fromkeys(("pages", *STATUSES), 0),
+            }
+        crawl["first_time"] = min(crawl["first_time"], decision.time)
+        crawl["last_time"] = max(crawl["last_time"], decision.time)
+        crawl["pages"] += 1
+        if decision.status in STATUSES:
+            crawl[decision.status] += 1
 
-    def _join_hosts(self, hosts: Container[str], name: str) -> None:
-        """Count the pages of some hosts under one name."""
-        for kind in [kind for kind, each in self._tallies.items() if each.host in hosts]:
-            each = self._tallies.pop(kind)
-            joined = self._tallies.setdefault((*kind[:-1], name), replace(each, host=name))
-            if joined.times is not each.times:
-                joined.times.extend(each.times)
-                joined.body_bytes += each.body_bytes
-                joined.without_bytes += each.without_bytes
-                joined.links += each.links
-
-    def list_pages(self) -> list[Tally]:
-        """List what was counted of pages that were judged, or should have been."""
-        return [
-            each
-            for each in self._tallies.values()
-            if each.status != NOT_FOLLOWED and each.reason not in LEFT_OUT
-        ]
-
-    def list_crawls(self) -> list[dict[str, Any]]:
-        """Describe the crawls in the order of their beginning."""
-        crawls: dict[str, dict[str, Any]] = {}
-        for each in self.list_pages():
-            new: dict[str, Any] = {"crawl": each.crawl, "spider": each.spider}
-            new |= {"first_time": inf, "last_time": 0.0}
-            crawl = crawls.setdefault(each.crawl, new | dict.fromkeys(("pages", *STATUSES), 0))
-            crawl["first_time"] = min(crawl["first_time"], *each.times)
-            crawl["last_time"] = max(crawl["last_time"], *each.times)
-            crawl["pages"] += len(each.times)
-            if each.status in STATUSES:
-                crawl[each.status] += len(each.times)
-        return list(crawls.values())
-
-    def count_statuses(self) -> dict[str, int]:
-        """Count the decisions on pages by status, with reasons, the most frequent first."""
-        statuses: Counter[tuple[str, str]] = Counter()
-        for each in self._tallies.values():
-            if each.status != NOT_FOLLOWED:
-                statuses[each.status, each.reason] += len(each.times)
+    def describe(self) -> dict[str, Any]:
+        """Return the counts that summary and report share, ready for JSON."""
+        pages, judged = (
+            sum(crawl[name] for crawl in self.crawls.values() for name in names)
+            for names in (("pages",), JUDGED)
+        )
         return {
-            status + f" ({reason})" * bool(reason): number
-            for (status, reason), number in statuses.most_common()
+            "pages": pages,
+            "not_judged": pages - judged,
+            "statuses": {
+                status + f" ({reason})" * bool(reason): number
+                for (status, reason), number in self.statuses.most_common()
+            },
         }
 
     def count_links(self, reason: str = "") -> int:
         """Count the links that nobody followed, for a reason."""
         return sum(number for (_, why), number in self._links.items() if why == reason)
-
-    def count_actions(self) -> dict[str, int]:
-        """Count the near-duplicates by what was done, "" for an import, the most frequent first."""
-        actions: Counter[str] = Counter()
-        for each in self._tallies.values():
-            if each.status == "near_duplicate":
-                actions[each.action] += len(each.times)
-        return dict(actions.most_common())
-
-
-def count_pages(tallies: Iterable[Tally]) -> int:
-    """Count the pages of some tallies."""
-    return sum(len(each.times) for each in tallies)
 
 
 def find_host(url: str) -> str:
@@ -378,21 +336,21 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     counts = Counts()
     for decision in decisions:
         counts.add(decision)
-    statuses = counts.count_statuses()
     links = {
         "only dropped pages have": counts.count_links(),
         "to requested addresses but for a parameter that made no difference": counts.count_links(
             PARAMETER
         ),
     }
-    if statuses or any(links.values()):
-        pages = counts.list_pages()
+    if counts.statuses or any(links.values()):
+        limits = counts.cut_off
         yield {
-            "pages": count_pages(pages),
-            "not_judged": count_pages(each for each in pages if each.status not in JUDGED),
-            "crawls": counts.list_crawls(),
-            "statuses": statuses,
-            "actions": counts.count_actions(),
+            **counts.describe(),
+            "crawls": [
+                crawl | ({"cut_off": limits[name]} if name in limits else {})
+                for name, crawl in counts.crawls.items()
+            ],
+            "actions": dict(counts.actions.most_common()),
             "largest_groups": {
                 original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },

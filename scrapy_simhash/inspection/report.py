@@ -7,13 +7,12 @@ scripts, requests, and everything but the style sheet of this package, by its di
 from __future__ import annotations
 
 import base64
-import math
 import re
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
@@ -76,9 +75,7 @@ def write_report(
             **counted.describe(),
             **describe_groups(counted, store),
             "copies": counted.list_copies(store) if store else [],
-            "lost": _list_lost(store, [each["crawl"] for each in counted.list_crawls()])
-            if store
-            else [],
+            "lost": _list_lost(store, counted.crawls) if store else [],
         }
         figures["answers"] = {
             question: add_option(said, option) for question, said in _answer(figures).items()
@@ -129,15 +126,15 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
                     newest, figures = decision.crawl, Figures()
             if not last or decision.crawl == newest:
                 figures.add(decision)
-    pages, figures.damaged = figures.list_pages(), reader.damaged
+    figures.damaged = reader.damaged
     if figures.damaged:
         missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
-    if without_bytes := sum(each.without_bytes for each in pages if each.action == "drop"):
+    if without_bytes := figures.without_bytes:
         missing.append(
             f"The log does not have the sizes of {without_bytes:,} dropped pages; they count as 0 "
             "bytes."
         )
-    if not pages:
+    if not figures.crawls:
         where = "" if crawl is None else " in a crawl" if last else f" in crawl {crawl}"
         raise InspectionError(f"no page was judged yet{where}")
     return figures
@@ -194,9 +191,11 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     same = plural(copies, "page")
     links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
     cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
+    limits = figures["cut_off"]
     parts = [
         told
         for number, told in (
+            (len(limits), f"Crawled only {'; '.join(limits)}."),
             (len(figures["replaced"]), f"{figures['replaced']}."),
             (
                 len(figures["lost"]),
@@ -261,12 +260,10 @@ def render_report(
         missing: sentences about what could not be shown.
         option: what commands need to find the store.
     """
-    charts = make_charts(figures)
     while True:
         page = render(
             "report.html",
             figures=figures,
-            charts=charts,
             missing=missing,
             drops=drops,
             command=lambda text: add_option(f"scrapy simhash {text}", option),
@@ -288,89 +285,3 @@ def write_differences(
     with open_whole(path, overwrite=overwrite) as file:
         file.write(render("pair.html", answers=shown))
     return [{**one, "html": str(path)} if one is shown[-1] else one for one in answers]
-
-
-# The charts: their ranges, ticks and values; `templates/macros.html` draws them.
-
-_MOST_TICKS_ACROSS = 8
-_MOST_TICKS = 4
-# As a share of the range of values: space above the highest, and beside the first and the last.
-_HEADROOM = 1.05
-_MARGIN = 0.04
-_SIMILARITY_STEP = 0.02
-_SIMILARITY_BAR = 0.018
-_LEAST_SECONDS = 60  # of a shorter crawl, times say nothing
-_MINUTES, _DAY = 600, 86_400  # seconds
-
-Tick = tuple[float, str]
-Bar = tuple[float, float, float, float]  # left, right, bottom, top
-
-
-class Chart(NamedTuple):
-    """Bars in colours of the style sheet, in the units of their values; heights start at 0."""
-
-    up: str  # label of the vertical axis
-    left: float
-    right: float
-    top: float
-    ticks: Sequence[Tick]
-    heights: Sequence[Tick]  # of the grid lines
-    series: dict[str, Sequence[Bar]]  # by colour: `kept`, `dropped`
-
-
-def make_charts(figures: dict[str, Any]) -> dict[str, Chart]:
-    """Make charts of all figures that have something to show, by name."""
-    charts = {}
-    steps = figures["over_time"]
-    if steps and figures["last_time"] - figures["first_time"] >= _LEAST_SECONDS:
-        times = [step["time"] for step in steps]
-        charts["pages"] = _make_chart("pages", _stack_pages(times, steps), _tick_times(times))
-    if len(similarities := figures["similarities"]) > 1:
-        bars = [(float(low), float(low) + _SIMILARITY_BAR, 0, n) for low, n in similarities.items()]
-        ticks = choose_ticks(bars[0][0], bars[-1][1], _MOST_TICKS_ACROSS, least=_SIMILARITY_STEP)
-        charts["similarities"] = _make_chart("near-duplicates", {"dropped": bars}, ticks)
-    return charts
-
-
-def _stack_pages(
-    times: Sequence[float], steps: Sequence[dict[str, Any]]
-) -> dict[str, Sequence[Bar]]:
-    """Stack the pages that were dropped upon those that were kept."""
-    edges = times, [*times[1:], 2 * times[-1] - times[-2]]
-    kept = [step["kept"] for step in steps]
-    both = [step["kept"] + step["dropped"] for step in steps]
-    return {
-        "kept": list(zip(*edges, [0] * len(steps), kept, strict=True)),
-        "dropped": list(zip(*edges, kept, both, strict=True)),
-    }
-
-
-def _make_chart(up: str, series: dict[str, Sequence[Bar]], ticks: Sequence[Tick]) -> Chart:
-    """Make a chart that has space for all values."""
-    bars = [bar for each in series.values() for bar in each]
-    left, right = min(bar[0] for bar in bars), max(bar[1] for bar in bars)
-    top = (max(bar[3] for bar in bars) or 1.0) * _HEADROOM
-    margin = _MARGIN * (right - left or 1)
-    heights = choose_ticks(0, top, _MOST_TICKS, least=1)
-    return Chart(up, left - margin, right + margin, top, ticks, heights, series)
-
-
-def choose_ticks(low: float, high: float, most: int, *, least: float) -> list[Tick]:
-    """Choose round values between two numbers, in at most `most` steps, each `least` at least."""
-    rough = max((high - low) / most, least)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= rough * (1 - 1e-9))
-    if least >= 1:
-        step = math.ceil(step)
-    places = len(f"{step:.10g}".partition(".")[2])
-    values = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    return [(value * step, f"{value * step:,.{places}f}") for value in values]
-
-
-def _tick_times(times: Sequence[float]) -> list[Tick]:
-    """Choose up to four times that read differently; hours within a day, otherwise days."""
-    chosen = [times[0], times[len(times) // 3], times[2 * len(times) // 3], times[-1]]
-    span = times[-1] - times[0]
-    written = "%H:%M:%S" if span < _MINUTES else "%H:%M" if span < _DAY else "%d %b %Y"
-    labels = [f"{datetime.fromtimestamp(time, UTC):{written}}" for time in chosen]
-    return [(time, label) for label, time in dict(zip(labels, chosen, strict=True)).items()]

@@ -47,8 +47,8 @@ _NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl 
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
 OF_ONE_TEXT = (
-    "Known pages are kept. Log in (or see why the site shows it), and crawl again: a page that "
-    "shows its own text again passes as changed."
+    "Known pages are kept. Log in (or see why the site shows it), and crawl these again: a page "
+    "that shows its own text again passes as changed."
 )
 _MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
 # As many as the log has of each page.

@@ -355,19 +355,26 @@ def _read_sites(config: Config) -> Iterator[tuple[list[StoredDocument], Rule]]:
             yield [page for pages in read for page in pages], Rule(store.distance, config.confirm)
 
 
-def describe(rule: str, votes: Iterable[Vote], directories: Iterable[str] = ()) -> dict[str, Any]:
-    """Describe a rule and the votes on it, ready for JSON."""
+def describe(
+    rule: str,
+    votes: Iterable[Vote],
+    shown: set[tuple[str, str]],
+    directories: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Describe a rule and the votes on it, ready for JSON; adds the pairs to those `shown`."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
     for vote in votes:
         pairs[vote.outcome].append((vote.page.document.facts.url, vote.kept.document.facts.url))
     counts = {outcome.name.lower(): len(found) for outcome, found in pairs.items()}
+    same = [pair for pair in pairs[Outcome.SAME] if pair not in shown][:_PAIRS_SHOWN]
+    shown.update(same)
     return {
         "rule": rule,
         "directories": list(directories),
         **counts,
         "lower_bound": round(lower_bound(counts["same"], counts["different"]), 4),
         "pairs_different": pairs[Outcome.DIFFERENT][-_PAIRS_SHOWN:],
-        "pairs_same": pairs[Outcome.SAME][:_PAIRS_SHOWN],
+        "pairs_same": same,
     }
 
 
@@ -406,10 +413,11 @@ def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
             formed = ((page, forms.get(page.document.document, page.text)) for page in pages)
             votes[place] += list_votes(formed, rule)
     found = []
+    shown = set[tuple[str, str]]()
     for place, some in votes.items():
         processor, patterns = canonicalizer.processors[place], canonicalizer.url_matcher.patterns
         words = type(processor).__name__, *map(str, processor.args), *patterns[place].include
-        found.append(describe(" ".join(words), some))
+        found.append(describe(" ".join(words), some, shown))
     found.sort(key=lambda each: (-each["different"], -each["same"], each["rule"]))
     yield from found
     if wrong := sum(each["different"] > 0 for each in found):

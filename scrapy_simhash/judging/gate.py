@@ -118,7 +118,7 @@ def judge_words(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) 
     if len({*own.names}) == 1 and last_segment(first.url) == last_segment(second.url):
         return _compare_folders(first.url, second.url, own, evidence), False
     record = _find_record(first, second, own, evidence)
-    return record or "what is only on one of them is no record's", not record
+    return record or "the words that differ do not make them two pages", not record
 
 
 def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence) -> str:

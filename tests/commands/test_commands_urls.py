@@ -29,7 +29,8 @@ async def store(tmp_path: Path) -> Path:
 
 
 def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> None:
-    out = run.text("urls", "--store", store)
+    done = run("urls", "--store", store)
+    out = done.out
     assert_printable(out)
     assert out.startswith(
         "site.example drop-parameters sid\n"
@@ -37,7 +38,8 @@ def test_rules_are_shown_with_their_votes_and_pairs(run: Run, store: Path) -> No
         "    proven in /d/*\n"
         f"    same: {SITE}/d/p0?sid=0 {SITE}/d/p0\n"
     )
-    (answer,) = run.answers("urls", "--store", store)
+    assert done.err.startswith(f"scrapy simhash urls --store {store} --output FILE writes the ")
+    (answer,) = run("urls", "--store", store, "--json").answers
     assert answer["directories"] == ["/d/*"]
     assert (answer["same"], answer["pairs_different"]) == (12, [])
     assert run("urls", "--store", store.parent / "none").exit_code == 2
@@ -108,7 +110,9 @@ async def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(
             link = f'<link rel="canonical" href="{SITE}/p{number}"></head>'
             html = page(number).replace("</head>", link)
             await judge(detector, fetched(f"p{number}?from={number}", html))
-    assert run.text("urls", "--store", tmp_path) == (
+    done = run("urls", "--store", tmp_path)
+    assert done.err.startswith("none is proven: that takes eleven pairs")
+    assert done.out == (
         "site.example drop-parameters from\n"
         "    0 same, 0 different, 0 grey: no pair of pages could vote\n"
     )

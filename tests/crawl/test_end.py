@@ -241,8 +241,12 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
     assert_report_agrees(tmp_path, said)
     lost = report(tmp_path, tmp_path)["answers"]["Is anything lost?"]
     assert lost == (
-        "22 known pages show one text now ('Log in'); what they showed before was not fetched."
+        "22 known pages show one text now ('Log in'); what they showed before was not fetched "
+        f"(scrapy simhash undo --original {first!r} lists them)."
     )
+    listed = run("undo", "--original", first, "--store", tmp_path)
+    assert sorted(listed.out.split()) == sorted(site.urls()[3:])
+    assert "28 kept pages of the same text listed, too" in listed.err
     for number, verdict in (
         (3, "it was kept before, and shows another text now; 27 other pages showed its text"),
         (29, "27 other pages showed its text, too many to compare"),
@@ -278,9 +282,11 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
     said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
     assert said in others[0]
-    assert "drop-parameters sid\n" in run.text("urls", "--store", tmp_path)
-    told = run.answer("report", "--store", tmp_path)["answers"]["Is any drop wrong?"]
-    assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told
+    assert "drop-parameters sid\n" in run("urls", "--store", tmp_path).out
+    told = run.answer("report", "--store", tmp_path)["answers"]
+    assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told["Is any drop wrong?"]
+    assert told["Is anything lost?"].startswith(f"Crawled only{limits}.")
+    assert limits in run.text("log", "--summary", "--store", tmp_path)
 
 
 def test_the_least_alike_are_counted() -> None:
