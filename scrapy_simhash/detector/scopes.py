@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
-
-import tldextract
 
 from scrapy_simhash.pages.recipe import load_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tldextract import TLDExtract
 
     from scrapy_simhash.pages.facts import PageFingerprint
 
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 # More text makes detection slower and hardly ever changes its result.
 _CHARACTERS_TO_DETECT = 2_000
-# With the list of public suffixes that ships with tldextract: no download, no cache on disk. Below
-# a private suffix, such as github.io, everybody has a site of their own.
-_SUFFIXES = tldextract.TLDExtract(
-    suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
-)
 
 
 def everything(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001 - scopes' signature
@@ -41,6 +36,15 @@ def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     return find_site(urlsplit(url).netloc)
 
 
+@cache
+def _load_suffixes() -> TLDExtract:
+    # With the list of public suffixes that ships with tldextract: no download, no cache on disk.
+    # Below a private suffix, such as github.io, everybody has a site of their own.
+    from tldextract import TLDExtract  # noqa: PLC0415 - it loads requests, and a judge seldom asks
+
+    return TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
+
+
 @lru_cache(maxsize=10_000)
 def find_site(host: str) -> str:
     """Find the site of a host, with or without a port: its registrable domain, or itself.
@@ -48,7 +52,7 @@ def find_site(host: str) -> str:
     An IP address, and a name without a registrable domain, is a site of its own.
     """
     hostname = urlsplit(f"//{host}").hostname or ""
-    return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname
+    return _load_suffixes()(hostname).top_domain_under_public_suffix or hostname
 
 
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
