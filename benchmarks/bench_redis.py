@@ -29,9 +29,11 @@ from subjects import CRAWL, Pages, add_pages, draw
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.client import JudgeClient
+from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.messages import Asked, Open
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
@@ -121,14 +123,9 @@ def read_pages(folder: Path | None, count: int, writer: int) -> list[Asked]:
         body = gzip.decompress(paths[at].read_bytes()) if paths else make_page(number, writer)
         url = f"http://site.example/{at if paths else f'{writer}/{number}'}"
         made = fingerprint_page(body, "utf-8", seed=SEED, url=url)
-        asked: dict[str, Any] = {
-            "number": number,
-            "read": pack_answer(number, made),
-            "url": url,
-            "more": True,
-        }
-        asked |= {"identity": url.encode(), "body_bytes": len(body), "time": 0.0, "fetched": 0.0}
-        pages.append(Asked(**asked))
+        page = Page(url, identity=url.encode(), time=0.0)
+        decision = Decision(url=url, status="not_judged", body_bytes=len(body))
+        pages.append(Asked(number, page, decision, pack_answer(number, made), more=True))
     return pages
 
 

@@ -42,7 +42,7 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
-from scrapy_simhash.pages.facts import NOBODY
+from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found, sink_found
 from scrapy_simhash.stores.opening import show_url
@@ -282,8 +282,8 @@ class SimhashDownloaderMiddleware:
 
     async def _read_text(self, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
-        encoding = find_encoding(response)
-        text, failed = await self._detector.read_text(response.url, response.body, encoding)
+        page = Page(response.url, response.body, find_encoding(response))
+        text, failed = await self._detector.read_text(page)
         if failed:
             count(self._crawler, "failed/text")
             logger.log(

@@ -20,11 +20,10 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
-from scrapy_simhash.detector.detector import Page
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import NOBODY, Reader
+from scrapy_simhash.pages.facts import NOBODY, Page, Reader
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ import gc
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable, quote
 from scrapy_simhash._shared import SharedByKey
@@ -24,7 +25,6 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judging.rows import Lost
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.facts import NOBODY, Reader
 from scrapy_simhash.pages.recipe import DEFAULT_FEATURES, WHOLE_TEXT, Recipe, default_extractor
 from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, has_leases_apart
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from scrapy_simhash.detector.worker import Answer, ReadPage
+    from scrapy_simhash.pages.facts import Page
 
 logger = logging.getLogger(__name__)
 
@@ -46,22 +47,6 @@ _MOST_WARNED = 10
 # While detectors are open, the garbage collector passes over what was there before: 80,000 objects
 # that stay, which else hold the event loop for 30 ms every few hundred pages.
 _frozen: SharedByKey[str, None] = SharedByKey(lambda _: gc.unfreeze())
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page as the detector takes it."""
-
-    url: str  # of the response
-    body: bytes  # HTML, decompressed
-    encoding: str | None  # as the response declares it
-    identity: bytes  # of the final request
-    aliases: tuple[bytes, ...] = ()  # identities of the requests that were redirected to it
-    time: float | None = None  # when it was fetched, seconds since 1970, UTC; None for now
-    requested: str = ""  # URL of the request that was redirected to it, if one was
-    is_file: bool = False  # no HTML: its bytes are compared, and nothing else
-    reader: Reader = NOBODY  # who is to get it
-    foreign: bool = False  # whether a link of another site led to it
 
 
 class Detector:
@@ -179,24 +164,23 @@ class Detector:
                 judged in the caller's order; not awaited if there is no fingerprint.
             on_read: gets what the reader answered, before the page is judged.
         """
-        now = round(time.time(), 3)
+        decision = self.pass_over(page.url, len(page.body))
         try:
             read = await self._read(page)
             on_read(read.answer)
             if turn is not None:
                 await turn()
-            return await self._decide(page, read, now)
+            return await self._decide(page, read, decision)
         except NotJudgedError as error:
             if error.reason == "store_unavailable":
                 self._store_failed(error.detail)
-            decision = self.pass_over(page.url, len(page.body), error.reason)
-            decision.time, decision.extractor = now, self._config.extractor
+            decision.reason, decision.extractor = error.reason, self._config.extractor
             detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
             details = quote(page.url), error.reason, detail
             logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *details)
             return decision
 
-    async def read_text(self, url: str, body: bytes, encoding: str | None) -> tuple[str, str]:
+    async def read_text(self, page: Page) -> tuple[str, str]:
         """Read the main text of a page to hand over, or else all its visible text.
 
         Returns:
@@ -205,7 +189,7 @@ class Detector:
         failed = ""
         for reader in (self._config.text_reader, WHOLE_TEXT):
             try:
-                if text := await self._workers.read_text(body, encoding, url, reader):
+                if text := await self._workers.read_text(page, reader):
                     return text, failed
                 failed = failed or "no text"
             except NotJudgedError as error:
@@ -256,35 +240,30 @@ class Detector:
         self._on_their_way += 1
         try:
             if page.is_file:
-                return await self._workers.read_file(page.body, self.seed, page.url, scope)
-            return await self._workers.read(
-                page.body, page.encoding, self._recipe, self.seed, page.url, scope
-            )
+                return await self._workers.read_file(page, self.seed, scope)
+            return await self._workers.read(page, self._recipe, self.seed, scope)
         finally:
             self._on_their_way -= 1
 
-    async def _decide(self, page: Page, read: ReadPage, now: float) -> Decision:
+    async def _decide(self, page: Page, read: ReadPage, decision: Decision) -> Decision:
         client = self._client
         if client is None:
             raise NotJudgedError("store_unavailable", "the store is not open")
-        decision = await client.submit(
-            Asked(
-                number=client.new_number(),
-                read=read.packed,
-                url=bound_url(page.url, client.seed),
-                body_bytes=len(page.body),
-                identity=page.identity,
-                aliases=page.aliases,
-                time=now,
-                fetched=now if page.time is None else page.time,
+        asked = Asked(
+            client.new_number(),
+            structs.replace(
+                page,
+                url=decision.url,
+                body=b"",
+                time=decision.time if page.time is None else page.time,
                 requested=page.requested and bound_url(page.requested, client.seed),
-                reader=page.reader,
-                foreign=page.foreign,
-                scope=read.answer.scope,
-                more=self._on_their_way > 0,
-                sent=time.monotonic(),
-            )
+            ),
+            decision,
+            read.packed,
+            more=self._on_their_way > 0,
+            sent=time.monotonic(),
         )
+        decision = await client.submit(asked)
         self._failing = False
         return decision
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.detector.doubts import Doubts, Walls
-from scrapy_simhash.detector.log import Decision, DecisionLog
+from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.detector.messages import (
     Answered,
     Asked,
@@ -54,8 +54,9 @@ from scrapy_simhash.stores.opening import open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Verdict
-    from scrapy_simhash.pages.facts import PageFingerprint
+    from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.stores.documents import Documents
 
 logger = logging.getLogger(__name__)
@@ -275,34 +276,35 @@ class GroupJudge:
     def _ask(self, asked: Asked) -> None:
         """Make the document of a page; one that cannot be made costs no other page anything."""
         try:
-            made = unpack_answer(asked.read).unpack()
-            document = self._make_document(asked, made)
+            read = unpack_answer(asked.read)
+            made = read.unpack()
+            document = self._make_document(asked.page, made, read.answer.scope)
         except Exception as error:  # noqa: BLE001 - whatever the reader sent
             self._tell(Refused(asked.number, "failed", describe_error(error)))
             self._flush()  # perhaps nothing else comes
         else:
             self._group.pages.append(_Page(asked, made, document))
 
-    def _make_document(self, asked: Asked, made: PageFingerprint) -> Document:
-        config = self._given.config
-        expiry = config.expire_days
+    def _make_document(self, page: Page, made: PageFingerprint, scope: str) -> Document:
+        config, fetched = self._given.config, page.time or 0.0
         facts = choose_facts(
             made,
             self._rule,
-            asked.identity,
-            foreign=asked.foreign,
-            url=asked.url,
-            scope=asked.scope,
-            time=asked.fetched,
-            reader=asked.reader,
+            page.identity,
+            foreign=page.foreign,
+            url=page.url,
+            scope=scope,
+            time=fetched,
+            reader=page.reader,
         )
+        expiry = config.expire_days
         return Document(
             facts,
             crawl=self._given.crawl,
-            aliases=asked.aliases,
+            aliases=page.aliases,
             wording=made.wording,
-            not_before=0.0 if expiry is None else asked.fetched - expiry * SECONDS_A_DAY,
-            requested=asked.requested,
+            not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
+            requested=page.requested,
             links=made.targets,
             across_spiders=config.across_spiders,
         )
@@ -364,29 +366,24 @@ class GroupJudge:
         self._group.pages.extend(group.pages[len(verdicts) :])
 
     def _decide(self, page: _Page, verdict: Verdict) -> Decision:
-        asked, made, match, nearest = page.asked, page.made, verdict.match, verdict.nearest
-        decision = Decision(
-            time=asked.time,
-            url=asked.url,
-            status=verdict.status,
-            reason=verdict.reason,
-            body_bytes=asked.body_bytes,
-            crawl=self._given.crawl,
-            spider=self._given.spider,
-            scope=asked.scope,
-            fingerprint=f"{made.facts.fingerprint:016x}",
-            features=made.facts.features,
-            words=made.facts.words,
-            links=made.links,
-            language=made.facts.language,
-            canonical=made.facts.canonical,
-            extractor=made.extractor,
-            extract_ms=made.extract_ms,
-            fingerprint_ms=made.fingerprint_ms,
-            store_ms=round(1000 * (time.monotonic() - asked.sent), 3),
-            document=verdict.document,
-            text_digest=page.document.facts.text_digest.hex(),
-        )
+        """Complete the decision on a page."""
+        decision, made, facts = page.asked.decision, page.made, page.document.facts
+        match, nearest = verdict.match, verdict.nearest
+        decision.status = verdict.status
+        decision.reason = verdict.reason
+        decision.document = verdict.document
+        decision.scope = facts.scope
+        decision.fingerprint = f"{made.facts.fingerprint:016x}"
+        decision.features = facts.features
+        decision.words = facts.words
+        decision.links = made.links
+        decision.language = facts.language
+        decision.canonical = facts.canonical
+        decision.extractor = made.extractor
+        decision.extract_ms = made.extract_ms
+        decision.fingerprint_ms = made.fingerprint_ms
+        decision.store_ms = round(1000 * (time.monotonic() - page.asked.sent), 3)
+        decision.text_digest = facts.text_digest.hex()
         if match:
             decision.match_url = match.url
             decision.match_document = match.document
@@ -407,7 +404,9 @@ class GroupJudge:
             decision.nearest_similarity = nearest.similarity
             decision.nearest_tests = list(nearest.tests)
         if verdict.status != "not_judged":
-            decision.sink = not made.is_file and self._walls.is_shown(decision, asked.requested)
+            decision.sink = not made.is_file and self._walls.is_shown(
+                decision, page.asked.page.requested
+            )
             self._doubts.add(decision)
         return decision
 

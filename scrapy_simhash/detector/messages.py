@@ -21,7 +21,7 @@ from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import Marked  # noqa: TC001 - msgspec reads it
-from scrapy_simhash.pages.facts import NOBODY, Reader
+from scrapy_simhash.pages.facts import Page  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 
 logger = logging.getLogger(__name__)
@@ -66,21 +66,13 @@ class Begin(_Message, frozen=True):
     """Begin the crawl, or go on with it."""
 
 
-class Asked(_Message, frozen=True, kw_only=True):
+class Asked(_Message, frozen=True):
     """Judge a page."""
 
     number: int
+    page: Page  # without its body
+    decision: Decision  # as far as it is known
     read: bytes  # the reader's answer, see `worker.unpack_answer`
-    url: str
-    body_bytes: int
-    identity: bytes
-    aliases: tuple[bytes, ...] = ()
-    time: float  # of the decision, seconds since 1970, UTC
-    fetched: float  # likewise
-    requested: str = ""
-    reader: Reader = NOBODY
-    foreign: bool = False
-    scope: str = ""
     more: bool = False  # others are on their way
     sent: float = 0.0  # `time.monotonic`, one clock for all processes
 

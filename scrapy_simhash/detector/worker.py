@@ -30,12 +30,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.facts import Page, PageFingerprint
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
@@ -64,9 +65,7 @@ class Order(NamedTuple):
     """A page to read, and how."""
 
     number: int  # no other page of the process has it
-    body: bytes
-    encoding: str | None
-    url: str
+    page: Page
     recipe: Recipe
     seed: int
     scope: str  # SIMHASH_SCOPE
@@ -78,10 +77,10 @@ class Order(NamedTuple):
 
 def pack_orders(orders: Sequence[Order]) -> list[bytes]:
     """Make the parts of a message; the bodies are not copied."""
-    sizes = [len(order.body) for order in orders]
-    head = _encode((sizes, [order._replace(body=b"") for order in orders]))
-    size = SIZE.pack(len(head))
-    return [size, head, *(order.body for order in orders)]
+    pages = [order.page for order in orders]
+    bare = [order._replace(page=structs.replace(order.page, body=b"")) for order in orders]
+    head = _encode(([len(page.body) for page in pages], bare))
+    return [SIZE.pack(len(head)), head, *(page.body for page in pages)]
 
 
 def unpack_orders(message: bytes) -> list[Order]:
@@ -90,7 +89,7 @@ def unpack_orders(message: bytes) -> list[Order]:
     sizes, orders = _decode_orders(message[SIZE.size : start])
     ends = list(accumulate(sizes, initial=start))
     return [
-        order._replace(body=message[start:end])
+        order._replace(page=structs.replace(order.page, body=message[start:end]))
         for order, (start, end) in zip(orders, pairwise(ends), strict=True)
     ]
 
@@ -273,7 +272,7 @@ def work(
     try:
         found = _work(order, loading)
         if isinstance(found, PageFingerprint):
-            scope = _find_scope(order.scope, order.url, found, loading)
+            scope = _find_scope(order.scope, order.page.url, found, loading)
         return pack_answer(number, found, scope, spent())
     except NotJudgedError as error:
         return pack_answer(number, error, seconds=spent())
@@ -291,7 +290,7 @@ def _work(
         )
 
         with _load(name, partial(load_text_reader, name), loading):
-            return read_text(order.body, order.encoding, name)
+            return read_text(order.page.body, order.page.encoding, name)
     # A page that breaks the fast reader is read by the second one: at once if that raises.
     recipe, second_opinion = order.recipe, order.second_opinion
     made = None
@@ -319,13 +318,13 @@ def _find_scope(
         return scopes.find_scope(name, url, made)
 
 
-def read_file(number: int, body: bytes, seed: int, url: str, scope: str) -> bytes:
+def read_file(number: int, page: Page, seed: int, scope: str) -> bytes:
     """Make the answer for a file that is no HTML page."""
     from scrapy_simhash.pages.fingerprint import fingerprint_file  # noqa: PLC0415 - loads numpy
 
-    made = fingerprint_file(body, seed)
+    made = fingerprint_file(page.body, seed)
     try:
-        return pack_answer(number, made, _find_scope(scope, url, made, nullcontext))
+        return pack_answer(number, made, _find_scope(scope, page.url, made, nullcontext))
     except NotJudgedError as error:
         return pack_answer(number, error)
 
@@ -344,7 +343,7 @@ def _read(
 
     with _load(recipe, partial(make_recipe, recipe.extractor, recipe.features), loading):
         return fingerprint_page(
-            order.body, order.encoding, recipe, order.seed, order.url, MIN_FEATURES
+            order.page.body, order.page.encoding, recipe, order.seed, order.page.url, MIN_FEATURES
         )
 
 

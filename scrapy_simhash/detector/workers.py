@@ -31,10 +31,13 @@ from scrapy_simhash.detector.worker import (
     ReadPage,
     Status,
     pack_orders,
+    read_file,
     unpack_answer,
+    work,
 )
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
 if TYPE_CHECKING:
@@ -115,40 +118,31 @@ class Workers:
             await crew.join()
 
     def read(
-        self,
-        body: bytes,
-        encoding: str | None,
-        recipe: Recipe,
-        seed: int,
-        url: str = "",
-        scope: str = "global",
+        self, page: Page, recipe: Recipe, seed: int, scope: str = "global"
     ) -> asyncio.Future[ReadPage]:
         """Read a page; `NotJudgedError` if there is no fingerprint, whatever the reason.
 
         Call it in the event loop in which `start` was called.
         """
-        page = next(_numbers), body, encoding, url, recipe, seed, scope
-        return self._submit(Order(*page, *self._bounds))
+        return self._submit(Order(next(_numbers), page, recipe, seed, scope, *self._bounds))
 
     async def fingerprint(
         self, body: bytes, encoding: str | None, recipe: Recipe, seed: int, url: str = ""
     ) -> PageFingerprint:
         """Make the fingerprint of a page, without its text; `NotJudgedError` like `read`."""
-        return (await self.read(body, encoding, recipe, seed, url)).unpack()
+        return (await self.read(Page(url, body, encoding), recipe, seed)).unpack()
 
-    async def read_text(self, body: bytes, encoding: str | None, url: str, reader: str) -> str:
+    async def read_text(self, page: Page, reader: str) -> str:
         """Read the main text of a page that is handed over; `NotJudgedError` like `read`."""
-        page = next(_numbers), body, encoding, url, _NO_RECIPE, 0, "global"
-        read = await self._submit(Order(*page, *self._bounds, text_reader=reader))
+        given = next(_numbers), page, _NO_RECIPE, 0, "global"
+        read = await self._submit(Order(*given, *self._bounds, text_reader=reader))
         return read.answer.text
 
-    def read_file(self, body: bytes, seed: int, url: str, scope: str) -> asyncio.Future[ReadPage]:
+    def read_file(self, page: Page, seed: int, scope: str) -> asyncio.Future[ReadPage]:
         """Make the fingerprint of a file that is no HTML page, in a thread: it may be large."""
 
         def read() -> ReadPage:
-            from scrapy_simhash.detector.worker import read_file  # noqa: PLC0415 - loads numpy
-
-            return require_read(unpack_answer(read_file(next(_numbers), body, seed, url, scope)))
+            return require_read(unpack_answer(read_file(next(_numbers), page, seed, scope)))
 
         return asyncio.get_running_loop().run_in_executor(None, read)
 
@@ -159,8 +153,6 @@ class Workers:
         if self._count:
             job.fail(NotJudgedError("worker_died", "the workers are not running"))
             return job.future
-        from scrapy_simhash.detector.worker import work  # noqa: PLC0415 - loads numpy
-
         try:
             job.answer(unpack_answer(work(order)))
         except MemoryError:
@@ -202,7 +194,7 @@ class Crew:
 
     def submit(self, order: Order) -> asyncio.Future[ReadPage]:
         """Queue a page; its future may have a NotJudgedError."""
-        job = Job(order, find_site(host_of(order.url)), self.loop.create_future())
+        job = Job(order, find_site(host_of(order.page.url)), self.loop.create_future())
         self._turns.add(job, self.loop.time())
         self._hand_out_soon()
         return job.future
@@ -447,7 +439,7 @@ class Job:
     @property
     def is_large(self) -> bool:
         """Whether it is read by itself for its size."""
-        return len(self.order.body) > LARGE_BYTES
+        return len(self.order.page.body) > LARGE_BYTES
 
     def answer(self, found: ReadPage) -> None:
         """Set the result of the page's future, unless that was cancelled."""
@@ -534,7 +526,7 @@ class Turns:
             jobs = lane[site]
             job = jobs[0]
             if not job.future.done():
-                octets -= len(job.order.body)
+                octets -= len(job.order.page.body)
                 if taken and octets < 0:
                     break
                 taken.append(job)

@@ -1,4 +1,4 @@
-"""What a reader makes of a page: the facts that are kept of it, and what else judging needs."""
+"""A page as it was fetched, the facts that are kept of it, and what else a reader makes of it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,34 @@ EVERYONE = Reader(callback="*")
 # Of callbacks that have no name, and of pages judged outside of crawls: compared with all, and
 # what one got stands for nothing that a callback of a name would get.
 NOBODY = Reader()
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page as it was fetched.
+
+    Attributes:
+        url: of the response.
+        body: HTML, decompressed; b"" once it was read.
+        encoding: as the response declares it.
+        identity: of the final request, see `Facts`.
+        aliases: identities of the requests that were redirected to it.
+        time: when it was fetched, seconds since 1970, UTC; None for now.
+        requested: address of the request that was redirected to it; "" if none was.
+        is_file: it is no HTML: its bytes are compared, and nothing else.
+        reader: who is to get it.
+        foreign: a link of another site led to it.
+    """
+
+    url: str
+    body: bytes = b""
+    encoding: str | None = None
+    identity: bytes = b""
+    aliases: tuple[bytes, ...] = ()
+    time: float | None = None
+    requested: str = ""
+    is_file: bool = False
+    reader: Reader = NOBODY
+    foreign: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True):

@@ -25,13 +25,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
-from scrapy_simhash.detector.detector import Detector, Page
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.scopes import find_scope_of_url
 from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
-from scrapy_simhash.pages.facts import EVERYONE, Facts
+from scrapy_simhash.pages.facts import EVERYONE, Facts, Page
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, open_source
 

@@ -63,7 +63,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     hand = Channel.hand
 
     def note_and_hand(to: Channel, jobs: Sequence[Job]) -> None:
-        messages.append([len(job.order.body) for job in jobs])
+        messages.append([len(job.order.page.body) for job in jobs])
         hand(to, jobs)
 
     monkeypatch.setattr(Channel, "hand", note_and_hand)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,8 +27,9 @@ from scrapy_simhash.detector.messages import (
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
 from scrapy_simhash.judging.rows import key_of_lost
-from scrapy_simhash.pages.facts import Facts, PageFingerprint
+from scrapy_simhash.pages.facts import Facts, Page, PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
+from tests.helpers.detecting import new_decision
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
@@ -58,15 +60,8 @@ def submit(client: JudgeClient, *numbers: int) -> list[asyncio.Future[Decision]]
 
 def ask(client: JudgeClient, number: int) -> Asked:
     made = PageFingerprint(Facts(b"", number, b"%016d" % number, features=100), b"")
-    return Asked(
-        number=client.new_number(),
-        read=pack_answer(1, made),
-        url=f"http://site.example/{number}",
-        body_bytes=1,
-        identity=b"page%d" % number,
-        time=1.0,
-        fetched=1.0,
-    )
+    page = Page(f"http://site.example/{number}", identity=b"page%d" % number, time=1.0)
+    return Asked(client.new_number(), page, new_decision(page.url), pack_answer(1, made))
 
 
 async def wait(store: FakeStore) -> None:
@@ -166,7 +161,7 @@ async def test_bad_page_spoils_no_other(
 @pytest.mark.parametrize(
     "odd",
     [
-        {"identity": b"x" * 65},
+        {"page": Page("http://site.example/", identity=b"x" * 65, time=1.0)},
         {"read": b"?"},
         {
             "read": pack_answer(
@@ -181,7 +176,7 @@ async def test_bad_page_spoils_no_other(
     ],
 )
 async def test_what_a_reader_made_of_garbage_costs_its_page_only(
-    store: FakeStore, client: JudgeClient, odd: dict[str, bytes]
+    store: FakeStore, client: JudgeClient, odd: dict[str, Any]
 ) -> None:
     """It is told at once, though no other page comes."""
     bad = client.submit(replace(ask(client, 1), **odd))
@@ -221,8 +216,10 @@ async def test_a_page_that_came_through_and_is_dropped_anew_is_lost_anew(
     store: FakeStore, client: JudgeClient
 ) -> None:
     await submit(client, 1)[0]
+    asked = ask(client, 1)
+    again = replace(asked, page=replace(asked.page, identity=b"copy"))
     for _ in range(2):
-        copy = await client.submit(replace(ask(client, 1), identity=b"copy"))
+        copy = await client.submit(again)
         assert copy.status == "near_duplicate"
         assert store.lost.find(copy.document)
         client.mark(Mark(found=key_of_lost(copy.document)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.detector.worker import Order
 from scrapy_simhash.detector.workers import LARGE_BYTES, Job, Turns
 from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.recipe import Recipe
 
 SMALL = b"x" * (LARGE_BYTES // 4)
@@ -65,7 +66,7 @@ class Model:
         taken: list[Job] = []
         while len(taken) < most and (job := self.find(now, large=large)):
             if not job.future.done():
-                octets -= len(job.order.body)
+                octets -= len(job.order.page.body)
                 if taken and octets < 0:
                     break
                 taken.append(job)
@@ -107,7 +108,7 @@ class Driver:
         self.with_workers: list[Job] = []
 
     def add(self) -> None:
-        order = Order(1, self.draw.choice(BODIES), None, "", Recipe(), 0, "", 0, TIMEOUT_SECONDS)
+        order = Order(1, Page("", self.draw.choice(BODIES)), Recipe(), 0, "", 0, TIMEOUT_SECONDS)
         job = Job(order, self.draw.choice("abcdefg"), self.loop.create_future())
         self.turns.add(job, self.now)
         self.model.add(job, self.now)
@@ -163,7 +164,7 @@ def turns() -> Turns:
 
 
 async def make(site: str, size: int = 1) -> Job:
-    order = Order(1, b"x" * size, None, "", Recipe(), 0, "global", 0, TIMEOUT_SECONDS)
+    order = Order(1, Page("", b"x" * size), Recipe(), 0, "global", 0, TIMEOUT_SECONDS)
     return Job(order, site, asyncio.get_running_loop().create_future())
 
 

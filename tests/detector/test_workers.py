@@ -16,7 +16,7 @@ import pytest
 
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.facts import Page, PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.detecting import check_read, working
 from tests.helpers.hostile import TRIGGER
@@ -106,7 +106,8 @@ async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> N
 
 async def test_an_address_that_cannot_be_sent_costs_its_page_only(workers: Workers) -> None:
     urls = "http://a.example/\udc80", "http://a.example/"
-    bad, good = (workers.read(page(1).encode(), "utf-8", RECIPE, 7, url) for url in urls)
+    pages = (Page(url, page(1).encode(), "utf-8") for url in urls)
+    bad, good = (workers.read(each, RECIPE, 7) for each in pages)
     with pytest.raises(NotJudgedError, match="surrogates"):
         await bad
     assert (await asyncio.wait_for(good, PATIENCE_SECONDS)).unpack().facts.words
@@ -151,7 +152,7 @@ async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
 async def describe_process(workers: Workers) -> list[str]:
     """List the number of the process that reads pages, and the modules that it has loaded."""
     scope = "tests.helpers.hostile.describe_process"
-    read = await workers.read(page(1).encode(), "utf-8", RECIPE, 7, "", scope)
+    read = await workers.read(Page("", page(1).encode(), "utf-8"), RECIPE, 7, scope)
     return read.answer.scope.split()
 
 

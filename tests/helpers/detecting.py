@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.detector import Detector, Page
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.pages.facts import PageFingerprint
+from scrapy_simhash.pages.facts import Page, PageFingerprint
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.pages import page

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.messages import Mark
