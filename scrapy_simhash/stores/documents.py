@@ -7,9 +7,8 @@ document has it, too, a member of zeros records that it was bulk-loaded.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import xxhash
 
@@ -54,7 +53,7 @@ from scrapy_simhash.stores.keyvalues import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Change, Document, Gathered
     from scrapy_simhash.judging.judge import Limits
@@ -64,9 +63,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
-Result = TypeVar("Result")
-# Steps of a search: each yields the rows that the next one reads.
-_Steps: TypeAlias = "Generator[Iterable[tuple[str, bytes]], None, Result]"
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
 
@@ -392,75 +388,43 @@ class Documents:
         """Write the record of a crawl."""
         self.values.put(CRAWLS, crawl.encode(), pack_row(crawl.encode(), record))
 
-    # Reading ahead, which is worthwhile where each read is a round trip
-
     def read_ahead(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
         """Read what judging pages and marking documents will need, in four steps for a group."""
-        waiting: list[_Steps[object]] = [self._search_marked(marked)]
-        waiting += [
-            steps for page in pages for steps in (self._search_own(page), self._search(page, rule))
-        ]
-        while waiting:
-            wanted = [(steps, rows) for steps in waiting if (rows := next(steps, None)) is not None]
-            self.values.fetch(row for _, rows in wanted for row in rows)
-            waiting = [steps for steps, _ in wanted]
+        self.values.look_ahead(partial(self._look, pages, marked, rule))
 
-    def _search_marked(self, marked: Sequence[int]) -> _Steps[None]:
-        yield [(table, octets(number)) for table in (DOCUMENTS, DUPLICATES) for number in marked]
-        dropped = [found for number in marked for found in self.list_duplicates(number)]
-        yield [(LOST, key_of_lost(number)) for number in dropped]
+    def _look(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
+        """Read as `gather` does, and what is written then: much may be missing yet."""
+        self._samples.clear()
+        for page in pages:
+            self.gather(page, rule)
+            # A page that changed leaves the fingerprint and the names that it had.
+            for facts in (page.facts, *(record.facts for _, record in self.find_own(page))):
+                self.values.fetch([(FINGERPRINTS, octets(facts.fingerprint))])
+                self.values.fetch((NAMES, key) for key in name_keys(facts, self.seed))
+            if page.facts.url:
+                self.values.fetch([(ADDRESSES, address_row(page.facts.url, 0)[0])])
+            if page.facts.sketch and not page.facts.stub:
+                self.values.fetch(self.keys.list_ahead(make_keys(page.facts, "")))
+        for number in marked:
+            self.get(number)
+            self.values.fetch((LOST, key_of_lost(each)) for each in self.list_duplicates(number))
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find the documents to which the identities of a page lead, its own one first."""
-        return _finish(self._search_own(page))
-
-    def _search_own(self, page: Document) -> _Steps[list[tuple[int, Record]]]:
-        names = (page.facts.identity, *page.aliases)
-        address = [(ADDRESSES, address_row(page.facts.url, 0)[0])] * bool(page.facts.url)
-        yield [*((IDENTITIES, name) for name in names), *address]
-        numbers = [number for name in names if (number := self.find_number(name))]
-        yield ((DOCUMENTS, octets(number)) for number in numbers)
-        records = [(number, record) for number in numbers if (record := self.get(number))]
-        # A page that changed leaves the fingerprints and names that it had.
-        yield (
-            row
-            for number, record in records
-            for row in (
-                (FINGERPRINTS, octets(record.facts.fingerprint)),
-                *((NAMES, key) for key in name_keys(record.facts, self.seed)),
-            )
-        )
-        return records
+        numbers = map(self.find_number, (page.facts.identity, *page.aliases))
+        return [(number, record) for number in numbers if number and (record := self.get(number))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
         The document of the number `own` is the page's own.
         """
-        return _finish(self._search(page, rule, own))
-
-    def _search(self, page: Document, rule: Rule, own: int = 0) -> _Steps[Gathered]:
         limits, confirmed = limit_probe(page.facts, rule), rule.confirm is not None
         reader = name_reader(page.facts.reader, across_spiders=page.across_spiders)
-        yield chain(
-            self._list_buckets(page.facts.fingerprint, limits.bits),
-            self._list_sites([page.facts]),
-            ((NAMES, key) for key in name_keys(page.facts, self.seed)),
-            (
-                row
-                for kept_for in ("", reader) * bool(page.facts.sketch and not page.facts.stub)
-                for row in self.keys.list_ahead(make_keys(page.facts, kept_for))
-            ),
-        )
         probe = self.near(page.facts.fingerprint, *limits)
         alike = self.list_alike(page.facts, reader, own) if confirmed else {}
         called = self.list_called(page.facts) if confirmed else []
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
-        near = {page.facts.fingerprint, *(near for _, near in probe.near)}
-        yield chain(
-            ((FINGERPRINTS, octets(each)) for each in near),
-            ((DOCUMENTS, octets(number)) for number in chain(alike, *(some for _, some in called))),
-        )
         found, complete = self._list_near(
             probe, page.facts, limits, equal=page.facts.stub and confirmed
         )
@@ -471,9 +435,7 @@ class Documents:
                 candidate = found.get(number, Candidate(-1, number, 0))
                 found[number] = candidate._replace(name=candidate.name or name)
         candidates = sorted(found.values())[: None if confirmed else MOST_CANDIDATES]
-        yield ((DOCUMENTS, octets(each.number)) for each in candidates if each.number)
         records = [self.get(each.number) if each.number else None for each in candidates]
-        yield self._list_sites(record.facts for record in records if record)
         return list(zip(candidates, records, strict=True)), complete or confirmed
 
     def _list_near(
@@ -493,16 +455,6 @@ class Documents:
                 complete = False
                 break
         return {} if limits.or_nothing and not complete else found, complete
-
-    def _list_sites(self, pages: Iterable[Facts]) -> Iterator[tuple[str, bytes]]:
-        """List the keys of the samples of pages' hosts, each once."""
-        for host in {host_of(page.url) for page in pages} - {""}:
-            yield SITES, site_key(host, self.seed)
-
-    def _list_buckets(self, fingerprint: int, bits: int) -> Iterator[tuple[str, bytes]]:
-        """List the keys that a probe reads first."""
-        for key in self._prober.keys(self.design.rows(fingerprint), bits):
-            yield TABLES, key
 
     def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
         """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
@@ -526,16 +478,6 @@ class Documents:
         numbers = list(numbers)
         wanted = [(table, octets(number)) for table in tables for number in numbers]
         self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
-
-
-def _finish(steps: _Steps[Result]) -> Result:
-    """Take all steps of a search, of which a group's rows were read ahead, or need no reading."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Result = end.value
-            return found
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:

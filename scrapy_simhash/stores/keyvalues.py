@@ -140,6 +140,14 @@ class KeyValues(ABC):
         """Read keys of tables ahead in one round trip; do nothing where reads need none."""
         del wanted
 
+    def look_ahead(self, look: Callable[[], object]) -> None:
+        """Read ahead what a function reads; do nothing where reads need no round trip.
+
+        It is called again and again, each time with what it lacked before, which looks as if it
+        was not there.
+        """
+        del look
+
     # What follows is right for every kind, and worth writing anew for a large one.
 
     def count(self, table: str) -> int:

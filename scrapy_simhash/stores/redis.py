@@ -96,13 +96,29 @@ class RedisValues(KeyValues):
         self._written: defaultdict[str, set[bytes]] = defaultdict(set)
         self._dropped: list[bytes] = []
         self._cleared = False  # whether TABLES are empty but for what this transaction wrote
+        # While somebody looks ahead: what was not there.
+        self._lacked: dict[tuple[str, bytes], None] | None = None
+
+    def look_ahead(self, look: Callable[[], object]) -> None:
+        lacked = None
+        while lacked != {}:
+            self._lacked = {}
+            try:
+                look()
+            finally:
+                lacked, self._lacked = self._lacked, None
+            self.fetch(lacked)
 
     def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
         hashes: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
         for table, key in dict.fromkeys(wanted):
             if table == TABLES and self._cleared:
                 self._rows[table].setdefault(key, None)
-            elif key not in self._rows[table]:
+            elif key in self._rows[table]:
+                continue
+            elif self._lacked is not None:
+                self._lacked[table, key] = None
+            else:
                 hashes[table, self._name(table, key)].append(key)
         if not hashes:
             return
@@ -124,12 +140,14 @@ class RedisValues(KeyValues):
         rows = self._rows[table]
         if key not in rows:
             self.fetch([(table, key)])
-        return rows[key]
+        return rows.get(key)
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
         row, changed = self.get(table, key), self._changed.get((table, key), {})
+        if row == b"" and self._lacked is not None:
+            return []
         if row == b"":
             bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
             limit = () if most is None else ("LIMIT", 0, most + len(changed))
@@ -151,15 +169,15 @@ class RedisValues(KeyValues):
         rows = self._rows[TABLES]
         if not rows.keys() >= {*keys}:
             self.fetch((TABLES, key) for key in keys)
-        large = [key for key in keys if rows[key] == b""]
+        large = [key for key in keys if rows.get(key) == b""]
         if in_bucket is None:
             large = []
-        elif large and in_bucket > MOST_IN_BUCKET:
+        elif large and in_bucket > MOST_IN_BUCKET and self._lacked is None:
             sizes = self._run([("ZCARD", self._name_crowd(TABLES, key)) for key in large])
             large = [key for key, size in zip(large, sizes, strict=True) if size > in_bucket]
         joined, crowded = [], []
         for key in keys:
-            row = rows[key]
+            row = rows.get(key)
             if key in large:
                 crowded.append(key)
             elif row == b"" or (TABLES, key) in self._changed:
