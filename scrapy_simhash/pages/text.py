@@ -201,7 +201,7 @@ def without_surrogates(text: str) -> str:
 
 def one_line(text: str | None) -> str:
     """Collapse white space, line breaks included."""
-    return without_surrogates(" ".join((text or "").split()))
+    return " ".join((text or "").split())
 
 
 def cut_blocks(text: str) -> str:
@@ -229,7 +229,7 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
             if name in {"value", "content"} and _is_secret(attributes):
                 continue
             pieces.append(f"{name}={value}")
-    return without_surrogates("\0".join((*pieces, *texts)))
+    return "\0".join((*pieces, *texts))
 
 
 def _is_secret(attributes: Mapping[str, Any]) -> bool:
@@ -270,7 +270,7 @@ def _choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tupl
             values.append(text)
         elif kind not in _UNSEEN and not _is_secret(attributes):
             values.append(attributes.get("value") or "")
-    return tuple(without_surrogates(value) for value in values if value)
+    return tuple(filter(None, values))
 
 
 def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
@@ -284,7 +284,7 @@ def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[
         if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
     )
     data = "\n".join((*scripts, *attributes))
-    return without_surrogates(data) if len(data) >= _LEAST_DATA * len(whole) else ""
+    return data if len(data) >= _LEAST_DATA * len(whole) else ""
 
 
 def _choose_addresses(
@@ -325,11 +325,11 @@ def make_page(main: str, whole: str, markup: Markup, main_at: int | None = None)
         whole=whole,
         title=_make_name(markup.title) or _make_name(open_graph.get("og:title")),
         heading=_choose_heading(markup.headings),
-        language=without_surrogates((markup.language or "").strip().lower()[:_LANGUAGE_CHARACTERS]),
+        language=(markup.language or "").strip().lower()[:_LANGUAGE_CHARACTERS],
         canonical=canonical,
         views=views,
         base=one_line(markup.base),
-        links=tuple(dict.fromkeys(map(without_surrogates, markup.targets))),
+        links=tuple(dict.fromkeys(markup.targets)),
         read_embedded=markup.read_embedded,
         fell_back=not main,
         main_at=main_at,
