@@ -276,16 +276,24 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     >>> carry_over("http://a.example/x?sid=1", "http://a.example/x?sid=2")("http://a.example/?sid=1")
     'http://a.example/?sid=2'
     """
-    ends = _cut(url, original)
-    if ends is None:
+    first, second = _split(url), _split(original)
+    if first is None or second is None:
         return None
-    first, second = ends
-    if first.folders is not None and second.folders is not None:
-        place, target = (_name(end.parts, end.folders or [])[:-1] for end in (first, second))
-        return lambda link: target + link[len(place) :] if link.startswith(place) else link
-    if set(_parse(first.parts)) == set(_parse(second.parts)):
+    ours, theirs = (parts.path.split("/")[1:] for parts in (first, second))
+    if (first.scheme, first.netloc, ours) == (second.scheme, second.netloc, theirs):
+        equal = set(_parse(first)) == set(_parse(second))
+        return None if equal else _carry_parameters(first, second)
+    same = 0
+    while same < min(len(ours), len(theirs)) and ours[-1 - same] == theirs[-1 - same]:
+        same += 1
+    # Two URLs that end in a slash have an empty name in common.
+    if not any(ours[len(ours) - same :]) and ours != theirs:
         return None
-    return _carry_parameters(first.parts, second.parts)
+    place, target = (
+        "/".join((f"{parts.scheme}://{parts.netloc}", *names[: len(names) - same], ""))
+        for parts, names in ((first, ours), (second, theirs))
+    )
+    return lambda link: target + link[len(place) :] if link.startswith(place) else link
 
 
 def _carry_parameters(first: SplitResult, second: SplitResult) -> Callable[[str], str]:
@@ -316,37 +324,9 @@ def _list_pairs(parts: SplitResult) -> list[str]:
     return [pair for pair in parts.query.split("&")[:_MOST_PARAMETERS] if pair]
 
 
-class _End(NamedTuple):
-    """One of two URLs, and the folders that are left of its common end; None: it is all alike."""
-
-    parts: SplitResult
-    folders: list[str] | None
-
-
-def _cut(url: str, original: str) -> tuple[_End, _End] | None:
-    """Cut the common end off two URLs, of which the rest names a place; None if there is none."""
-    first, second = _split(url), _split(original)
-    if first is None or second is None:
-        return None
-    ours, theirs = first.path.split("/")[1:], second.path.split("/")[1:]
-    if (first.scheme, first.netloc, ours) == (second.scheme, second.netloc, theirs):
-        return _End(first, None), _End(second, None)
-    same = 0
-    while same < min(len(ours), len(theirs)) and ours[-1 - same] == theirs[-1 - same]:
-        same += 1
-    # Two URLs that end in a slash have an empty name in common.
-    if not any(ours[len(ours) - same :]) and ours != theirs:
-        return None
-    return _End(first, ours[: len(ours) - same]), _End(second, theirs[: len(theirs) - same])
-
-
 def _split(url: str) -> SplitResult | None:
     return split_url(url) if len(url) <= _MOST_PLACED_CHARACTERS else None
 
 
 def _parse(parts: SplitResult) -> list[tuple[str, str]]:
     return parse_qsl(parts.query, keep_blank_values=True)[:_MOST_PARAMETERS]
-
-
-def _name(parts: SplitResult, folders: list[str]) -> str:
-    return f"{parts.scheme}://{parts.netloc}/" + "".join(f"{name}/" for name in folders) + "*"

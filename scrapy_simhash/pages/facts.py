@@ -139,7 +139,6 @@ class PageFingerprint:
         whole_features: number of distinct features of the whole text.
         links: number of distinct link targets on the page.
         extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
-        fell_back: true if it found none.
         text: the main text.
         wording: what a reader sees of it, packed, see `wording`; b"" of a file.
         extract_ms: milliseconds for decoding, parsing and extraction.
@@ -155,7 +154,6 @@ class PageFingerprint:
     whole_features: _Count = 0
     links: _Count = 0
     extractor: str = ""
-    fell_back: bool = False
     text: str = ""
     wording: bytes = b""
     extract_ms: float = 0.0

@@ -171,7 +171,6 @@ def fingerprint_text(
         whole_fingerprint=whole_fingerprint,
         whole_features=len(whole_features.hashes),
         links=len(page.links),
-        fell_back=page.fell_back,
         text=page.main,
         wording=pack(make_wording(usual, (*page.beside, *list_links_seen(page.links)), seed)),
         targets=targets,

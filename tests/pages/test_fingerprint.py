@@ -17,7 +17,7 @@ def test_what_is_measured() -> None:
     assert made.facts.features == len(features.hashes)
     assert made.facts.words == len(tokenise(normalise(made.text)))
     assert (made.facts.title, made.facts.language, made.links) == ("Harvest", "en", 5)
-    assert (made.extractor, made.fell_back) == ("turbohtml", False)
+    assert made.extractor == "turbohtml"
     assert PARAGRAPHS[0] in made.text
     assert len(made.facts.text_digest) == 16
     assert made.extract_ms > 0
@@ -62,4 +62,4 @@ def test_features_by_name_and_import_path() -> None:
 
 def test_the_extractor_that_gave_the_text_is_named() -> None:
     made = fingerprint_page(HTML, recipe=Recipe(extractor="tests.helpers.handmade.find_nothing"))
-    assert (made.extractor, made.fell_back) == ("html2txt", True)
+    assert made.extractor == "html2txt"
