@@ -38,7 +38,7 @@ from scrapy_simhash.crawl.running import (
 from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import number_of_mark
-from scrapy_simhash.judging.rows import key_of_lost
+from scrapy_simhash.stores.rows import key_of_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
-    from scrapy_simhash.judging.rows import Lost
+    from scrapy_simhash.stores.rows import Lost
 
 logger = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
-from scrapy_simhash.judging.rows import Lost
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.recipe import DEFAULT_FEATURES, WHOLE_TEXT, Recipe, default_extractor
 from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, has_leases_apart
+from scrapy_simhash.stores.rows import Lost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence

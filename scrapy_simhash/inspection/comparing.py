@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.difference import (
-    compare_side_by_side,
-    list_template,
-)
+from scrapy_simhash.inspection.difference import compare_side_by_side, list_template
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one

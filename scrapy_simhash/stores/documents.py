@@ -18,17 +18,6 @@ from scrapy_simhash.judging.documents import Candidate, Match, Record, State
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
 from scrapy_simhash.judging.keys import KEYS, KEYS_OF_STRANGERS, make_keys, name_reader
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.rows import (
-    LOST,
-    CrawlRecord,
-    Lost,
-    key_of_lost,
-    pack_row,
-    read_rows,
-    seal,
-    unpack_row,
-    unseal,
-)
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.facts import NOBODY
@@ -50,6 +39,17 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     number_of,
     octets,
+)
+from scrapy_simhash.stores.rows import (
+    LOST,
+    CrawlRecord,
+    Lost,
+    key_of_lost,
+    pack_row,
+    read_rows,
+    seal,
+    unpack_row,
+    unseal,
 )
 
 if TYPE_CHECKING:

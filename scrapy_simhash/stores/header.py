@@ -16,9 +16,9 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging.rows import unpack_row
 from scrapy_simhash.judging.rule import default_distance
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.rows import unpack_row
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:

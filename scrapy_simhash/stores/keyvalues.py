@@ -25,7 +25,7 @@ mending. The rows of all kinds are::
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
 value a key; those below it hold a *set* of members, which all have the width above, except for
 aliases. What a row means is not a kind's business, and kinds compute no checksums:
-`stores.documents` and `judging.rows` (`pack_row`, `read_rows`) write and read values.
+`stores.documents` and `stores.rows` (`pack_row`, `read_rows`) write and read values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.rows import LOST
+from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-# Those whose rows `judging.rows` describes.
+# Those whose rows `stores.rows` describes.
 ROW_TABLES = (LOST,)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes

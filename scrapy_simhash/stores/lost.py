@@ -16,9 +16,9 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import State, Version, counts, number_of_mark
-from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row, read_rows
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.keyvalues import cut
+from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, pack_row, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -32,7 +32,6 @@ import msgspec
 import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import (
     ALIASES,
@@ -54,6 +53,7 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redisserver import LOCK_SECONDS, NoAnswerError, RedisLeases, Server
+from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
 from scrapy_simhash.judging.documents import StoredDocument, number_of_mark
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.rows import CrawlRecord, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
@@ -35,6 +34,7 @@ from scrapy_simhash.stores.header import (
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.lost import LostTable, count_lost, mark_done, withdraw
+from scrapy_simhash.stores.rows import CrawlRecord, pack_row
 from scrapy_simhash.stores.upkeep import (
     Mender,
     count_fingerprints,

@@ -17,7 +17,6 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
-from scrapy_simhash.judging.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
@@ -45,6 +44,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
 from scrapy_simhash.tables.probing import ROW, pack_buckets

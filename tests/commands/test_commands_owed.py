@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.judging.rows import key_of_lost
+from scrapy_simhash.stores.rows import key_of_lost
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.losing import write_request

@@ -13,9 +13,9 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl.lost import Packing
-from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, pack_row
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, pack_row
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
 from tests.helpers.crawling import PagesSpider, crawl, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl

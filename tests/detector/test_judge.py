@@ -26,9 +26,9 @@ from scrapy_simhash.detector.messages import (
 )
 from scrapy_simhash.detector.worker import pack_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
-from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.facts import Facts, Page, PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.rows import key_of_lost
 from tests.helpers.detecting import new_decision
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until

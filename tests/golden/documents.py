@@ -19,11 +19,11 @@ import xxhash
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Version
-from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.lost import forget
+from scrapy_simhash.stores.rows import key_of_lost
 from tests.golden.lines import Line, Numbers, show_verdict
 from tests.helpers.documents import alter
 

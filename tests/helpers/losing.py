@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from scrapy_simhash.judging.rows import LOST, Lost, pack_row, unpack_row
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.rows import LOST, Lost, pack_row, unpack_row
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL
 

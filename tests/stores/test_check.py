@@ -15,7 +15,6 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.rows import LOST, Lost, key_of_lost, unpack_row
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
@@ -42,6 +41,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, unpack_row
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.rows import LOST
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -23,6 +22,7 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     KeyValues,
 )
+from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.stores.store import Store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.documents import ALL_KINDS, begin_crawl

@@ -12,9 +12,9 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.rows import pack_row, unpack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import FORMAT, Header
+from scrapy_simhash.stores.rows import pack_row, unpack_row
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but

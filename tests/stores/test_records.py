@@ -1,8 +1,8 @@
 """How records are written: as ever, damage found, fields of later versions tolerated."""
 
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.pages.facts import Facts, Reader
+from scrapy_simhash.stores.rows import pack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
 RECORD = Record(
