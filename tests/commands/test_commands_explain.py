@@ -3,11 +3,11 @@
 import asyncio
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.detector.messages import Mark
