@@ -72,6 +72,11 @@ def plural(count: int | None, noun: str) -> str:
     return f"{'?' if count is None else f'{count:,}'} {noun}{'s' * (count != 1)}"
 
 
+def show_share(share: float) -> str:
+    """Format a share in whole percents."""
+    return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
+
+
 def show_bytes(count: float) -> str:
     """Format a number of bytes in a suitable unit.
 

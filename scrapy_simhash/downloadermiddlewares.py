@@ -16,7 +16,7 @@ from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.links import Links
-from scrapy_simhash.crawl.logstats import End, Found, describe_limits, describe_look
+from scrapy_simhash.crawl.logstats import End, Found, describe_limits
 from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -27,6 +27,7 @@ from scrapy_simhash.crawl.policy import (
     count,
     find_encoding,
     find_reader,
+    is_page,
     look,
     spider_of,
 )
@@ -41,6 +42,7 @@ from scrapy_simhash.crawl.running import (
     tell_half,
 )
 from scrapy_simhash.detector.detector import Detector
+from scrapy_simhash.detector.log import describe_look
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.pages.links import NO_LINKS
@@ -82,6 +84,7 @@ class SimhashDownloaderMiddleware:
         if self.looking:  # write neither to the store nor to its log
             config = replace(config, readonly=True, log=None)
         self.config = place_log(place_store(config))
+        self._text_reader = config.text_reader
         self._option = name_store(crawler.settings, self.config)
         self._crawler = crawler
         self._detector = Detector(self.config, here=self.looking)
@@ -276,7 +279,7 @@ class SimhashDownloaderMiddleware:
             if made.second_opinion:
                 count(self._crawler, f"second_opinion/{made.second_opinion}")
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self.config.text_reader and not made.is_file and page.decision.action != "drop":
+            if self._text_reader and is_page(response) and page.decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(response)
         return page
 
@@ -289,7 +292,7 @@ class SimhashDownloaderMiddleware:
             logger.log(
                 logging.DEBUG if self._warned_of_text else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self.config.text_reader,
+                self._text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},

@@ -11,9 +11,9 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.logstats import describe_drop
 from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
 from scrapy_simhash.crawl.running import tell_half
+from scrapy_simhash.detector.log import describe_drop
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 

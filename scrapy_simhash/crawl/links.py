@@ -35,7 +35,7 @@ from scrapy_simhash.pages.addresses import host_of, list_forms
 from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, digest_links, leads_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -120,19 +120,20 @@ class Parameters:
 
     def vote(self, url: str, original: str | None, new_links: Sequence[str]) -> None:
         """Let a page vote that was kept (None), or is a near-duplicate of another one."""
-        others = {original, *(form for _, form in list_forms(original or ""))}
-        for name, form in list_forms(url):
+        own, others = list(list_forms(url)), list(list_forms(original or ""))
+        for name, form in own:
             if original is None:
                 votes = self._judged.has_url(form)
             else:
                 known = [self._is_asked_without(link, name) for link in _sample(new_links)]
-                votes = form in others and sum(known) >= MOSTLY_NEW * len(known)
+                repeats = form in {original, *(other for _, other in others)}
+                votes = repeats and sum(known) >= MOSTLY_NEW * len(known)
             key = host_of(url), name
             if votes and (key in self._votes or len(self._votes) < _MOST_PARAMETERS):
                 self._votes[key][original is not None] += 1
             self._judged.add_url(form)
         self._judged.add_url(url)
-        self.add_asked(url)
+        self._add_asked(url, own)
 
     def _is_asked_without(self, link: str, name: str) -> bool:
         forms = (form for each, form in list_forms(link) if each == name)
@@ -140,7 +141,10 @@ class Parameters:
 
     def add_asked(self, url: str) -> None:
         """Note an address that was requested."""
-        for _, form in list_forms(url):
+        self._add_asked(url, list_forms(url))
+
+    def _add_asked(self, url: str, forms: Iterable[tuple[str, str]]) -> None:
+        for _, form in forms:
             self._asked.add_url(form)
         self._asked.add_url(url)
 
@@ -264,7 +268,7 @@ class Links:
         decision, callback = page.decision, page.reader.callback
         losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
-        if reached and decision.is_judged and not decision.reason:
+        if reached and decision.status != "not_judged" and not decision.reason:
             original = (decision.match_url or "") if decision.status == "near_duplicate" else None
             lists = original and "=" in decision.url
             new = self._seen.list_new(page.links, callback) if lists else []

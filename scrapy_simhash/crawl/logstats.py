@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.extensions.logstats import LogStats
 
-from scrapy_simhash._printable import plural, quote
+from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import FOLLOW, LEFT_OUT, LOSING, PASS
 
 if TYPE_CHECKING:
@@ -18,23 +18,12 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.detector.log import Decision
 
 _LOGGER = logging.getLogger(LogStats.__module__)
 _NOT_JUDGED = "simhash/not_judged/"
 # Of more pages not judged than this share, a crawl warns.
 _MANY_NOT_JUDGED = 0.01
 _MOST_REASONS = 3
-_MOST_WORDS = 4
-_MOST_CHARACTERS = 80
-
-# What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
-_FINDS = {
-    "new": "like none that the store has",
-    "near_duplicate": "a near-duplicate",
-    "revisit": "in the store from an earlier visit",
-    "not_judged": "not judged",
-}
 
 
 class SimhashLogStats(LogStats):
@@ -150,7 +139,7 @@ class End:
         }
         hows = [f"{number:,} {how}" for how, number in done.items() if number > 0]
         if number := sum(max(0, each) for each in done.values()):
-            share = f"{plural(number, 'near-duplicate')} ({_show_share(number / pages)})"
+            share = f"{plural(number, 'near-duplicate')} ({show_share(number / pages)})"
             single = hows[0].partition(" ")[2]
             parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
         return f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
@@ -184,31 +173,3 @@ def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str
     within = 0 < depth_limit <= stats.get_value("request_depth_max", 0)
     limits = ["within DEPTH_LIMIT"] * within + [f"until {reason}"] * (reason != "finished")
     return " ".join(limits)
-
-
-def describe_drop(decision: Decision) -> str:
-    """Describe a drop in one line."""
-    page, original = quote(decision.url), quote(decision.match_url)
-    return f"Dropped {page}, a near-duplicate of {original}: {_describe_likeness(decision)}"
-
-
-def _describe_likeness(decision: Decision) -> str:
-    """Describe in some ten words why a page is a near-duplicate."""
-    words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
-    said = f"only it says {quote(words)}" if words else "it says nothing else"
-    alike = decision.similarity
-    return said if alike is None else f"{_show_share(alike)} alike, {said}"
-
-
-def _show_share(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"  # noqa: PLR2004 - a percent
-
-
-def describe_look(decision: Decision) -> str:
-    """Describe what the store says of a page that somebody looks at."""
-    found = _FINDS[decision.status]
-    if decision.status == "near_duplicate":
-        found += f" of {quote(decision.match_url)}: {_describe_likeness(decision)}"
-    elif decision.reason:
-        found += f", {decision.reason}"
-    return f"{quote(decision.url)}: {found}"

@@ -404,9 +404,9 @@ class GroupJudge:
             decision.nearest_similarity = nearest.similarity
             decision.nearest_tests = list(nearest.tests)
         if verdict.status != "not_judged":
-            decision.sink = not made.is_file and self._walls.is_shown(
-                decision, page.asked.page.requested
-            )
+            fetched = page.asked.page
+            if not fetched.is_file:
+                decision.sink = self._walls.is_shown(decision, fetched.requested)
             self._doubts.add(decision)
         return decision
 

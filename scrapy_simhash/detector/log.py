@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from scrapy_simhash._printable import mask_passwords
+from scrapy_simhash._printable import mask_passwords, quote, show_share
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads it
 
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
 _END_BYTES = 1 << 20
+_MOST_WORDS = 4
+_MOST_CHARACTERS = 80
 
 
 def new_crawl(prefix: str = "") -> str:
@@ -114,6 +116,39 @@ class Decision(Published, kw_only=True):
 
 
 VERDICT = Published.__struct_fields__
+
+
+# What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
+_FINDS = {
+    "new": "like none that the store has",
+    "near_duplicate": "a near-duplicate",
+    "revisit": "in the store from an earlier visit",
+    "not_judged": "not judged",
+}
+
+
+def describe_look(decision: Decision) -> str:
+    """Describe what the store says of a page that somebody looks at."""
+    found = _FINDS[decision.status]
+    if decision.status == "near_duplicate":
+        found += f" of {_describe_match(decision)}"
+    elif decision.reason:
+        found += f", {decision.reason}"
+    return f"{quote(decision.url)}: {found}"
+
+
+def describe_drop(decision: Decision) -> str:
+    """Describe a drop in one line."""
+    return f"Dropped {quote(decision.url)}, a near-duplicate of {_describe_match(decision)}"
+
+
+def _describe_match(decision: Decision) -> str:
+    """Name the page that another one repeats, and say in some ten words why it does."""
+    words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
+    said = f"only it says {quote(words)}" if words else "it says nothing else"
+    if decision.similarity is not None:
+        said = f"{show_share(decision.similarity)} alike, {said}"
+    return f"{quote(decision.match_url)}: {said}"
 
 
 class DecisionLog:

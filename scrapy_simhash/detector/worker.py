@@ -103,7 +103,6 @@ class Answer(msgspec.Struct, array_like=True):
     targets: PageLinks = NO_LINKS
     scope: str = ""
     second_opinion: str = ""
-    is_file: bool = False
     text: str = ""  # that is handed over
     reason: str = ""
     detail: str = ""
@@ -201,7 +200,7 @@ def pack_answer(number: int, found: Found, scope: str = "", seconds: float = 0.0
     elif isinstance(found, str):
         answer = Answer(number, text=found)
     else:
-        answer = Answer(number, found.targets, scope, found.second_opinion, found.is_file)
+        answer = Answer(number, found.targets, scope, found.second_opinion)
         tail = _encode(replace(found, targets=NO_LINKS, text=""))
     answer.seconds = seconds
     head = _encode(answer)

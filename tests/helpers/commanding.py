@@ -1,11 +1,12 @@
 """The commands, run in this process as `scrapy` runs them, and a store to look at."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from scrapy.cmdline import execute
 
 from scrapy_simhash.detector.messages import Mark
