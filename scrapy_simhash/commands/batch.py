@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
 
 _SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -116,7 +116,7 @@ def _write(
         yield ""
 
 
-def _print_found(answer: Answer) -> Iterable[Part]:
+def _print_found(answer: Answer) -> Iterable[str]:
     """Print a pair of pages, or a cluster."""
     if "pages" in answer:
         yield plural(len(answer["pages"]), "page")
@@ -216,7 +216,7 @@ def _list_optimum(distance: int) -> list[tuple[int, int]]:
     return optimum
 
 
-def _print_plan(answer: Answer) -> Iterable[Part]:
+def _print_plan(answer: Answer) -> Iterable[str]:
     """Print the plan with numbers of three digits."""
     tables = {
         name: [

@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from functools import partial
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 from scrapy.exceptions import UsageError
@@ -44,7 +43,6 @@ COMMANDS = {
 }
 _HELP_WIDTH = 78
 _SET = "settings of "
-_COMMAND = "<command>"
 
 
 class SimhashCommand(ScrapyCommand):
@@ -94,23 +92,6 @@ def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
     return f"unknown arguments: {' '.join(unknown)}{suggest(unknown[0].partition('=')[0], known)}"
 
 
-def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """Refuse the arguments; add the names that are like one that does not exist."""
-    if wrong := re.search(r"argument (.+): invalid choice: '(.+?)' \(choose from (.+)\)", message):
-        choices, is_command = re.findall(r"[\w-]+", wrong[3]), wrong[1] == _COMMAND
-        near = suggest(wrong[2], choices, most=3 if is_command else 1)
-        if is_command:
-            message = f"there is no command {wrong[2]!r}; `scrapy simhash --help` lists all"
-        message += near
-    argparse.ArgumentParser.error(parser, message)
-
-
-class _Parser(argparse.ArgumentParser):
-    """The parser of a command or action."""
-
-    error = refuse
-
-
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter, ScrapyHelpFormatter):
     """Scrapy's, but it keeps the lines of a description."""
 
@@ -119,14 +100,13 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add all commands to Scrapy's parser."""
     # Otherwise Scrapy's --logfile and --loglevel would make our --log ambiguous.
     parser.allow_abbrev = False
-    parser.error = partial(refuse, parser)  # type: ignore[method-assign]  # its class is Scrapy's
     parser.formatter_class = _HelpFormatter
     commands = parser.add_subparsers(
         dest="simhash_command",
         title="commands",
-        metavar=_COMMAND,
+        metavar="<command>",
         prog="scrapy simhash",
-        parser_class=_Parser,
+        parser_class=argparse.ArgumentParser,
     )
     for name, (module, about) in COMMANDS.items():
         command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]

@@ -15,7 +15,6 @@ from scrapy_simhash.inspection.whatif import what_if
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.commands.frame import Part
     from scrapy_simhash.config import Config
 
 _WHAT_IF_LIMITS = (
@@ -48,7 +47,7 @@ def _evaluate_labelled(config: Config, folder: Path, *, errors: bool) -> Iterato
         raise PartlyFailedError(f"rows or pages left out, {len(problems)}: {'; '.join(problems)}")
 
 
-def _print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
+def _print_evaluation(answer: dict[str, Any]) -> Iterable[str]:
     if "changes" in answer:
         return _print_what_if(answer)
     names = ("site_known", "site_unknown", "plain")
@@ -68,7 +67,7 @@ def _read_similarity(text: str) -> float | str:
     return similarity
 
 
-def _print_what_if(answer: dict[str, Any]) -> Iterable[Part]:
+def _print_what_if(answer: dict[str, Any]) -> Iterable[str]:
     yield from print_fields({**answer, "changes": ()})
     for row in answer["changes"]:
         alike = "" if row["similarity"] is None else f", {row['similarity']:.2f} alike"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import Config, describe_unknown, read_config
@@ -22,25 +22,21 @@ from scrapy_simhash.inspection.log import IMPORTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rich.table import Table
-    from rich.text import Text
     from scrapy.settings import BaseSettings
 
     Answer: TypeAlias = dict[str, Any]
-    Part: TypeAlias = str | Text | Table
 
 
 Result = TypeVar("Result")
 _TIMES = {"created", "time", "first_time", "last_time"}
 _WHOLE = 1_000
 _DIGITS = tuple("0123456789-")
-_WIDTH, _COLUMN_GAP = 80, 2
 _FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
 # Shells use 128 plus the number of the signal.
 _INTERRUPTED = 130
 
 
-def print_fields(answer: Answer, indent: str = "") -> Iterable[Part]:
+def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
     """Print an answer: one field a line, then a table for each list of objects that is not empty.
 
     Objects that have lists are printed one below the other. Its interval follows each share.
@@ -74,7 +70,7 @@ def _is_many(value: object) -> bool:
     return isinstance(value, list | tuple | dict)
 
 
-def list_rows(rows: Sequence[Answer], title: str) -> Iterable[Part]:
+def list_rows(rows: Sequence[Answer], title: str) -> Iterable[str]:
     """Print objects as a table, or one below the other if they have lists of their own."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = [name for name in names if not name.endswith(_INTERVAL)]
@@ -83,22 +79,17 @@ def list_rows(rows: Sequence[Answer], title: str) -> Iterable[Part]:
             yield f"\n{title}:"
             yield from print_fields(row, "  ")
         return
-    cells = [[format_cell(row, name) for name in names] for row in rows]
-    sides, least = {}, 0
-    for name, column in zip(names, zip(*cells, strict=True), strict=True):
-        header = name.replace("_", " ")
-        numbers = all(cell[:1] in _DIGITS for cell in column) and name not in {"crawl", *_TIMES}
-        # An address or an id is never broken.
-        whole = name == "crawl" or any("://" in cell for cell in column)
-        sides[header] = "right" if numbers else "whole" if whole else "left"
-        least += _COLUMN_GAP + max(
-            map(len, [*header.split(), *(column if numbers else ())]), default=0
-        )
-    if least > _WIDTH:
-        # No number is cut: the table is wider than the terminal.
-        sides[header] = "whole"
+    columns = []
+    for name in names:
+        cells = [format_cell(row, name) for row in rows]
+        numbers = all(cell[:1] in _DIGITS for cell in cells) and name not in {"crawl", *_TIMES}
+        # The words of a title stand below each other, so that most tables fit into 80 columns.
+        column = [*name.split("_"), *cells]
+        width = max(map(len, column))
+        head = [""] * (max(len(each.split("_")) for each in names) - len(name.split("_")))
+        columns.append([f"{cell:{'>' if numbers else '<'}{width}}" for cell in head + column])
     yield f"\n{title}:"
-    yield make_table(sides, cells)
+    yield from ("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
 def format_cell(row: Answer, name: str) -> str:
@@ -121,7 +112,7 @@ class Command(NamedTuple):
     # Adds all arguments but `--json` and `--store`.
     add_arguments: Callable[[argparse.ArgumentParser], object] = lambda _: None
     # Turns an answer into readable lines; None prints JSON with or without `--json`.
-    printer: Callable[[Answer], Iterable[Part]] | None = print_fields
+    printer: Callable[[Answer], Iterable[str]] | None = print_fields
     stored: bool = True  # has `--store`
     examples: tuple[str, ...] = ()  # without "scrapy simhash"
     details: str = ""
@@ -188,7 +179,6 @@ def _show(command: Command, answers: Iterable[Answer | str], *, as_json: bool) -
     """Print each answer as soon as it is there, and return the exit code."""
     printer = None if as_json else command.printer
     code = _NOTHING_FOUND
-    render = str if printer is None else _make_renderer()
     try:
         for answer in answers:
             code = _FOUND
@@ -198,7 +188,7 @@ def _show(command: Command, answers: Iterable[Answer | str], *, as_json: bool) -
                 _print(mask_passwords(json.dumps(answer)))
             else:
                 for part in printer(answer):
-                    _print(render(part))
+                    _print(part)
         if code == _NOTHING_FOUND and printer:
             _print("nothing found")
     except _ClosedPipeError:
@@ -218,54 +208,14 @@ def _print(text: str, end: str = "\n") -> None:
         raise _ClosedPipeError from None
 
 
-# URLs are never cut or broken, however long a line gets. Tables without URLs fit the terminal, or
-# 80 columns if there is none.
-def _make_renderer() -> Callable[[Part], str]:
-    from rich.console import Console  # noqa: PLC0415 - not needed with --json
-
-    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    fitting, endless = Console(color_system=colours), Console(color_system=colours, width=1_000_000)
-
-    def render(part: Part) -> str:
-        if isinstance(part, str):
-            return part
-        columns = getattr(part, "columns", ())
-        console = endless if any(column.overflow == "ignore" for column in columns) else fitting
-        with console.capture() as captured:
-            console.print(part, soft_wrap=not columns)
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-    return render
+_COLOURS = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33}
 
 
-def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> Table:
-    """Lay out rows in columns that fit the terminal; wide characters count twice."""
-    # The columns map titles to alignments: `right`; `left`, which breaks long cells; or `whole`,
-    # left but never broken, so the table may be wider than the terminal.
-    from rich.table import Table  # noqa: PLC0415 - not needed with --json
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title, side in columns.items():
-        table.add_column(
-            Text(title),
-            justify="right" if side == "right" else "left",
-            no_wrap=side == "whole",
-            overflow="ignore" if side == "whole" else "fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(_format("", cell)) for cell in row))
-    for column in table.columns:
-        if column.justify == "right":  # only its title may be broken, between words
-            column.min_width = max(len(str(cell)) for cell in column.cells)
-    return table
-
-
-def style(text: str, colour: str) -> Text:
+def style(text: str, colour: str) -> str:
     """Colour a line on terminals."""
-    from rich.text import Text  # noqa: PLC0415 - not needed with --json
-
-    return Text(text, colour)
+    if not colour or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
 def _format(key: str, value: object) -> str:

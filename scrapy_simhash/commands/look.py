@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
 
 # Lines of at most 80 columns, for `--help` and `stats`.
@@ -66,19 +66,19 @@ def _count_store(config: Config) -> Iterator[dict[str, Any]]:
         yield counted
 
 
-def _print_stats(answer: Answer) -> Iterable[Part]:
+def _print_stats(answer: Answer) -> Iterable[str]:
     yield from print_fields(answer)
     yield ""
     yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
 
 
-def _print_log(answer: Answer) -> Iterable[Part]:
+def _print_log(answer: Answer) -> Iterable[str]:
     if "rows" in answer:
         return print_fields(answer)
     return _print_summary(answer) if "statuses" in answer else _print_decision(answer)
 
 
-def _print_decision(answer: Answer) -> Iterable[Part]:
+def _print_decision(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
@@ -105,7 +105,7 @@ def _describe_match(answer: Answer, prefix: str = "") -> str:
     return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"
 
 
-def _print_summary(answer: Answer) -> Iterable[Part]:
+def _print_summary(answer: Answer) -> Iterable[str]:
     dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
     shown = dict(answer)
     groups, links = shown.pop("largest_groups"), shown.pop("links_not_followed")
@@ -140,7 +140,7 @@ def _query(
     return query(config, what, text, distance)
 
 
-def _print_match(answer: Answer) -> Iterable[Part]:
+def _print_match(answer: Answer) -> Iterable[str]:
     if "file" in answer:
         yield json.dumps(answer)
         return
@@ -148,7 +148,7 @@ def _print_match(answer: Answer) -> Iterable[Part]:
     yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
 
 
-def print_explanation(answer: Answer) -> Iterable[Part]:
+def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
     yield style(printable(answer["verdict"]), "bold")
     yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
@@ -220,7 +220,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
 
 
-def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:
+def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
     """Print the first passages in which two texts differ, but for template."""
     changed = [row for row in rows if "first" in row and "template" not in row]
     for row in changed[:_PASSAGES_SHOWN]:
@@ -317,7 +317,7 @@ def _find_rules(
         sys.stderr.write("none is proven: that takes eleven pairs of pages that are the same\n")
 
 
-def _print_rule(answer: Answer) -> Iterable[Part]:
+def _print_rule(answer: Answer) -> Iterable[str]:
     if "file" in answer:
         yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
         return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Mapping
 
-    from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
@@ -59,7 +59,7 @@ def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     )
 
 
-def _print_import(answer: Answer) -> Iterable[Part]:
+def _print_import(answer: Answer) -> Iterable[str]:
     yield from print_fields(answer)
     if answer.get("without_address"):
         yield style(

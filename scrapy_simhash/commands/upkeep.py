@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.lost import LostPage
@@ -101,7 +101,7 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
         yield {"design": store.design, **written}
 
 
-def _print_check(answer: Answer) -> Iterable[Part]:
+def _print_check(answer: Answer) -> Iterable[str]:
     if answer.get("problems") == []:
         yield "no problems: the tables agree with each other and with the documents"
     yield from print_fields(answer)

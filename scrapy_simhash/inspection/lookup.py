@@ -6,7 +6,7 @@ import re
 import sys
 from bisect import bisect_left
 from contextlib import nullcontext
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode
@@ -25,7 +25,7 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MOST_SUGGESTED = 3
 # To compare more would take long in a large store.
 _NEIGHBOURS = 50
-_LEAST_ALIKE = 0.9
+_LEAST_ALIKE = 0.7
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 _SHOWN_OF_FACTS = ("features", "words", "language", "title")
 
@@ -44,54 +44,33 @@ _SHOWN_OF_FACTS = ("features", "words", "language", "title")
 def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
     """Add to a problem with a URL at most three known ones that are written nearly like it.
 
-    Those that differ only in their spelling or query come first, otherwise those of which fewest
-    characters differ; of one path, those whose query has most characters in common.
-
     >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
     'no; did you mean https://www.a.example/X.html ?'
     """
-    page, query = _reduce(url)
-    pages: dict[str, list[tuple[str, str]]] = {}
-    for other in known:
-        other_page, other_query = _reduce(other)
-        pages.setdefault(other_page, []).append((other_query, other))
-    near = [page] if page in pages else _find_nearest(page, pages)
-    same = [other for other_query, other in pages.get(page, ()) if other_query == query]
-
-    def measure(found: tuple[str, str]) -> float:
-        return -SequenceMatcher(None, found[0], query).quick_ratio()  # ignores swapped digits
-
-    found = list(same)
-    for each in () if same else near:
-        ordered = sorted(pages[each])
-        place = bisect_left(ordered, (query, ""))
+    form, forms = _reduce(url), {_reduce(other): other for other in known}
+    for each, other in [*forms.items()]:
+        forms.setdefault(each.partition("?")[0], other)  # where the query was left out
+    near: dict[str, None] = dict.fromkeys([form] * (form in forms))
+    for step in () if near else (1, -1):  # what begins or ends most like it
+        ordered = sorted(each[::step] for each in forms)
+        place = bisect_left(ordered, form[::step])
         around = ordered[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS]
-        found += [other for _, other in sorted(around, key=measure)]
-    suggested = " or ".join([*dict.fromkeys(found)][:_MOST_SUGGESTED])
+        near |= dict.fromkeys(each[::step] for each in around)
+    found = get_close_matches(form, near, _MOST_SUGGESTED, _LEAST_ALIKE)
+    suggested = " or ".join(dict.fromkeys(forms[each] for each in found))
     return f"{problem}; did you mean {suggested} ?" if suggested else problem
 
 
-def _find_nearest(page: str, pages: Collection[str]) -> list[str]:
-    """Find pages that are hardly written otherwise, among those that begin or end most like one."""
-    near: dict[str, None] = {}
-    for step in (1, -1):
-        ordered = sorted(each[::step] for each in pages)
-        place = bisect_left(ordered, page[::step])
-        around = ordered[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS]
-        near |= dict.fromkeys(each[::step] for each in around)
-    return get_close_matches(page, near, _MOST_SUGGESTED, _LEAST_ALIKE)
-
-
-def _reduce(url: str) -> tuple[str, str]:
-    """Reduce a URL to the parts that distinguish pages: host with path, and the query."""
-    # Ignores spelling: scheme, www., case, port, fragment, index.html, .html, percent-encoding.
+def _reduce(url: str) -> str:
+    """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
+    # Scheme, www., case, port, fragment, index.html, .html, percent-encoding, order of parameters.
     parts = split_url(url if "//" in url else f"//{url}")
     if not parts:
-        return url, ""
+        return url
     host = (parts.hostname or "").removeprefix("www.")
     path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
-    path = _ENDING.sub("", path)
-    return host + path, urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    return host + _ENDING.sub("", path) + f"?{query}" * bool(query)
 
 
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")

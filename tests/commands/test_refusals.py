@@ -15,13 +15,11 @@ from tests.helpers.documents import document, open_in_crawl
 # `s` is a store of one page, `in` has two numbers; `$` is the end of the line.
 REFUSED = """
  -> name a command
-reprot -> there is no command 'reprot'; `scrapy simhash --help` lists all; did you mean report or
+reprot -> invalid choice: 'reprot' (choose from
 stats --no-such-option -> unknown arguments: --no-such-option
 stats --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
-log --status near-duplicate -> ; did you mean near_duplicate?
-evaluate --scope hots -> ; did you mean host?
 owed --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 -s A=1 export -s SIMHASH_CONFIRM=3 store out --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
 stats --set A -> Invalid -s value, use -s NAME=VALUE

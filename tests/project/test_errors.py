@@ -74,7 +74,7 @@ ERRORS = [
     ("find-all -i numbers.txt", "numbers.txt, line 2: '-2'", "from 0 to 18446744073709551615"),
     ("find-all --blocks 3 -i numbers.txt", "3 blocks", "takes 4 to"),
     ("plan --documents 0", "0: must be a whole number", "such as 8000000"),
-    ("exprot a", "no command 'exprot'", "did you mean export?"),
+    ("exprot a", "invalid choice: 'exprot'", "'export'"),
 ]
 
 
