@@ -185,19 +185,15 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_document(original)
         originals = {each.document for each in kept}
-        texts = {each.facts.text_digest for each in kept} - {b""}
+        texts = {_find_text(each) for each in kept}
         found: list[StoredDocument] = []
 
         def look(document: StoredDocument) -> None:
-            dropped = document.state == "duplicate"
+            dropped, same = document.state == "duplicate", _find_text(document) in texts
             if (
-                (dropped or (document.facts.text_digest in texts and not urls))
+                (dropped or (same and not urls and not document.record.original))
                 and (not urls or document.facts.url in urls)
-                and (
-                    original is None
-                    or document.record.original in originals
-                    or document.facts.text_digest in texts
-                )
+                and (original is None or document.record.original in originals or same)
                 and (distance is None or (dropped and distance == document.record.distance))
                 and crawl in {None, document.record.crawl}
             ):
@@ -223,6 +219,11 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
             raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
+
+
+def _find_text(document: StoredDocument) -> tuple[bytes, int]:
+    """Find what two pages share if main and whole text are one."""
+    return document.facts.text_digest, document.facts.fingerprint
 
 
 def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: bool) -> str:

@@ -113,16 +113,16 @@ class Doubts:
         self._pages = 0
         self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
         self._repeated: dict[str, Examples] = {}  # those of each original
-        self._changed: dict[str, str] = {}  # the first page with a new text, by its digest
+        self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
-        self._texts: dict[str, str] = {}  # digests of what the copies of originals show
+        self._texts: dict[str, str] = {}  # what the copies of originals show
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
-        digest, changed = decision.text_digest, decision.reason == "changed"
-        if digest and changed and len(self._changed) < _MOST_REMEMBERED:
-            self._changed.setdefault(digest, decision.url)
-        first = self._changed.get(digest, "")
+        text, changed = decision.text, decision.reason == "changed"
+        if text and changed and len(self._changed) < _MOST_REMEMBERED:
+            self._changed.setdefault(text, decision.url)
+        first = self._changed.get(text, "")
         # What is new with that text was dropped for another page before, or not met.
         if first and (changed or decision.status == "new" or not decision.reason):
             _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
@@ -139,7 +139,7 @@ class Doubts:
             if found is not repeated:
                 found.add(decision.url, self._examples)
             if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
-                self._texts[about] = digest
+                self._texts[about] = text
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""

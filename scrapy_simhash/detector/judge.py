@@ -373,7 +373,7 @@ class GroupJudge:
         decision.reason = verdict.reason
         decision.document = verdict.document
         decision.scope = facts.scope
-        decision.fingerprint = f"{made.facts.fingerprint:016x}"
+        decision.fingerprint = f"{facts.fingerprint:016x}"
         decision.features = facts.features
         decision.words = facts.words
         decision.links = made.links

@@ -101,6 +101,11 @@ class Decision(Published, kw_only=True):
         return "name" if self.evidence.named else "triples"
 
     @property
+    def text(self) -> str:
+        """What two pages of one text share, the whole one; the digest is of the main text."""
+        return f"{self.text_digest} {self.fingerprint}" if self.text_digest else ""
+
+    @property
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
         return self.status in {"new", "near_duplicate", "revisit"}

@@ -115,20 +115,20 @@ class _About(LogFilter):
     """Selects what concerns some pages: decisions on them, on their copies, on the same texts."""
 
     urls: frozenset[str] = frozenset()
-    digests: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
     def accepts(self, decision: Decision) -> bool:
         return (
             decision.url in self.urls
             or (decision.match_url or "") in self.urls
-            or decision.text_digest in self.digests
+            or decision.text in self.texts
         )
 
 
 class _Logged:
     """What a log says of a page, and of those that repeat it or its original."""
 
-    def __init__(self, log: Path, url: str, originals: set[str], digests: set[str]) -> None:
+    def __init__(self, log: Path, url: str, originals: set[str], texts: set[str]) -> None:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
@@ -138,14 +138,14 @@ class _Logged:
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         own = mask_passwords(url)
         urls = frozenset({own, *map(mask_passwords, originals)})
-        for decision, line in _read_if_there(log, _About(urls=urls, digests=frozenset(digests))):
+        for decision, line in _read_if_there(log, _About(urls=urls, texts=frozenset(texts))):
             if decision.reason == "changed":  # what repeated its old text, does not count
                 self._led.pop(decision.url, None)
                 self._walls.discard(decision.url)
             if decision.url == own:
                 self._add(decision, line)
-            elif decision.text_digest in digests:
-                self._shown[decision.text_digest].add(decision.url)
+            elif decision.text in texts:
+                self._shown[decision.text].add(decision.url)
             if decision.match_url in urls and not decision.reason:
                 self._led[decision.match_url].add(decision.url)
                 self._walls |= {decision.match_url} if decision.sink else set()
@@ -169,9 +169,9 @@ class _Logged:
         """Return an address if it is that of a wall."""
         return url if mask_passwords(url) in self._walls else ""
 
-    def count_shown(self, digest: str) -> int:
+    def count_shown(self, text: str) -> int:
         """Count the other pages that had a text."""
-        return len(self._shown.get(digest, ()))
+        return len(self._shown.get(text, ()))
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
@@ -184,9 +184,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             for each in documents
         }
         originals = {each.facts.url for each in kept.values() if each}
-        logged = _Logged(
-            log, url, originals, {each.facts.text_digest.hex() for each in documents} - {""}
-        )
+        logged = _Logged(log, url, originals, {_find_text(each) for each in documents} - {""})
         if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
             lines = _read_if_there(log, LogFilter(), quiet=True)
@@ -207,6 +205,14 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     # That a page is lost is the first thing to know, whatever its next visit brought.
     for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
         yield found | answer
+
+
+def _find_text(document: StoredDocument) -> str:
+    """Find what the log has as the text of a page."""
+    facts = document.facts
+    if not facts.text_digest:
+        return ""
+    return f"{facts.text_digest.hex()} {facts.fingerprint:016x}"
 
 
 def _read_if_there(
@@ -270,7 +276,7 @@ def _explain_kept(
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
     alike, led = (
-        logged.count_shown(document.facts.text_digest.hex()),
+        logged.count_shown(_find_text(document)),
         logged.count_led(document.facts.url),
     )
     why = tell_kept(nearest_url, decided, alike - led, changed=changed)
