@@ -26,7 +26,7 @@ from sites import load_pages, make_parser
 
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import fingerprint, text
+from scrapy_simhash.pages import fingerprint
 from scrapy_simhash.pages.features import FeatureSet
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 OPPONENT = "trafilatura.extract(fast=True)"
 READERS = ("turbohtml", "trafilatura-fast")
-# Of each step, the functions that do it, as `fingerprint_page` calls them. `read` calls `decode`,
-# whose time is its own.
+# Of each step, the functions that do it, as `fingerprint_page` calls them. `read_page` calls
+# `decode`, whose time is its own.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "decode": ((text, "decode"),),
+    "decode": ((fingerprint, "decode"),),
     "read: parse, texts, names, links": ((fingerprint, "read_page"),),
     "features: tokens, hashes": ((fingerprint, "_read_texts"),),
     "features: weights": ((FeatureSet, "weigh_features"),),

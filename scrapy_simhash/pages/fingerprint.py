@@ -29,7 +29,7 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import PageText, read_body
+from scrapy_simhash.pages.text import PageText, check_legible, decode
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
@@ -75,8 +75,19 @@ def load_reader(extractor: str) -> Callable[[str], PageText]:
 
 
 def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
-    """Read texts and names of a page from its decompressed HTML, see `text.read_body`."""
-    return read_body(body, encoding, load_reader(extractor))
+    """Read texts and names of a page from its decompressed HTML.
+
+    Args:
+        body: of the response.
+        encoding: as the response declares it; None to detect it from the body.
+        extractor: name or import path.
+
+    Raises:
+        NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
+    """
+    page = load_reader(extractor)(decode(body, encoding))
+    check_legible(page.whole, encoding)
+    return page
 
 
 @lru_cache(maxsize=16)

@@ -120,23 +120,7 @@ class PageText(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-def read_body(body: bytes, encoding: str | None, read: Callable[[str], PageText]) -> PageText:
-    """Read texts and names of a page from its decompressed HTML.
-
-    Args:
-        body: of the response.
-        encoding: as the response declares it; None to detect it from the body.
-        read: reads decoded HTML, see `fingerprint.load_reader`.
-
-    Raises:
-        NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
-    """
-    page = read(decode(body, encoding))
-    _check_legible(page.whole, encoding)
-    return page
-
-
-def _check_legible(text: str, encoding: str | None) -> None:
+def check_legible(text: str, encoding: str | None) -> None:
     """Raise a NotJudgedError, `bad_encoding`, if too much of a visible text cannot be compared."""
     # Most texts have none of the octets with which such a character may begin.
     octets = text.encode()
