@@ -242,7 +242,6 @@ def compare(
     second: Facts,
     rule: Rule,
     *,
-    distance: int | None = None,
     context: Context = NO_CONTEXT,
     content: Content | None = None,
 ) -> Answer:
@@ -252,15 +251,13 @@ def compare(
         first: a document.
         second: another one.
         rule: by which they are compared.
-        distance: bits between their fingerprints; None to count them.
         context: what other documents tell of the two.
         content: what their texts have in common in this context, where texts and names decide; None
             to compare their sketches, which takes 200 us, and less where many are compared at once.
     """
     found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
     deciding = find_deciding(first, second, rule, named=bool(found))
-    if distance is None:
-        distance = hamming_distance(first.fingerprint, second.fingerprint)
+    distance = hamming_distance(first.fingerprint, second.fingerprint)
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance
@@ -356,17 +353,10 @@ def compare_candidates(
         Compared(
             candidate,
             record,
-            compare(
-                page,
-                others[place],
-                rule,
-                distance=candidate.distance,
-                context=contexts[place],
-                content=contents.get(place),
-            ),
-            contexts[place].sites,
+            compare(page, others[place], rule, context=context, content=contents.get(place)),
+            context.sites,
         )
-        for place, (candidate, record) in enumerate(found)
+        for place, ((candidate, record), context) in enumerate(zip(found, contexts, strict=True))
         if place not in passed
     ]
 
