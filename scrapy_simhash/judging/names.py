@@ -123,25 +123,17 @@ class NameShares:
         else:  # amounts, years, house numbers
             self._shares.pop(_LEADING, None)
         self._counted = counted
-        self._read: dict[str, tuple[Subject, set[str]]] = {}
         self._values = {key: len({*found}) for key, found in numbers.items()}
+        self._find = lru_cache(_SUBJECTS_REMEMBERED)(self._take_subject)
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
         return self._find(name)[0]
 
-    def _find(self, name: str) -> tuple[Subject, set[str]]:
-        """Find the subject of a name, and its numbers that tell pages apart."""
-        found = self._read.get(name)
-        if found is None:
-            if len(self._read) >= _SUBJECTS_REMEMBERED:
-                self._read.clear()
-            parts = _read(name)
-            telling = self._list_telling(parts)
-            found = self._read[name] = self._take_subject(parts, telling), telling
-        return found
-
-    def _take_subject(self, parts: Sequence[_Part], telling: set[str]) -> Subject:
+    def _take_subject(self, name: str) -> tuple[Subject, set[str]]:
+        """Take the subject of a name, and its numbers that tell pages apart."""
+        parts = _read(name)
+        telling = self._list_telling(parts)
         shares = self._shares
         own = [part for part in parts if shares.get(part.key, 0.0) <= _OF_MANY]
         words = {
@@ -151,12 +143,9 @@ class NameShares:
             if shares.get(key, 0.0) < _OF_THE_SITE
             and not (self._releases and word in part.releases)
         }
-        return Subject(
-            frozenset(words | telling),
-            frozenset(
-                sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
-            ),
-        )
+        signs = (sign for part in own for sign in part.signs)
+        own_signs = frozenset(sign for sign in signs if shares.get(sign, 0.0) < _OF_THE_SITE)
+        return Subject(frozenset(words | telling), own_signs), telling
 
     def list_own(self, name: str) -> frozenset[str]:
         """List the words and signs of a name that are not the site's, though many pages have it."""

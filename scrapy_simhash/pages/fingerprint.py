@@ -33,7 +33,6 @@ from scrapy_simhash.pages.text import PageText, check_legible, decode
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
-_BLANKS = {"", " ", "\n"}
 _USUAL = FEATURE_SETS["words-1"]
 # Browsers and servers refuse longer addresses, and every record holds one.
 _LONGEST_ADDRESS = 2_048
@@ -208,25 +207,13 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
 
 def _read_texts(page: PageText, features: FeatureSet, seed: int) -> tuple[HashedText, HashedText]:
     """Read main and whole text; the one that is a stretch of the other is not read again."""
-    cuts = _find_main(page) if features.tokenise is tokenise else ()
-    if not cuts:
+    start = 0 if page.main == page.whole else page.main_at
+    if start is None or features.tokenise is not tokenise:
         return features.read(page.main, seed), features.read(page.whole, seed)
-    pieces = [
-        features.read(page.whole[start:end], seed)
-        for start, end in pairwise((0, *cuts, len(page.whole)))
-    ]
+    cuts = 0, start, start + len(page.main), len(page.whole)
+    pieces = [features.read(page.whole[first:end], seed) for first, end in pairwise(cuts)]
     normals, tokens, hashes = zip(*pieces, strict=True)
     return pieces[1], HashedText("".join(normals), [*chain(*tokens)], np.concatenate(hashes))
-
-
-def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
-    """Find where the main text begins and ends in the whole one; () if it is no part of it."""
-    start = 0 if page.main == page.whole else page.main_at
-    if start is None or not page.whole.startswith(page.main, start):
-        return ()
-    end = start + len(page.main)
-    beside = page.whole[max(0, start - 1) : start], page.whole[end : end + 1]
-    return (start, end) if _BLANKS.issuperset(beside) else ()
 
 
 def _repeats_query(

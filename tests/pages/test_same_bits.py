@@ -78,22 +78,6 @@ def test_a_main_text_that_is_a_stretch_of_the_whole_text(
 
 
 @pytest.mark.parametrize(
-    ("main", "whole", "at"),
-    [
-        ("ne two", "one two three", 1),  # within a word
-        ("one tw", "one two three", 0),
-        ("one", "two three", 0),  # not there
-        ("two", "one two", 3),
-        ("字", "漢字", 1),
-        ("\u0301a", "e\u0301a", 1),
-    ],
-)
-def test_a_reader_that_errs_changes_no_bit(main: str, whole: str, at: int) -> None:
-    page = make_page(main, whole, at)
-    assert judge(page, WORDS, 7) == judge_slowly(page, WORDS, 7)
-
-
-@pytest.mark.parametrize(
     ("name", "count"), [("words-1", 4_094), ("words-1", 4_095), ("equal", 9_000)]
 )
 def test_a_word_many_times(name: str, count: int) -> None:
