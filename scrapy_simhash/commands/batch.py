@@ -37,7 +37,7 @@ from scrapy_simhash.batch.joins import (
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
-from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page, print_fields
+from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -201,7 +201,7 @@ def _plan(
             for tables, p in _list_optimum(bits)
         ],
         "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
-        "choice": asdict(planned.choice),
+        "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }
 
@@ -214,27 +214,6 @@ def _list_optimum(distance: int) -> list[tuple[int, int]]:
         widest = widest_prefix(tables, distance)
         optimum.append((tables, widest))
     return optimum
-
-
-def _print_plan(answer: Answer) -> Iterable[str]:
-    """Print the plan with numbers of three digits."""
-    tables = {
-        name: [
-            {key: value if isinstance(value, str) else _short(value) for key, value in row.items()}
-            for row in answer[name]
-        ]
-        for name in ("designs", "optimum", "extremes")
-    }
-    return print_fields(answer | tables | {"choice": answer["choice"]["design"]})
-
-
-def _short(number: float) -> str:
-    """Format a number with three digits: 0.298, 512, 17.2G."""
-    rounded = float(f"{number:.3g}")
-    for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if scale <= rounded < 1e3 * scale:
-            return f"{rounded / scale:.3g}{unit}"
-    return f"{rounded:.3g}"
 
 
 def _add_distance(parser: ArgumentParser) -> None:
@@ -350,7 +329,6 @@ COMMANDS = {
     "plan": Command(
         _plan,
         _add_plan,
-        _print_plan,
         stored=False,
         examples=("plan --documents 10M", "plan --documents 8e9 --distance 3 --max-tables 20"),
     ),

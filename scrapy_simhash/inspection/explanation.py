@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict, deque
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
@@ -110,21 +110,6 @@ def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Docu
     return make_document(page, config.rule, url=name)
 
 
-@dataclass(frozen=True)
-class _About(LogFilter):
-    """Selects what concerns some pages: decisions on them, on their copies, on the same texts."""
-
-    urls: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
-
-    def accepts(self, decision: Decision) -> bool:
-        return (
-            decision.url in self.urls
-            or (decision.match_url or "") in self.urls
-            or decision.text in self.texts
-        )
-
-
 class _Logged:
     """What a log says of a page, and of those that repeat it or its original."""
 
@@ -137,8 +122,8 @@ class _Logged:
         self._walls: set[str] = set()
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         own = mask_passwords(url)
-        urls = frozenset({own, *map(mask_passwords, originals)})
-        for decision, line in _read_if_there(log, _About(urls=urls, texts=frozenset(texts))):
+        urls = {own, *map(mask_passwords, originals)}
+        for decision, line in _read_if_there(log):
             if decision.reason == "changed":  # what repeated its old text, does not count
                 self._led.pop(decision.url, None)
                 self._walls.discard(decision.url)
@@ -146,13 +131,13 @@ class _Logged:
                 self._add(decision, line)
             elif decision.text in texts:
                 self._shown[decision.text].add(decision.url)
-            if decision.match_url in urls and not decision.reason:
+            if decision.match_url and decision.match_url in urls and not decision.reason:
                 self._led[decision.match_url].add(decision.url)
                 self._walls |= {decision.match_url} if decision.sink else set()
 
-    def _add(self, decision: Decision, line: dict[str, Any]) -> None:
+    def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision
-        self.lines.append(line)
+        self.lines.append(json.loads(line))
         # A revisit is compared with nothing; what its text was compared with, is another's now.
         if decision.status in {"new", "near_duplicate"}:
             self.judged = decision
@@ -187,7 +172,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         logged = _Logged(log, url, originals, {_find_text(each) for each in documents} - {""})
         if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
-            lines = _read_if_there(log, LogFilter(), quiet=True)
+            lines = _read_if_there(log, quiet=True)
             known |= {decision.url: None for decision, _ in lines}
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
@@ -215,10 +200,8 @@ def _find_text(document: StoredDocument) -> str:
     return f"{facts.text_digest.hex()} {facts.fingerprint:016x}"
 
 
-def _read_if_there(
-    log: Path, wanted: LogFilter, *, quiet: bool = False
-) -> Iterator[tuple[Decision, dict[str, Any]]]:
-    return read_log(log, wanted, quiet=quiet) if log.is_file() else iter(())
+def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
+    return read_log(log, LogFilter(), quiet=quiet) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:

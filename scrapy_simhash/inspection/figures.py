@@ -11,7 +11,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.detector.doubts import BEFORE, Doubt, Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, PARAMETER
-from scrapy_simhash.inspection.difference import compare_side_by_side
+from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judging.comparison import find_declared
@@ -319,7 +319,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         "decided": decision.tests[1] if len(decision.tests) > 1 else "",
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
-        "doubts": [doubt for doubt, _ in list_doubts(decision)],
+        "doubts": [doubt.removeprefix("that ") for doubt, _ in list_doubts(decision)],
     }
     if page and original and page.record.original == original.document:
         first, second = original.wording, page.wording

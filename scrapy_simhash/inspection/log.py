@@ -119,7 +119,7 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     if summary:
         yield from summarise(decisions, top)
     else:
-        yield from (line for _, line in lines)
+        yield from (json.loads(line) for _, line in lines)
 
 
 def require_log(path: Path) -> None:
@@ -147,22 +147,19 @@ def read_log(
     last: int | None = None,
     follow: bool = False,
     quiet: bool = False,
-) -> Iterator[tuple[Decision, dict[str, Any]]]:
-    """Read the wanted decisions of a log, oldest first, each with its line as a dict."""
+) -> Iterator[tuple[Decision, bytes]]:
+    """Read the wanted decisions of a log, oldest first, each with its line."""
     # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
     # `quiet`, standard error reports their number at the end. Following never ends, like `tail -f`;
     # with crawl `last`, it switches to each new crawl.
     with path.open("rb") as file:
         reader = LogReader(file, wanted)
         try:
-            written = reader.read()
-            written = written if last is None else iter(deque(written, maxlen=last))
-            yield from ((decision, json.loads(line)) for decision, line in written)
+            yield from reader.read() if last is None else deque(reader.read(), maxlen=last)
             if reader.damaged and not reader.sound:
                 raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
             if follow:
-                followed = reader.read(follow=True)
-                yield from ((decision, json.loads(line)) for decision, line in followed)
+                yield from reader.read(follow=True)
         finally:
             if reader.damaged and reader.sound and not quiet:
                 lines = "line was" if reader.damaged == 1 else "lines were"

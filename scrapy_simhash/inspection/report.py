@@ -163,7 +163,7 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     judged_pages = f"{plural(judged, 'page')} judged"
     if not figures["near_duplicates"]:
         return f"None of {judged_pages} was a near-duplicate of another."
-    share = f"{(would or dropped) / judged:.1%}"
+    share = f"{100 * (would or dropped) / judged:.1f} %"
     were = "would be" if would else "was" if dropped == 1 else "were"
     told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
     saved = f", with {plural(figures['links_dropped'], 'link')}" * (not would)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.inspection.difference import compare_side_by_side, list_template
+from scrapy_simhash.inspection.comparing import compare_side_by_side, list_template
 
 texts = st.lists(st.sampled_from(["One cat.", "Two dogs.", "A bird", "a, b!", "三只猫。"])).map(
     "\n".join

@@ -32,7 +32,7 @@ DECISIONS = [
 
 def read_log(path: Path, wanted: LogFilter, **options: Any) -> Iterator[dict[str, Any]]:
     """Read the lines of a log."""
-    return (line for _, line in log_module.read_log(path, wanted, **options))
+    return (json.loads(line) for _, line in log_module.read_log(path, wanted, **options))
 
 
 def write(path: Path, *decisions: dict[str, Any], end: str = "") -> None:

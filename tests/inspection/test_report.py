@@ -173,7 +173,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert done.exit_code == 2
     assert "--overwrite" in done.err
     assert Path("report.html").read_text() == "mine"
-    assert "What did it save? 7 of 10 pages judged (70.0%) were dropped as" in run.text(
+    assert "What did it save? 7 of 10 pages judged (70.0 %) were dropped as" in run.text(
         "report", "--store", store, "--overwrite"
     )
     # One that this command wrote is replaced.

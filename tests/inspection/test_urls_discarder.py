@@ -59,10 +59,7 @@ def test_it_does_what_a_rule_does_where_that_is_proven(
 @pytest.mark.parametrize(
     "rule",
     [
-        "a.example fold-case",
-        "a.example strip-index index.html",
         "a.example drop-matrix v",
-        "a.example drop-session",
         # It would strip "www.", too.
         "www.a.example strip-slash",
         # What means something in a pattern.

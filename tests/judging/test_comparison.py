@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.inspection.labels import Corpus, FolderContexts
-from scrapy_simhash.inspection.votes import Outcome, compare_pages
+from scrapy_simhash.inspection.urlrules import Outcome, compare_pages
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Deciding, Rule
