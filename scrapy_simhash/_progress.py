@@ -15,10 +15,10 @@ _BAR_CHARACTERS = 12
 
 
 @contextmanager
-def show_progress(unit: str) -> Iterator[Callable[[int, int], None]]:
+def show_progress(unit: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all.
 
-    If that is never called, the bar shows that work of unknown length is running.
+    If that is never called, or with None, the bar shows that work of unknown length is running.
     """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None

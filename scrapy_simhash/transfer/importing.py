@@ -33,7 +33,7 @@ from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailab
 from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
 from scrapy_simhash.pages.facts import EVERYONE, Facts, Page
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
-from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, open_source
+from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.transfer.sources import Source
+    from scrapy_simhash.transfer.sources import Entry
 
 SPIDER = "import"
 # In progress for each worker. Pages are judged in order, so a page that takes seconds delays the
@@ -64,7 +64,7 @@ _KINDS = {
     ".parquet": "parquet",
 }
 Item = TypeVar("Item")
-Show: TypeAlias = "Callable[[int, int], None]"  # gets the units read so far, and all
+Show: TypeAlias = "Callable[[int, int | None], None]"  # gets how many were read, and all
 
 
 def find_kind(name: str) -> str:
@@ -129,7 +129,7 @@ def import_sources(
                 elif kind == "parquet":
                     yield running.take(open_parquet(Path(name)))
                 else:
-                    yield running.read(open_source(name, kind, config.max_bytes))
+                    yield running.read(name, kind)
             except SourceError as error:
                 running.problems.append(str(error))
     if running.problems:
@@ -161,7 +161,7 @@ class _Import:
         self._runner = held.enter_context(asyncio.Runner())
         self._detector: Detector | None = None
 
-    def read(self, source: Source) -> dict[str, Any]:
+    def read(self, name: str, kind: str) -> dict[str, Any]:
         """Import the pages of a source."""
         if self._detector is None:
             detector = Detector(self._config, IMPORT_PREFIX, here=True)
@@ -169,25 +169,27 @@ class _Import:
             self._held.callback(lambda: self._runner.run(detector.close()))
             self._detector = detector
         counts = _Counts()
-        with self._reading(source.name, source.unit, counts) as show:
-            self._runner.run(self._judge(self._detector, source, counts, show))
+        with self._reading(name, "records", counts) as show:
+            entries = read_source(name, kind, self._config.max_bytes)
+            pages = self._make_pages(entries, counts, show)
+            self._runner.run(self._judge(self._detector, pages, counts))
         if counts.unreadable:
             more = max(0, len(counts.unreadable) - _PROBLEMS_SHOWN)
             shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"][:more]]
-            self.problems.append(f"{source.name}: {'; '.join(shown)}")
+            self.problems.append(f"{name}: {'; '.join(shown)}")
         return {
-            **self._describe(source, counts, self._detector.crawl),
+            **self._describe(name, kind, counts, self._detector.crawl),
             "pages": counts.pages,
             "without_address": counts.without_address,
         }
 
-    async def _judge(self, detector: Detector, source: Source, counts: _Counts, show: Show) -> None:
+    async def _judge(self, detector: Detector, pages: Iterator[Page], counts: _Counts) -> None:
         """Judge the pages of a source in their order, while many are being read."""
         turn = asyncio.Event()
         turn.set()
         waiting: deque[asyncio.Task[Decision]] = deque()
         try:
-            for page in self._make_pages(source, counts, show):
+            for page in pages:
                 before, turn = turn, asyncio.Event()
                 waiting.append(asyncio.create_task(_judge_in_turn(detector, page, before, turn)))
                 if len(waiting) >= _PAGES_PER_WORKER * max(1, self._config.workers):
@@ -200,10 +202,10 @@ class _Import:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
-    def _make_pages(self, source: Source, counts: _Counts, show: Show) -> Iterator[Page]:
-        for entry, done in self._until_damage(source.read(), counts):
+    def _make_pages(self, entries: Iterator[Entry], counts: _Counts, show: Show) -> Iterator[Page]:
+        for entry in self._until_damage(entries, counts):
             counts.records += 1
-            show(done, source.total)
+            show(counts.records, None)
             page = entry if isinstance(entry, Skipped) else self._maker.make_page(entry)
             if isinstance(page, Skipped):
                 counts.skipped[page.reason] += 1
@@ -233,12 +235,10 @@ class _Import:
                 "recognised"
             ) from error
 
-    def _describe(
-        self, source: Source | DocumentSource, counts: _Counts, crawl: str
-    ) -> dict[str, Any]:
+    def _describe(self, name: str, kind: str, counts: _Counts, crawl: str) -> dict[str, Any]:
         return {
-            "source": source.name,
-            "kind": source.kind,
+            "source": name,
+            "kind": kind,
             "records": counts.records,
             "skipped": dict(counts.skipped),
             "complete": counts.complete,
@@ -259,7 +259,7 @@ class _Import:
                         show(counts.records, source.total)
             finally:
                 store.end_crawl(crawl)
-        return self._describe(source, counts, crawl)
+        return self._describe(source.name, source.kind, counts, crawl)
 
     def _add(
         self, store: Store, crawl: str, facts: Sequence[dict[str, Any] | str], counts: _Counts

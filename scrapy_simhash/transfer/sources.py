@@ -9,11 +9,8 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from io import BytesIO, TextIOWrapper
-from itertools import count
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
@@ -60,33 +57,6 @@ class Skipped(NamedTuple):
 Entry: TypeAlias = SourcePage | Skipped
 
 
-@dataclass(frozen=True)
-class Source:
-    """A source of pages."""
-
-    name: str
-    kind: str
-    unit: str  # what `total` counts, in the plural
-    total: int
-    entries: Callable[[], Iterator[tuple[Entry, int]]]  # each with the units read so far
-
-    def read(self) -> Iterator[tuple[Entry, int]]:
-        """Read all records; raises SourceError where the source is cut or damaged."""
-        record = 0
-        try:
-            for entry in self.entries():
-                record += 1
-                yield entry
-            if not record:
-                raise EOFError("it has no record")
-        except _UNREADABLE as error:
-            raise SourceError(
-                f"{self.name} cannot be read from record {record + 1:,} on: "
-                f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run "
-                "this again"
-            ) from error
-
-
 # Of the names of feeds, without .gz.
 FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 # An item has its page in the first of these fields that it has.
@@ -97,27 +67,34 @@ _ITEM_BYTES_PER_BYTE = 8
 _LEAST_ITEM_BYTES = 1 << 20
 
 
-def open_source(name: str, kind: str, most_bytes: int) -> Source:
-    """Open a source of pages, of which at most `most_bytes` + 1 octets are read each."""
-    path = Path(name)
+def read_source(name: str, kind: str, most_bytes: int) -> Iterator[Entry]:
+    """Read all records of a source of pages, of each at most `most_bytes` + 1 octets.
+
+    Raises:
+        SourceError: from here on the source is cut or damaged.
+    """
+    record = 0
+    try:
+        for entry in _read_records(Path(name), kind, most_bytes):
+            record += 1
+            yield entry
+        if not record:
+            raise EOFError("it has no record")
+    except _UNREADABLE as error:
+        raise SourceError(
+            f"{name} cannot be read from record {record + 1:,} on: "
+            f"{str(error) or 'it ends there'}. Repair it, or get a complete copy, and run this "
+            "again"
+        ) from error
+
+
+def _read_records(path: Path, kind: str, most_bytes: int) -> Iterator[Entry]:
     if kind == "folder":
-        if not (path / _TABLE).is_file():
-            return _open_listed(path, most_bytes)
-        read: Callable[[BinaryIO], Iterator[Entry]] = partial(_read_table, path, most_bytes)
-        path /= _TABLE
-    elif kind == "warc":
-        if find_spec("fastwarc") is None:
-            raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'")
-        read = partial(_read_warc, most_bytes)
-    else:
-        read = partial(_read_feed, most_bytes)
-
-    def follow() -> Iterator[tuple[Entry, int]]:
-        with path.open("rb") as file:
-            for entry in read(file):
-                yield entry, file.tell()
-
-    return Source(name, kind, "octets", path.stat().st_size, follow)
+        read = _read_table if (path / _TABLE).is_file() else _read_folder
+        yield from read(path, most_bytes)
+        return
+    with path.open("rb") as file:
+        yield from (_read_warc if kind == "warc" else _read_feed)(file, most_bytes)
 
 
 def _unzip(file: BinaryIO) -> BinaryIO:
@@ -130,7 +107,7 @@ def _unzip(file: BinaryIO) -> BinaryIO:
 # Feeds of Scrapy: items with a URL and HTML
 
 
-def _read_feed(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+def _read_feed(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
     most = max(_ITEM_BYTES_PER_BYTE * most_bytes, _LEAST_ITEM_BYTES)
     found, last = False, None
     for item in _read_lines(_unzip(file), most):
@@ -190,21 +167,17 @@ def _read_item(line: bytes) -> Any:
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 
 
-def _open_listed(folder: Path, most_bytes: int) -> Source:
-    """Open a folder without a table: its pages in the order of their names, by `file:` URLs."""
-    paths = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path.name.removesuffix(".gz").endswith(_HTML_SUFFIXES)
-    )
-    pages = (_read_page(path.absolute().as_uri(), path, most_bytes) for path in paths)
-    return Source(str(folder), "folder", "pages", len(paths), lambda: zip(pages, count(1)))
+def _read_folder(folder: Path, most_bytes: int) -> Iterator[Entry]:
+    """Read a folder without a table: its pages in the order of their names, by `file:` URLs."""
+    for path in sorted(folder.rglob("*")):
+        if path.name.removesuffix(".gz").endswith(_HTML_SUFFIXES) and path.is_file():
+            yield _read_page(path.absolute().as_uri(), path, most_bytes)
 
 
-def _read_table(folder: Path, most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+def _read_table(folder: Path, most_bytes: int) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
-    with TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-        for row in csv.DictReader(lines, strict=True):
+    with (folder / _TABLE).open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file, strict=True):
             if not row.keys() >= {"url", "path"}:
                 raise ValueError(
                     f"its table has columns {', '.join(map(str, row))}, not url and path"
@@ -247,10 +220,12 @@ class _Stream:
         return self._position
 
 
-def _read_warc(most_bytes: int, file: BinaryIO) -> Iterator[Entry]:
+def _read_warc(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
     """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
-    from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
-
+    try:
+        from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
     for record in ArchiveIterator(cast("Any", _Stream(_unzip(file))), parse_http=False):
         yield _read_record(record, most_bytes)
@@ -323,7 +298,7 @@ def _decode(body: bytes, headers: Any, most_bytes: int) -> bytes:
 
 def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, str, float | None]]:
     """Read the responses of a WARC file: URL, body, status, content type, time."""
-    for page, _ in open_source(str(path), "warc", most_bytes).read():
+    for page in read_source(str(path), "warc", most_bytes):
         if isinstance(page, SourcePage):
             kinds = (value for name, value in page.headers if name.lower() == "content-type")
             yield page.url, page.body, page.status, next(kinds, ""), page.time

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.transfer.importing import find_kind
-from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, open_source
+from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, read_source
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,
@@ -25,10 +25,7 @@ MOST = 4 * 2**20
 
 
 def read(path: Path, kind: str = "") -> Iterator[Entry]:
-    source = open_source(str(path), kind or find_kind(str(path)), MOST)
-    for entry, done in source.read():
-        assert 0 <= done <= source.total
-        yield entry
+    return read_source(str(path), kind or find_kind(str(path)), MOST)
 
 
 def as_pages(entries: Iterable[Entry]) -> dict[str, str]:
