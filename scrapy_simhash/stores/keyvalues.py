@@ -64,9 +64,7 @@ NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-# Those whose rows `stores.rows` describes.
-ROW_TABLES = (LOST,)
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, LOST)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {

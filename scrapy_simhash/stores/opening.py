@@ -41,14 +41,8 @@ _LEASES = {
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
 # tables of `a`, which deletes its old ones.
 _PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_TLS_OPTIONS = {
-    "ssl_ca_certs",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_cert_reqs",
-    "ssl_check_hostname",
-}
-_OPTIONS = {"prefix", "db", *_TLS_OPTIONS}
+_TLS_OPTIONS = ("ca_certs", "certfile", "keyfile", "cert_reqs", "check_hostname")
+_OPTIONS = {"prefix", "db", *(f"ssl_{name}" for name in _TLS_OPTIONS)}
 
 
 def open_store(  # noqa: PLR0913 - a store has so many sides

@@ -38,7 +38,6 @@ from scrapy_simhash.stores.rows import CrawlRecord, pack_row
 from scrapy_simhash.stores.upkeep import (
     Mender,
     count_fingerprints,
-    find_problems,
     list_bulk_loaded,
     note_bulk_loaded,
     read_table,
@@ -442,9 +441,13 @@ class Store(AbstractContextManager["Store"]):
 
         Where others may commit meanwhile, it lists only problems that every repeat finds.
         """
-        problems = self.engine.find_damage() or self.read(find_problems)
-        for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared else 0):
-            again = set(self.read(find_problems)) if problems else set()
+
+        def find_problems() -> list[str]:
+            return self.read(lambda stored: Mender(stored).find_problems())
+
+        problems = self.engine.find_damage() or find_problems()
+        for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared and problems else 0):
+            again = set(find_problems())
             problems = [problem for problem in problems if problem in again]
         return problems
 

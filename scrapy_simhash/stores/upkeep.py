@@ -9,7 +9,7 @@ document takes its place. A damaged row of a lost page is made anew, without its
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
@@ -176,21 +176,6 @@ _MOST = {SITES: SAMPLE, NAMES: CALLED}
 _RECORDS_PER_READ = 1_000
 
 
-class Difference(NamedTuple):
-    """A row that is missing, or one that should not be there, and the document it leads to."""
-
-    missing: bool
-    table: str
-    key: bytes
-    member: bytes
-    number: int
-
-
-def find_problems(stored: Documents) -> list[str]:
-    """List all inconsistencies, one line each; reads the whole store, see `Mender`."""
-    return Mender(stored).find_problems()
-
-
 class Mender:
     """Checks and mends a store in one transaction, which must be a writing one for mending.
 
@@ -201,7 +186,8 @@ class Mender:
     def __init__(self, stored: Documents) -> None:
         self._stored = stored
         self._values = stored.values
-        self._tables = list(read_tables(stored, tolerant=True))
+        numbers = range(len(stored.design.tables))
+        self._tables = [read_table(stored, number, tolerant=True) for number in numbers]
         # As damage affects one table, what is in two of them is trusted.
         self._trusted = self._tables[0]
         if len(self._tables) > 1:
@@ -227,7 +213,9 @@ class Mender:
     def find_problems(self) -> list[str]:
         """List all inconsistencies, one line each; reads the whole store."""
         problems = [error.what for error in self._damaged.values()]
-        problems += [self._describe(each) for table in _DERIVED for each in self._compare(table)]
+        problems += [
+            self._describe(table, *each) for table in _DERIVED for each in self._compare(table)
+        ]
         problems += [f"{self._name(n)} lacks its original, {o}" for n, o in self._find_orphans()]
         wanted = self.list_fingerprints()
         for number, held in enumerate(self._tables):
@@ -245,7 +233,7 @@ class Mender:
     def mend(self) -> dict[str, int]:
         """Correct all but the records, the texts and the tables; returns what is damaged."""
         for table in _DERIVED:
-            for missing, _, key, member, _ in self._compare(table):
+            for missing, key, member in self._compare(table):
                 if table in SETS:
                     (self._values.add if missing else self._values.discard)(table, key, member)
                 elif missing:
@@ -290,8 +278,8 @@ class Mender:
         for number, record in self._records.items():
             yield from rows_of(table, number, record, self._stored.seed)
 
-    def _compare(self, table: str) -> list[Difference]:
-        """List what is wrong with a table; first what should not be there."""
+    def _compare(self, table: str) -> list[tuple[bool, bytes, bytes]]:
+        """List the rows that should not be in a table, and then those that are missing (True)."""
         there, wanted = dict.fromkeys(self._values.scan(table)), dict.fromkeys(self._derive(table))
         strays = [row for row in there if row not in wanted and self._is_stray(table, *row)]
         missing = [] if table in _MOST else [row for row in wanted if row not in there]
@@ -303,11 +291,7 @@ class Mender:
                 for key, name in self._values.scan(ALIASES)
                 if name not in named and self._exists(number_of(key))
             ]
-        return [
-            Difference(is_missing, table, *row, _lead(table, *row))
-            for is_missing, rows in ((False, strays), (True, missing))
-            for row in rows
-        ]
+        return [*((False, *row) for row in strays), *((True, *row) for row in missing)]
 
     def _is_stray(self, table: str, key: bytes, member: bytes) -> bool:
         """Return True if a row that no record derives should not be there."""
@@ -330,11 +314,9 @@ class Mender:
         record = self._records.get(number)
         return f"document {number}" + (f" ({record.facts.url!r})" if record else "")
 
-    def _describe(self, difference: Difference) -> str:
-        missing, table, key, _, number = difference
-        if missing:
-            return f"{self._name(number)} is missing in {table}, at key {key.hex()}"
-        return f"{self._name(number)} is in {table}, where it does not belong, at key {key.hex()}"
+    def _describe(self, table: str, missing: bool, key: bytes, member: bytes) -> str:
+        what = f"is missing in {table}" if missing else f"is in {table}, where it does not belong"
+        return f"{self._name(_lead(table, key, member))} {what}, at key {key.hex()}"
 
     def _find_orphans(self) -> list[tuple[int, int]]:
         """List the near-duplicates whose original is gone, and that."""
@@ -427,12 +409,6 @@ def read_table(stored: Documents, number: int, *, tolerant: bool = False) -> NDA
     slices = _read_rows(stored, number, tolerant=tolerant)
     parts += [np.frombuffer(rows, ROW)["permuted"] for rows in slices]
     return sort_distinct(table.restore(np.concatenate(parts)))
-
-
-def read_tables(stored: Documents, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
-    """Read one table after the other, see `read_table`."""
-    for number in range(len(stored.design.tables)):
-        yield read_table(stored, number, tolerant=tolerant)
 
 
 def count_fingerprints(stored: Documents) -> int:

@@ -10,7 +10,8 @@ the key once; its value is the sorted rests of all rows with that key, side by s
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import itemgetter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -47,17 +48,10 @@ def pack_buckets(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Pack the fingerprints of one table into buckets; permuted, sorted, distinct; shape (n,)."""
     # Yields key and value of each bucket, in the order of the keys.
-    if not permuted.size:
-        return
-    rest_bytes = FINGERPRINT_BYTES - key_bytes
-    keys = permuted >> np.uint64(8 * rest_bytes)
-    starts = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
-    octets = permuted.astype(">u8").view(np.uint8).reshape(-1, FINGERPRINT_BYTES)
-    rests = np.ascontiguousarray(octets[:, key_bytes:]).data.cast("B")
-    bounds = [*(rest_bytes * starts).tolist(), rest_bytes * permuted.size]
-    leading = bytes((number,))
-    for key, start, end in zip(keys[starts].tolist(), bounds, bounds[1:], strict=False):
-        yield leading + key.to_bytes(key_bytes, "big"), bytes(rests[start:end])
+    octets = permuted.astype(">u8").tobytes()
+    each = (octets[at : at + FINGERPRINT_BYTES] for at in range(0, len(octets), FINGERPRINT_BYTES))
+    for key, some in groupby(each, itemgetter(slice(key_bytes))):
+        yield bytes((number,)) + key, b"".join([row[key_bytes:] for row in some])
 
 
 def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:

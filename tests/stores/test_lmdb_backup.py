@@ -4,7 +4,6 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import Any
 
 import lmdb
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.lmdb.copying import back_up
-from scrapy_simhash.stores.upkeep import find_problems
+from scrapy_simhash.stores.upkeep import Mender
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run
@@ -191,12 +190,13 @@ def test_target_that_comes_meanwhile_is_not_replaced(
 ) -> None:
     fill(tmp_path / "store")
 
-    def make_target(*arguments: Any) -> list[str]:
+    def make_target(mender: Mender) -> list[str]:
         (tmp_path / "backup").mkdir()
         (tmp_path / "backup" / "mine").touch()
-        return find_problems(*arguments)
+        return find_problems(mender)
 
-    monkeypatch.setattr("scrapy_simhash.stores.store.find_problems", make_target)
+    find_problems = Mender.find_problems
+    monkeypatch.setattr(Mender, "find_problems", make_target)
     with (
         open_lmdb(tmp_path / "store") as store,
         pytest.raises(StoreUnavailableError, match="nothing is left of it"),
