@@ -125,6 +125,7 @@ class BenchSpider(Spider):
     site: Site
     found: dict[int, int]  # of each page called a near-duplicate, the one it is said to be like
     delays: list[float]
+    first: float  # when Scrapy was done with the first page
     warm: _Reading
     end: _Reading
     resident: list[float]  # bytes of the processes of the plugin
@@ -158,6 +159,8 @@ class BenchSpider(Spider):
         def finish_and_count(result: Any, request: Request) -> None:
             finish(result, request)
             self._finished += 1
+            if self._finished == 1:
+                self.first = time.perf_counter()
             if self._finished == self._warm_up:
                 self.warm = _read_clocks(lambda: self._others)
             if self._finished == len(self.site.pages):
@@ -251,10 +254,12 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
         settings["SIMHASH_STORE"] = folder
         process = AsyncCrawlerProcess(settings)
         crawler = process.create_crawler(BenchSpider)
+        began = time.perf_counter()
         process.crawl(crawler)
         process.start()
     assert isinstance(crawler.spider, BenchSpider)  # noqa: S101
-    return _describe(crawler.spider) | {"gc_percent": collecting.percent()}
+    first = {"first_page_s": crawler.spider.first - began}
+    return _describe(crawler.spider) | first | {"gc_percent": collecting.percent()}
 
 
 def _describe(spider: BenchSpider) -> dict[str, float]:
