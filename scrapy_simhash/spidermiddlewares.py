@@ -61,8 +61,8 @@ class SimhashSpiderMiddleware:
             return
         decision = page.decision
         if decision.is_dropped:
-            count(self._crawler, "dropped")
             self._tell(decision)
+            count(self._crawler, "dropped")
         if decision.action != "drop":
             judging.arrived(response, page)
             return

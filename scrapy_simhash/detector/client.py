@@ -41,7 +41,6 @@ from scrapy_simhash.detector.messages import (
     Opened,
     Question,
     QuestionName,
-    Refused,
     Settled,
     ToJudge,
     Told,
@@ -337,7 +336,7 @@ class JudgeClient:
 
     def _take(self, message: FromJudge) -> None:
         match message:
-            case Decided() | Refused():
+            case Decided():
                 self._take_verdict(message)
             case Settled():
                 _drop_until(self._marks, message.mark)
@@ -369,12 +368,12 @@ class JudgeClient:
             if self._closing:
                 self._give(Close())
 
-    def _take_verdict(self, message: Decided | Refused) -> None:
+    def _take_verdict(self, message: Decided) -> None:
         self._sent.discard(message.number)
         page = self._pages.pop(message.number, None)
         if page is None or page.future.done():
             return
-        if isinstance(message, Decided):
+        if message.decision is not None:
             page.future.set_result(message.decision)
         else:
             page.future.set_exception(NotJudgedError(message.reason, message.detail))

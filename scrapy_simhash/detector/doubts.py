@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.judging.rule import Deciding, Relation
-from scrapy_simhash.pages.addresses import find_parameter, host_of, names_in, parse_address
+from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -237,8 +237,8 @@ class Walls:
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return False
-        led_here = _find_form(requested or decision.url, decision.canonical)
-        original = _find_form(decision.match_url)
+        led_here = last_name_of(requested or decision.url, decision.canonical)
+        original = last_name_of(decision.match_url)
         if led_here is None:
             return False
         host, form = led_here
@@ -251,21 +251,3 @@ class Walls:
         if len(forms) < _UNLIKE_ADDRESSES:
             forms.add(hash(form))
         return len(forms) >= _UNLIKE_ADDRESSES
-
-
-def _find_form(url: str | None, canonical: str = "") -> tuple[str, str] | None:
-    """Return the host of an address, and the last name in its path; None for an odd address.
-
-    The rest of an address may well vary for one page: parameters, sessions, the folders. A page's
-    canonical address stands for its own, unless that is a home page; but the host is its own,
-    because a page may name any other.
-
-    >>> _find_form("http://a.example/b/Fire;sid=1/index.html?x=1")
-    ('a.example', 'fire')
-    """
-    own, address = parse_address(url or ""), parse_address(canonical)
-    if own is None:
-        return None
-    if address is None or address.path == ("",):  # many sites name their home page everywhere
-        address = own
-    return own.host, next(reversed(names_in(address)), "")

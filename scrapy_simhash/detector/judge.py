@@ -34,7 +34,6 @@ from scrapy_simhash.detector.messages import (
     Open,
     Opened,
     Question,
-    Refused,
     Settled,
     ToJudge,
     Told,
@@ -280,7 +279,7 @@ class GroupJudge:
             made = read.unpack()
             document = self._make_document(asked.page, made, read.answer.scope)
         except Exception as error:  # noqa: BLE001 - whatever the reader sent
-            self._tell(Refused(asked.number, "failed", describe_error(error)))
+            self._tell(Decided(asked.number, None, "failed", describe_error(error)))
             self._flush()  # perhaps nothing else comes
         else:
             self._group.pages.append(_Page(asked, made, document))
@@ -337,7 +336,7 @@ class GroupJudge:
         """Refuse the pages of a group that failed; keep its marks if they can be written later."""
         why = explain(error)
         for page in group.pages:
-            self._tell(Refused(page.asked.number, "store_unavailable", why))
+            self._tell(Decided(page.asked.number, None, "store_unavailable", why))
         if isinstance(error, StoreUnavailableError) and not self._closing:
             self._group.marks.extend(group.marks)
             self._kept_marks += len(group.marks)
@@ -358,7 +357,7 @@ class GroupJudge:
             try:
                 self._tell(Decided(number, self._decide(page, verdict)))
             except Exception as error:  # noqa: BLE001 - of an odd address; the page passes
-                self._tell(Refused(number, "failed", describe_error(error)))
+                self._tell(Decided(number, None, "failed", describe_error(error)))
         # All that are given are read ahead, which is in vain for those that are not judged.
         cut = len(verdicts) < min(len(group.pages), self._most)
         self._most = 2 * len(verdicts) if cut else min(_PAGES_PER_GROUP, 2 * self._most)

@@ -4,8 +4,8 @@
 
     to the judge        Open, Begin (the crawl has the lease), then in any order Asked, Noted, Line,
                         Question, Forget; Close is the last one
-    from the judge      Opened, Begun, or Failed; then Decided or Refused for each Asked, Answered
-                        for each Question, Settled, Told; Closed is the last one
+    from the judge      Opened, Begun, or Failed; then Decided for each Asked, Answered for each
+                        Question, Settled, Told; Closed is the last one
 """
 
 from __future__ import annotations
@@ -135,18 +135,12 @@ class Failed(_Message, frozen=True):
 
 
 class Decided(_Message, frozen=True):
-    """A page was judged, and that is on disk."""
+    """A page was judged, and that is on disk; or why it was not."""
 
     number: int
-    decision: Decision
-
-
-class Refused(_Message, frozen=True):
-    """A page was not judged."""
-
-    number: int
-    reason: str
-    detail: str
+    decision: Decision | None
+    reason: str = ""
+    detail: str = ""
 
 
 class Answered(_Message, frozen=True):
@@ -178,9 +172,7 @@ class Closed(_Message, frozen=True):
 
 
 ToJudge: TypeAlias = Open | Begin | Asked | Noted | Line | Question | Forget | Close
-FromJudge: TypeAlias = (
-    Opened | Begun | Failed | Decided | Refused | Answered | Settled | Told | Closed
-)
+FromJudge: TypeAlias = Opened | Begun | Failed | Decided | Answered | Settled | Told | Closed
 pack = msgspec.msgpack.Encoder().encode
 unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
 unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode

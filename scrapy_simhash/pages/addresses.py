@@ -203,6 +203,24 @@ def names_in(address: Address) -> list[str]:
     ]
 
 
+def last_name_of(url: str | None, canonical: str = "") -> tuple[str, str] | None:
+    """Return the host of an address, and the last name in its path; None for an odd address.
+
+    The rest of an address may well vary for one page: parameters, sessions, the folders. A page's
+    canonical address stands for its own, unless that is a home page; but the host is its own,
+    because a page may name any other.
+
+    >>> last_name_of("http://a.example/b/Fire;sid=1/index.html?x=1")
+    ('a.example', 'fire')
+    """
+    own, address = parse_address(url or ""), parse_address(canonical)
+    if own is None:
+        return None
+    if address is None or address.path == ("",):  # many sites name their home page everywhere
+        address = own
+    return own.host, next(reversed(names_in(address)), "")
+
+
 @lru_cache(maxsize=1_024)
 def form_of(url: str) -> str:
     """Return the form of an address on its host, which all pages of one kind share.
