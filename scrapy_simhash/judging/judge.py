@@ -41,7 +41,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.gate import is_better_url, look_at_words, may_be_one
 from scrapy_simhash.judging.keys import name_reader
-from scrapy_simhash.judging.sites import UNKNOWN_SITE, Sites
+from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import compare_words, read_wording
 from scrapy_simhash.pages.facts import EVERYONE, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
@@ -54,9 +54,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Candidate, Kept, Reading
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.judging.sites import Site
-    from scrapy_simhash.judging.texts import OwnWords, Text
-    from scrapy_simhash.pages.wording import Wording
 
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
@@ -148,21 +145,16 @@ class Judge:
                 looked.append(each)
             elif number in first:
                 pages, wording = (page.facts, record.facts), wordings.get(number)
-                urls = pages[0].url, pages[1].url
-                words = wording and self._compare_words(text, wording, each.sites, urls)
+                words = None
+                if wording:
+                    template = self.sites.find_template(self.documents, each.sites)
+                    urls = pages[0].url, pages[1].url
+                    words = compare_words(text, read_wording(wording), template, urls)
                 answer = look_at_words(each.answer, *pages, words)
                 looked.append(each._replace(answer=answer))
                 if answer.duplicate:
                     first = []
         return looked
-
-    def _compare_words(
-        self, text: Text, wording: Wording, sites: tuple[Site, Site], urls: tuple[str, str]
-    ) -> OwnWords:
-        """Compare a text with the wording of a document, by what their site has."""
-        one_host = sites[0] is sites[1]
-        template = self.sites.find_template(self.documents, sites[0] if one_host else UNKNOWN_SITE)
-        return compare_words(text, read_wording(wording), template, urls)
 
     def _choose(
         self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]

@@ -177,9 +177,10 @@ class Sites:
         _remember(self._found, key, site, _SITES_REMEMBERED)
         return site
 
-    def find_template(self, documents: Reading, site: Site) -> Template:
-        """Find the template of a site; unknown with the site."""
-        if not site.known:
+    def find_template(self, documents: Reading, sites: tuple[Site, Site]) -> Template:
+        """Find the template of two documents by their sites; unknown of two sites."""
+        site = sites[0]
+        if not site.known or sites[1] is not site:
             return UNKNOWN_TEMPLATE
         template = self._templates.pop(site, None)
         if template is None:
