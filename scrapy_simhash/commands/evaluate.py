@@ -6,8 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._printable import plural, printable
-from scrapy_simhash.commands.frame import Command, call, name_page, print_fields, read_count
+from scrapy_simhash._printable import printable
+from scrapy_simhash.commands.frame import (
+    Command,
+    call,
+    describe_match,
+    name_page,
+    print_fields,
+    read_count,
+)
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.evaluation import evaluate_labelled
 from scrapy_simhash.inspection.whatif import what_if
@@ -70,9 +77,8 @@ def _read_similarity(text: str) -> float | str:
 def _print_what_if(answer: dict[str, Any]) -> Iterable[str]:
     yield from print_fields({**answer, "changes": ()})
     for row in answer["changes"]:
-        alike = "" if row["similarity"] is None else f", {row['similarity']:.2f} alike"
         yield f"{row['change']}  {printable(row['url'])}"
-        yield f"    {plural(row['distance'], 'bit')}{alike}, of {name_page(row['match_url'])}"
+        yield f"    {describe_match(row)}, of {name_page(row['match_url'])}"
     more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
     if more:
         yield f"and {more:,} more; --top N lists more of them, --json all"

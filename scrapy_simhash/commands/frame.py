@@ -13,7 +13,7 @@ from inspect import signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import mask_passwords, printable
+from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.config import Config, describe_unknown, read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
@@ -234,6 +234,13 @@ def _format(key: str, value: object) -> str:
 def format_time(seconds: float) -> str:
     """Write seconds since 1970 in UTC: 2026-05-04 12:34:56."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def describe_match(answer: Answer, prefix: str = "") -> str:
+    """Describe the distance and similarity of another page: 3 bits, 0.98 alike."""
+    alike = answer.get(f"{prefix}similarity")
+    shown = "" if alike is None else f", {alike:.2f} alike"
+    return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"
 
 
 def name_page(url: str | None) -> str:

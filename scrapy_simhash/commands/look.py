@@ -17,6 +17,7 @@ from scrapy_simhash.commands.frame import (
     add_crawl,
     add_log,
     add_overwrite,
+    describe_match,
     format_time,
     name_page,
     print_fields,
@@ -87,22 +88,15 @@ def _print_decision(answer: Answer) -> Iterable[str]:
     yield style(line, _COLOURS.get(status, ""))
     if status == "near_duplicate":
         wall = ", a wall" * bool(answer.get("sink"))
-        yield f"    {_describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
+        yield f"    {describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
     elif status == NOT_FOLLOWED:
         yield f"    a link that only dropped pages have: {name_page(answer.get('match_url'))}"
     elif answer.get("nearest_tests"):
-        nearest = _describe_match(answer, "nearest_")
+        nearest = describe_match(answer, "nearest_")
         page = name_page(answer.get("nearest_url"))
         yield f"    kept; the nearest page is {page} ({nearest}), but:"
         # What decided, and by what names; counts are in the log.
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
-
-
-def _describe_match(answer: Answer, prefix: str = "") -> str:
-    """Describe the distance and similarity of another page."""
-    alike = answer.get(f"{prefix}similarity")
-    shown = "" if alike is None else f", {alike:.2f} alike"
-    return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"
 
 
 def _print_summary(answer: Answer) -> Iterable[str]:

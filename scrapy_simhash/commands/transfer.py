@@ -9,13 +9,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive, import_archive
 from scrapy_simhash.commands.frame import (
     Command,
     add_crawl,
     add_overwrite,
+    describe_match,
     name_page,
     print_fields,
     style,
@@ -142,11 +143,8 @@ def _print_kept(page: Answer) -> Iterable[str]:
     better = f"  (better: {printable(page['better_url'])})" * bool(page["better_url"])
     yield f"document {gone}, deleted or damaged" if gone else f"{name_page(page['url'])}{better}"
     for duplicate in page["duplicates"]:
-        alike = duplicate["similarity"]
-        shown = "" if alike is None else f", {alike:.2f} alike"
         undone = ", undone" * duplicate["undone"]
-        bits = plural(duplicate["distance"], "bit")
-        yield f"    {printable(duplicate['url'])}  ({bits}{shown}{undone})"
+        yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
 def _add_backup(parser: ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict, deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN = 5
-# As `comparison.compare` names the documents of a sample.
-_SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 LOST = "Lost"
 
 
@@ -272,7 +269,7 @@ def _explain_kept(
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
     today = f"{today}; {OF_TODAY}" * (now["judged"] or now["decided"] != decided)
-    return {**explained, "tests": tests, "now": today, "site_known": bool(_list_sample(tests))}
+    return {**explained, "tests": tests, "now": today, "site_known": _was_known(tests)}
 
 
 def _explain_duplicate(
@@ -299,7 +296,6 @@ def _explain_duplicate(
     verdict += OF_WALLS * bool(wall)
     undone = f"{LOST}: the items of its original never came through. " * is_lost
     undone += "Undone: it passes when it is fetched again. " * document.record.spared
-    sample = _list_sample(document.record.tests)
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
@@ -310,11 +306,10 @@ def _explain_duplicate(
         * (not document.record.spared),
         "now": changed * (not now["judged"]),
         "similarity": document.record.similarity,
-        "site_known": bool(sample),
+        "site_known": _was_known(document.record.tests),
     }
 
 
-def _list_sample(tests: Sequence[str]) -> list[str]:
-    """List the documents by which a judgement knew the site, as its tests name them."""
-    found = map(_SAMPLE.search, tests)
-    return [number for match in found if match for number in match[1].split(", ")]
+def _was_known(tests: Sequence[str]) -> bool:
+    """Whether a judgement knew the site, as its tests say."""
+    return any("site known from documents" in test for test in tests)
