@@ -294,4 +294,4 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
 
 def _placed_by(page: Facts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
-    return page.fingerprint, page.url, page.title, page.heading, bool(page.sketch)
+    return page.fingerprint, page.url, page.title, page.heading, page.sketch

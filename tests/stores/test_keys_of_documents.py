@@ -240,3 +240,11 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
         assert 0 not in set().union(*read_keys(store).values())
         judge(store, pages[16])
         assert store.check() == []
+
+
+def test_a_page_of_the_same_text_moves_with_its_sketch(home: str) -> None:
+    """As with another advertisement that leaves its main text, and all bits of its fingerprint."""
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        judge(store, make_page("one", range(300)))
+        assert judge(store, make_page("one", range(100, 400))) == ["unchanged 1"]
+        assert store.check() == []
