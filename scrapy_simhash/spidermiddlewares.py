@@ -13,7 +13,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
 from scrapy_simhash.crawl.running import tell_half
-from scrapy_simhash.detector.log import describe_drop
+from scrapy_simhash.detector.log import describe_near_duplicate
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
@@ -76,7 +76,7 @@ class SimhashSpiderMiddleware:
         level = logging.INFO if self._told <= _DROPS_TOLD else logging.DEBUG
         if logger.isEnabledFor(level):
             extra = {"spider": self._crawler.spider}
-            logger.log(level, "%s", describe_drop(decision), extra=extra)
+            logger.log(level, "Dropped %s", describe_near_duplicate(decision), extra=extra)
 
     def process_spider_exception(
         self, response: Response, exception: Exception

@@ -126,7 +126,6 @@ VERDICT = Published.__struct_fields__
 # What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
 _FINDS = {
     "new": "like none that the store has",
-    "near_duplicate": "a near-duplicate",
     "revisit": "in the store from an earlier visit",
     "not_judged": "not judged",
 }
@@ -134,26 +133,20 @@ _FINDS = {
 
 def describe_look(decision: Decision) -> str:
     """Describe what the store says of a page that somebody looks at."""
-    found = _FINDS[decision.status]
     if decision.status == "near_duplicate":
-        found += f" of {_describe_match(decision)}"
-    elif decision.reason:
-        found += f", {decision.reason}"
-    return f"{quote(decision.url)}: {found}"
+        return describe_near_duplicate(decision)
+    reason = f", {decision.reason}" * bool(decision.reason)
+    return f"{quote(decision.url)}: {_FINDS[decision.status]}{reason}"
 
 
-def describe_drop(decision: Decision) -> str:
-    """Describe a drop in one line."""
-    return f"Dropped {quote(decision.url)}, a near-duplicate of {_describe_match(decision)}"
-
-
-def _describe_match(decision: Decision) -> str:
-    """Name the page that another one repeats, and say in some ten words why it does."""
+def describe_near_duplicate(decision: Decision) -> str:
+    """Name a near-duplicate and its original, and say in some ten words why it is one."""
     words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
-    said = f"only it says {quote(words)}" if words else "it says nothing else"
+    page, original, own = map(quote, (decision.url, decision.match_url, words))
+    why = f"only it says {own}" if words else "it says nothing else"
     if decision.similarity is not None:
-        said = f"{show_share(decision.similarity)} alike, {said}"
-    return f"{quote(decision.match_url)}: {said}"
+        why = f"{show_share(decision.similarity)} alike, {why}"
+    return f"{page}, a near-duplicate of {original}: {why}"
 
 
 class DecisionLog:

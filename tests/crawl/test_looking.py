@@ -99,7 +99,7 @@ def test_commands_judge_and_drop_nothing_and_leave_the_store_alone(
         assert "'simhash/near_duplicate': 1" in said
         assert "read-only" in said
     # `check` shows its results only.
-    (told,) = re.findall(r"http\S+: a near-duplicate of .*", said) or [""]
+    (told,) = re.findall(r"http\S+, a near-duplicate of .*", said) or [""]
     assert bool(told) == (command != "check")
     assert len(re.sub(r"http\S+", "", told)) <= 160
     assert "a crawl would" not in said
