@@ -44,8 +44,6 @@ MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 # As many of the least alike are looked through for these.
 _MOST_LEAST_ALIKE = 2_000
-
-
 # What judged pages come to: all, those of a host, or of some minutes.
 _SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
@@ -100,13 +98,15 @@ class Figures(Counts):
     def _add_judged(self, decision: Decision) -> None:
         """Count a page for all, for its host and for the time of its judgement."""
         dropped = decision.action == "drop"
-        numbers = (
-            *(1, decision.status == "near_duplicate", decision.is_dropped),
-            (decision.body_bytes or 0) * dropped,
-        )
+        numbers = {
+            "judged": 1,
+            "near_duplicates": decision.status == "near_duplicate",
+            "dropped": decision.is_dropped,
+            "dropped_bytes": (decision.body_bytes or 0) * dropped,
+        }
         minute = self._minutes[int(decision.time // _MINUTE)]
         for sums in (self._total, self._hosts[find_host(decision.url)], minute):
-            for name, number in zip(_SUMS, numbers, strict=True):
+            for name, number in numbers.items():
                 sums[name] += number
         if decision.time > 0:
             first, last = self._times or (decision.time, decision.time)

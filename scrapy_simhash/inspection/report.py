@@ -161,8 +161,10 @@ def _answer(figures: dict[str, Any]) -> dict[str, str]:
 def _tell_saved(figures: dict[str, Any]) -> str:
     judged, would, dropped = (figures[name] for name in ("judged", "would_be_dropped", "dropped"))
     judged_pages = f"{plural(judged, 'page')} judged"
-    if not figures["near_duplicates"]:
-        return f"None of {judged_pages} was a near-duplicate of another."
+    if not (would or dropped):
+        kept = plural(figures["near_duplicates"], "near-duplicate")
+        also = f"; {kept} came through" * (figures["near_duplicates"] > 0)
+        return f"None of {judged_pages} was dropped{also}."
     share = f"{100 * (would or dropped) / judged:.1f} %"
     were = "would be" if would else "was" if dropped == 1 else "were"
     told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
@@ -177,10 +179,11 @@ def _tell_saved(figures: dict[str, Any]) -> str:
 
 
 def _tell_doubts(figures: dict[str, Any]) -> str:
-    parts = ["Nothing was dropped."] * (not figures["near_duplicates"])
+    dropped = figures["dropped"] or figures["would_be_dropped"]
+    parts = ["Nothing was dropped."] * (not dropped)
     if doubts := figures["doubts"]:
         parts.append(f"Look at: {doubts}.")
-    if bare := figures["without_items"]:
+    if dropped and (bare := figures["without_items"]):
         parts.append(f"{plural(bare, 'page')} repeat{'s' * (bare == 1)} one without items.")
     return " ".join(parts) or "Nothing speaks against one."
 

@@ -115,7 +115,7 @@ def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], j
     assert (figures["judged"], figures["near_duplicates"]) == (judged, 0)
     assert figures["over_time"] == []
     written = (tmp_path / "report.html").read_text("utf-8")
-    assert f"None of {judged} page{'s' * (judged != 1)} judged was" in written
+    assert f"None of {judged} page{'s' * (judged != 1)} judged was dropped." in written
     assert "Nothing was dropped." in written
 
 
