@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages.features import locate, normalise, tokenise
+from scrapy_simhash.pages.features import locate, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,15 +81,9 @@ def make_wording(words: HashedText, beside: Iterable[str], seed: int) -> Wording
     text, rest = words.normal, b""
     if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
         most = _find_end(words.hashes)
-        # Words are counted ten times as fast as they are located: up to a line before the end.
-        likely = len(text) * MOST_WORDS // max(1, len(words.tokens))
-        cut = text.rfind("\n", 0, min(likely * 3 // 4, _MOST_CHARACTERS)) + 1
-        first = len(tokenise(text[:cut]))
-        if first > most:
-            cut = first = 0
-        ends = [cut, *(end for _, end in locate(text, words.tokens[first:most], cut))]
+        ends = [0, *(end for _, end in locate(text, words.tokens[:most]))]
         kept = bisect(ends, _MOST_CHARACTERS) - 1
-        text, kept = text[: ends[kept]], first + kept
+        text = text[: ends[kept]]
         if beyond := words.hashes[kept:].tobytes():
             rest = xxhash.xxh3_64_digest(beyond, seed)
     return Wording(text, rest, _bound(beside, seed))
