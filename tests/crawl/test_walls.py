@@ -101,7 +101,7 @@ async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
     with serve(answers) as site:
         done = await crawl(tmp_path, site.urls())
     assert len(sinks(done)) == MEMBERS - 4
-    assert run.answers("urls", "--store", tmp_path)[0]["same"] == len(menu)
+    assert run("urls", "--store", tmp_path, "--json").answers[0]["same"] == len(menu)
 
 
 class ListeningSpider(PagesSpider):
