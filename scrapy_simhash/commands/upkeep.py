@@ -233,7 +233,7 @@ def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: b
     before = sum(document.record.spared for document in drops)
     result = f"{plural(len(drops) - before, 'drop')} undone"
     result += f", {before:,} had been before" * bool(before)
-    result += "; the dropped pages pass when they are fetched again"
+    result += "; what was dropped passes when it is fetched again"
     kept = f"\n{plural(others, 'kept page')} of the same text listed, too; they pass anyway"
     return f"{result}{kept * (others > 0)}\n"
 

@@ -176,6 +176,16 @@ class Doubts:
         told = f"{plural(pages, 'known page')} show {one}; what they showed before was not fetched"
         return f"{told} (scrapy simhash undo --original {quote(ranked[0][0])} lists them)"
 
+    def describe_walls(self, titles: Mapping[str, str]) -> str:
+        """Describe how many addresses led to walls, of which the crawl saw nothing else, or ""."""
+        ranked = self._rank(Doubt.UNLIKE)
+        if not ranked:
+            return ""
+        wall, others = ranked[0][0], " and others" * (len(ranked) > 1)
+        pages = plural(sum(found.pages for _, found in ranked), "page")
+        named = f"{quote(wall)}{_show_title(titles, wall)}{others}"
+        return f"What may be behind {named} was not crawled: {pages} at unlike addresses repeat it"
+
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""
         found = [(doubt, ranked) for doubt in Doubt if (ranked := self._rank(doubt))]

@@ -173,7 +173,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             known |= {decision.url: None for decision, _ in lines}
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
-                "page that redirects is known by its target"
+                "page that redirects is known by its target, and one that did not answer is unknown"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
         answers = []

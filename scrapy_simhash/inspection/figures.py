@@ -280,6 +280,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         "without_items": without_items,
         "doubts": figures.doubts.describe(titles),
         "replaced": figures.doubts.describe_replaced(titles),
+        "walls": figures.doubts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],
     }

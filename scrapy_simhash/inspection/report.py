@@ -200,6 +200,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
         for number, told in (
             (len(limits), f"Crawled only {'; '.join(limits)}."),
             (len(figures["replaced"]), f"{figures['replaced']}."),
+            (len(figures["walls"]), f"{figures['walls']}."),
             (
                 len(figures["lost"]),
                 f"{plural(len(figures['lost']), 'page')}, dropped for one that failed.",

@@ -42,7 +42,7 @@ TOLD = {
     "urls --audit rules.json": "",
     "undo http://site.example/again --dry-run": "1 page listed, nothing undone\n",
     "undo --original http://site.example/one -o urls.txt": (
-        "1 drop undone; the dropped pages pass when they are fetched again\n"
+        "1 drop undone; what was dropped passes when it is fetched again\n"
     ),
     "undo --distance 7": "scrapy simhash undo: nothing to undo: no drop meets all criteria\n",
 }

@@ -55,7 +55,7 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
         (SITE + "a1", SITE + "a", 1),
         (SITE + "a2", SITE + "a", 2),
     ]
-    assert done.err == "2 drops undone; the dropped pages pass when they are fetched again\n"
+    assert done.err == "2 drops undone; what was dropped passes when it is fetched again\n"
     assert (tmp_path / "urls").read_text() == f"{SITE}a1\n{SITE}a2\n"
     done = run("undo", "--crawl", CRAWL, "--distance", "1", "--store", store)
     assert (done.exit_code, done.out) == (0, f"{SITE}a1\n{SITE}c1\n")

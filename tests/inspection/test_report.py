@@ -290,6 +290,8 @@ def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 2)
     said = "5 known pages show one text now; what they showed before was not fetched ("
     assert figures["answers"]["Is anything lost?"].startswith(said)
+    lost = figures["answers"]["Is anything lost?"]
+    assert "What may be behind 'http://site.example/page/20' was not crawled: 2 pages" in lost
     assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
 
 
