@@ -74,6 +74,7 @@ class Detector:
         self.crawl, self._spider = new_crawl(prefix), ""
         self.is_open = False
         self.has_log = False  # whether decisions are written to a log
+        self._has_written = False
 
     @property
     def distance(self) -> int:
@@ -219,6 +220,7 @@ class Detector:
         """Write a decision into the log, once its action is chosen."""
         if self.has_log and self._client is not None:
             self._client.write(make_line(decision))
+            self._has_written = True
 
     def note_link(
         self, url: str, page_url: str, new_links: float, reason: str, number: int
@@ -230,7 +232,9 @@ class Detector:
         self.write(found)
 
     def note_limits(self, limits: str) -> None:
-        """Write into the log what cut the crawl off."""
+        """Write into the log what cut the crawl off, if it has lines of the crawl."""
+        if not self._has_written:
+            return
         found = self.pass_over("", 0, limits)
         found.status = CUT_OFF
         self.write(found)

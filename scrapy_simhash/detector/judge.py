@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_simhash._printable import describe_error
+from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.detector.doubts import Doubts, Walls
 from scrapy_simhash.detector.log import DecisionLog
@@ -404,9 +404,12 @@ class GroupJudge:
             decision.nearest_tests = list(nearest.tests)
         if verdict.status != "not_judged":
             fetched = page.asked.page
-            if not fetched.is_file:
-                decision.sink = self._walls.is_shown(decision, fetched.requested)
-            self._doubts.add(decision)
+            try:
+                if not fetched.is_file:
+                    decision.sink = self._walls.is_shown(decision, fetched.requested)
+                self._doubts.add(decision)
+            except Exception:  # the page is committed, and the crawl has to hear of it
+                logger.exception("Not looked at for walls and doubts: %s", quote(decision.url))
         return decision
 
     # Questions

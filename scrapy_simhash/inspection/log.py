@@ -100,8 +100,7 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     """Read, follow or summarise the decision log: `scrapy simhash log`."""
     if follow and summary:
         raise ValueError("--follow never ends, so it cannot be combined with --summary")
-    if crawl is None and summary:
-        crawl = LAST_CRAWL
+    wants_last = summary and crawl is None
     if crawl == ALL_CRAWLS:
         crawl = None
     path = find_log(config, log_path)
@@ -111,7 +110,10 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
             time.sleep(_FOLLOW_SECONDS)
     if not follow:
         require_log(path)
-        if crawl not in {None, LAST_CRAWL, *(crawls := _list_crawls(path))}:
+        crawls = _list_crawls(path)
+        if wants_last and _find_last(crawls):  # else it has imports only
+            crawl = LAST_CRAWL
+        if crawl not in {None, LAST_CRAWL, *crawls}:
             newest = f"; its newest is {crawls[-1]}" if crawls else ""
             raise PartlyFailedError(f"the decision log {path} has no crawl {crawl}{newest}")
     lines = read_log(path, LogFilter(status, url, distance, crawl), last=last, follow=follow)

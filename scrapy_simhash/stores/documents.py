@@ -389,8 +389,15 @@ class Documents:
         self.values.put(CRAWLS, crawl.encode(), pack_row(crawl.encode(), record))
 
     def read_ahead(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
-        """Read what judging pages and marking documents will need, in four steps for a group."""
+        """Read what judging pages and marking documents will need, in five steps for a group."""
+        # Without the sample each host counts as unknown, of which more keys are looked up.
+        self.values.look_ahead(partial(self._look_at_samples, pages))
         self.values.look_ahead(partial(self._look, pages, marked, rule))
+
+    def _look_at_samples(self, pages: Sequence[Document]) -> None:
+        self._samples.clear()
+        for page in pages:
+            self.sample(host_of(page.facts.url))
 
     def _look(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
         """Read as `gather` does, and what is written then: much may be missing yet."""

@@ -200,15 +200,13 @@ class KeyValues(ABC):
         for key in {key for key, _ in self.scan(TABLES)}:
             self.delete(TABLES, key)
 
-    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write many sets of TABLES, which this transaction cleared.
+    def fill(self, rows: bytes, *, key_bytes: int) -> None:
+        """Write many rows of TABLES, which this transaction cleared.
 
-        `sets` are keys and their sorted members side by side; keys ascend over all calls.
+        `rows` are keys and members side by side; they ascend over all calls.
         """
-        for key, joined in sets:
-            width = ROW_BYTES - len(key)
-            for at in range(0, len(joined), width):
-                self.add(TABLES, key, joined[at : at + width])
+        for key, member in cut_rows(rows, key_bytes):
+            self.add(TABLES, key, member)
 
 
 class Engine(ABC):
@@ -272,6 +270,11 @@ class Engine(ABC):
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
+
+
+def cut_rows(rows: bytes, key_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Cut rows of TABLES, side by side, into keys and members."""
+    return Struct(f"{key_bytes}s{ROW_BYTES - key_bytes}s").iter_unpack(rows)
 
 
 def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -24,7 +24,7 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import lru_cache
 from heapq import merge
-from itertools import chain
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +49,7 @@ from scrapy_simhash.stores.keyvalues import (
     Engine,
     KeyValues,
     cut,
+    cut_rows,
     octets,
 )
 from scrapy_simhash.stores.opening import server_address
@@ -259,9 +260,9 @@ class RedisValues(KeyValues):
         self._written.pop(TABLES, None)
         self._cleared = True
 
-    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        for key, joined in sets:
-            self.put(TABLES, key, joined)
+    def fill(self, rows: bytes, *, key_bytes: int) -> None:
+        for key, some in groupby(cut_rows(rows, key_bytes), itemgetter(0)):
+            self.put(TABLES, key, b"".join([member for _, member in some]))
 
     def list_writes(self) -> Iterator[Command]:
         """Make the commands that write what this transaction changed."""

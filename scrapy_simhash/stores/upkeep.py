@@ -47,7 +47,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.stores.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
-from scrapy_simhash.tables.probing import ROW, pack_buckets
+from scrapy_simhash.tables.probing import ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -426,8 +426,9 @@ def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.u
     """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
     stored.values.clear_tables()
     for number, table in enumerate(design.tables):
-        permuted = np.sort(table.permute(fingerprints))
-        stored.values.fill(pack_buckets(number, permuted, design.key_bytes))
+        rows = np.empty(fingerprints.size, ROW)
+        rows["table"], rows["permuted"] = number, np.sort(table.permute(fingerprints))
+        stored.values.fill(rows.tobytes(), key_bytes=1 + design.key_bytes)
 
 
 def _read_indexed(stored: Documents) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -10,8 +10,7 @@ the key once; its value is the sorted rests of all rows with that key, side by s
 
 from __future__ import annotations
 
-from itertools import combinations, groupby
-from operator import itemgetter
+from itertools import combinations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,7 +20,7 @@ from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,17 +40,6 @@ class Probe(NamedTuple):
     near: list[tuple[int, int]]  # (distance, fingerprint) of each, nearest first
     # Nothing was missed within this distance; -1 if every table was skipped, or all that was found.
     complete_bits: int
-
-
-def pack_buckets(
-    number: int, permuted: NDArray[np.uint64], key_bytes: int
-) -> Iterator[tuple[bytes, bytes]]:
-    """Pack the fingerprints of one table into buckets; permuted, sorted, distinct; shape (n,)."""
-    # Yields key and value of each bucket, in the order of the keys.
-    octets = permuted.astype(">u8").tobytes()
-    each = (octets[at : at + FINGERPRINT_BYTES] for at in range(0, len(octets), FINGERPRINT_BYTES))
-    for key, some in groupby(each, itemgetter(slice(key_bytes))):
-        yield bytes((number,)) + key, b"".join([row[key_bytes:] for row in some])
 
 
 def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:

@@ -176,6 +176,7 @@ def _read_folder(folder: Path, most_bytes: int) -> Iterator[Entry]:
 
 def _read_table(folder: Path, most_bytes: int) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
+    csv.field_size_limit(max(csv.field_size_limit(), most_bytes))  # a cell may hold a page
     with (folder / _TABLE).open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file, strict=True):
             if not row.keys() >= {"url", "path"}:
@@ -234,7 +235,7 @@ def _read_warc(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
 def _read_record(record: Any, most_bytes: int) -> Entry:
     if not record.headers.contains_key("Content-Length"):
         raise EOFError("it is cut short, or not a WARC")
-    if record.headers.get("WARC-Type") != "response" or not record.is_http:
+    if (record.headers.get("WARC-Type") or "").lower() != "response" or not record.is_http:
         _read_body(record, most_bytes)
         return Skipped("no_response")
     date = record.record_date

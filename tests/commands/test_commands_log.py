@@ -52,6 +52,12 @@ def test_log_summary_names_spiders(run: Run, tmp_path: Path) -> None:
     assert re.search(r"^crawl +spider .*\nfirst +shop ", out, re.MULTILINE)
 
 
+def test_log_summary_of_imports_only(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(new_line("http://site.example/", "import-1")) + "\n", "ascii")
+    assert run.answer("log", "--summary", "--log", path)["pages"] == 1
+
+
 def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
     def decide(crawl: str, name: str, **fields: object) -> str:
         made = new_line(f"http://site.example/{name}", crawl)

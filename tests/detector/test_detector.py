@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
+from tests.helpers.crawling import read_lines
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -69,3 +70,25 @@ async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
     assert decision.extract_ms is not None
     assert decision.extract_ms > 1_400
     assert turns > 10
+
+
+async def test_a_crawl_that_was_cut_off_before_its_first_page_is_none(store: Path) -> None:
+    """Its line alone would hide the last crawl that judged pages."""
+    async with running(store) as detector:
+        detector.note_limits("until shutdown")
+    assert not read_lines(store / "log.jsonl")
+
+
+@pytest.mark.parametrize("at", ["Walls.is_shown", "Doubts.add"])
+async def test_a_fault_in_what_is_only_told_costs_no_decision(
+    store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError(at)
+
+    monkeypatch.setattr(f"scrapy_simhash.detector.judge.{at}", fail)
+    async with running(store) as detector:
+        decision = await detector.judge(fetched("one", page(1)))
+    assert decision.status == "new"
+    assert decision.document
+    assert "Not looked at for walls and doubts: 'http://site.example/one'" in caplog.text

@@ -1,11 +1,12 @@
 """Buckets: what was packed is unpacked."""
 
-import numpy as np
+from collections import defaultdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.probing import pack_buckets, unpack_buckets
+from scrapy_simhash.tables.probing import unpack_buckets
 from tests.helpers.strategies import fingerprints
 
 KEY_BYTES = (1, 2, 3)
@@ -13,7 +14,10 @@ key_widths = st.sampled_from(KEY_BYTES)
 
 
 def pack(number: int, permuted: set[int], key_bytes: int) -> list[tuple[bytes, bytes]]:
-    return list(pack_buckets(number, np.array(sorted(permuted), np.uint64), key_bytes))
+    rests = defaultdict[bytes, list[bytes]](list)
+    for octets in sorted(each.to_bytes(8) for each in permuted):
+        rests[bytes([number]) + octets[:key_bytes]].append(octets[key_bytes:])
+    return [(key, b"".join(some)) for key, some in rests.items()]
 
 
 @st.composite

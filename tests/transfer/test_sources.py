@@ -110,6 +110,7 @@ def encoded(body: bytes, headers: str) -> bytes:
         ),
         (encoded(bytes(2 * MOST), "Content-Type: text/html\r\n"), bytes(MOST + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
+        (warc_record("http://site.example/a", b"x", kind="Response"), b"x"),
     ],
 )
 def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes | str) -> None:
@@ -168,6 +169,14 @@ def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "pages.csv").write_text(table)
     with pytest.raises(SourceError, match=message):
         list(read(tmp_path))
+
+
+def test_a_table_may_hold_whole_pages(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<html>")
+    rows = f"url,path,text\nhttp://a.example/,a.html,{'x' * 200_000}\n"
+    (tmp_path / "pages.csv").write_text(rows)
+    (found,) = read(tmp_path)
+    assert isinstance(found, SourcePage)
 
 
 def test_a_table_leads_nowhere_else(tmp_path: Path) -> None:

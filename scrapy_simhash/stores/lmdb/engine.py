@@ -39,6 +39,7 @@ from scrapy_simhash.stores.keyvalues import (
     WAIT_SECONDS,
     Engine,
     KeyValues,
+    cut_rows,
     number_of,
     octets,
 )
@@ -47,7 +48,7 @@ from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
 
@@ -426,20 +427,10 @@ class LmdbValues(KeyValues):
     def clear_tables(self) -> None:
         self.transaction.drop(self.databases[TABLES], delete=False)
 
-    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        found = 0
-
-        def cut_rows() -> Iterator[tuple[bytes, bytes]]:
-            nonlocal found
-            for key, joined in sets:
-                width = ROW_BYTES - len(key)
-                for at in range(0, len(joined), width):
-                    found += 1
-                    yield key, joined[at : at + width]
-
+    def fill(self, rows: bytes, *, key_bytes: int) -> None:
         cursor = self.transaction.cursor(self.databases[TABLES])
-        _, written = cursor.putmulti(cut_rows(), append=True)
-        if written < found:
+        _, written = cursor.putmulti(cut_rows(rows, key_bytes), append=True)
+        if written < (found := len(rows) // ROW_BYTES):
             # LMDB leaves out rows that are out of order, without an error.
             raise StoreError(f"only {written} of {found} rows of tables were written")
 
