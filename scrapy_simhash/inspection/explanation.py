@@ -293,6 +293,8 @@ def _explain_duplicate(
         document.record.distance,
         words,
     )
+    # The texts that are shown below are those of today.
+    verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
     undone = f"{LOST}: the items of its original never came through. " * is_lost
     undone += "Undone: it passes when it is fetched again. " * document.record.spared

@@ -314,7 +314,8 @@ class Counts:
             "pages": pages,
             "not_judged": pages - judged,
             "statuses": {
-                status + f" ({reason})" * bool(reason): number
+                ("left_out" if reason in LEFT_OUT else status)
+                + f" ({reason})" * bool(reason): number
                 for (status, reason), number in self.statuses.most_common()
             },
         }

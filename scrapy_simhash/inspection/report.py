@@ -184,7 +184,7 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
     if doubts := figures["doubts"]:
         parts.append(f"Look at: {doubts}.")
     if dropped and (bare := figures["without_items"]):
-        parts.append(f"{plural(bare, 'page')} repeat{'s' * (bare == 1)} one without items.")
+        parts.append(f"{plural(bare, 'page')} repeat{'s' * (bare == 1)} one that gave no items.")
     return " ".join(parts) or "Nothing speaks against one."
 
 

@@ -143,7 +143,7 @@ async def test_a_page_without_items_is_counted_with_those_dropped_for_it(
     figures = report(tmp_path, tmp_path)
     assert (figures["dropped"], figures["without_items"]) == (1, bare)
     shown = (tmp_path / "report.html").read_text("utf-8")
-    assert ("1 page repeats one without items" in shown) is bool(bare)
+    assert ("1 page repeats one that gave no items" in shown) is bool(bare)
     assert "1 of 2 pages judged (50.0 %) was dropped as a near-duplicate of 1 page" in shown
 
 
