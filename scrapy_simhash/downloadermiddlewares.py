@@ -231,9 +231,9 @@ class SimhashDownloaderMiddleware:
     def arrived(self, response: Response, page: JudgedPage) -> None:
         """Note that a page reaches its callback, whatever fails here."""
         self.pages[response] = page
-        for part in self._parts:
+        for part in (self.delivery, self.lost):
             try:
-                if not isinstance(part, Links):
+                if part is not None:
                     part.arrived(response, page)
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 self._not_followed(response, error)

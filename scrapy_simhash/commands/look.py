@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer
-    from scrapy_simhash.config import Config
 
 # Lines of at most 80 columns, for `--help` and `stats`.
 _STATS_TERMS = """\
