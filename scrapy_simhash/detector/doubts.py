@@ -43,6 +43,8 @@ class Doubt(StrEnum):
 
 # Before what a doubt is about; else it is a page that is repeated.
 BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
+# What these are about is the page that is repeated.
+_OF_PAGES = (Doubt.UNLIKE, Doubt.TITLES, Doubt.STUB)
 # Only so many pages that repeat one are told.
 _LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
 # What they say of one text is said once, with the known pages that show it now, or of a wall.
@@ -120,6 +122,8 @@ class Doubts:
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
         text, changed = decision.text, decision.reason == "changed"
+        if changed:
+            self._rename(decision.url)
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(text, decision.url)
         first = self._changed.get(text, "")
@@ -140,6 +144,19 @@ class Doubts:
                 found.add(decision.url, self._examples)
             if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
                 self._texts[about] = text
+
+    def _rename(self, changed: str) -> None:
+        """Name what repeated the old text of a page by the first page that did."""
+        repeated = self._repeated.pop(changed, None)
+        if repeated is None:
+            return
+        other = repeated.examples[0]
+        self._repeated[other] = repeated
+        for doubt in _OF_PAGES:
+            if found := self._found[doubt].pop(changed, None):
+                self._found[doubt][other] = found
+        if text := self._texts.pop(changed, ""):
+            self._texts[other] = text
 
     def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
         """List what has to be told, of each doubt the pages and sites with most first."""
@@ -164,27 +181,20 @@ class Doubts:
             told.append(f"{pages} {doubt}{before}{about}{urls}")
         return "; ".join(told)
 
-    def describe_replaced(self, titles: Mapping[str, str]) -> str:
-        """Describe how many known pages show one text in place of their own; "" if none do."""
-        ranked = self._rank(Doubt.BECAME_ONE)
-        pages = sum(self._known[first] for first, _ in ranked)
-        if pages <= 1:
-            return ""
-        one = f"one text now{_show_title(titles, ranked[0][0])}"
-        if len(ranked) > 1:
-            one = f"one of {plural(len(ranked), 'text')} now"
-        told = f"{plural(pages, 'known page')} show {one}; what they showed before was not fetched"
-        return f"{told} (scrapy simhash undo --original {quote(ranked[0][0])} lists them)"
-
     def describe_walls(self, titles: Mapping[str, str]) -> str:
-        """Describe how many addresses led to walls, of which the crawl saw nothing else, or ""."""
-        ranked = self._rank(Doubt.UNLIKE)
-        if not ranked:
+        """Describe how many pages showed one text instead of their own; "" if none did."""
+        walls = self._rank(Doubt.BECAME_ONE) + self._rank(Doubt.UNLIKE)
+        if not walls:
             return ""
-        wall, others = ranked[0][0], " and others" * (len(ranked) > 1)
-        pages = plural(sum(found.pages for _, found in ranked), "page")
-        named = f"{quote(wall)}{_show_title(titles, wall)}{others}"
-        return f"What may be behind {named} was not crawled: {pages} at unlike addresses repeat it"
+        pages = sum(found.pages for _, found in walls)
+        known = sum(self._known[wall] for wall, _ in walls)
+        first, texts = walls[0][0], f"one of {len(walls):,} texts"
+        one = f"one text{_show_title(titles, first)}" if len(walls) == 1 else texts
+        before = f", {known:,} of which had another before" * bool(known)
+        return (
+            f"{plural(pages, 'page')} showed {one}{before}; what may be behind it was not fetched "
+            f"(scrapy simhash undo --original {quote(first)} lists them)"
+        )
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""
@@ -243,15 +253,17 @@ class Walls:
             requested: the address that was asked for, if redirects led from it to the page: after a
                 redirect, all those of a login page are alike.
         """
+        led_here = last_name_of(requested or decision.url, decision.canonical)
+        if led_here is None:
+            return False
+        host, form = led_here
+        if decision.reason == "changed":  # nothing has led to its new text yet
+            self._forms.pop((decision.document, host), None)
         # A page of mostly new links says where to go on.
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return False
-        led_here = last_name_of(requested or decision.url, decision.canonical)
         original = last_name_of(decision.match_url)
-        if led_here is None:
-            return False
-        host, form = led_here
         forms = self._forms.setdefault((document, host), set())
         self._forms.move_to_end((document, host))
         if len(self._forms) > _MOST_WALLS:

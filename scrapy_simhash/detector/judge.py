@@ -124,7 +124,7 @@ class GroupJudge:
         self._written = b""  # what a judge that died may have written
         self._settled = Settled(0, 0, 0)
         self._log: DecisionLog | None = None
-        self._walls, self._doubts = Walls(), Doubts(examples=0)
+        self._walls, self._doubts = Walls(), Doubts(examples=1)
 
     def run(self) -> None:
         """Judge until the crawl closes or is gone."""

@@ -60,6 +60,7 @@ class Figures(Counts):
         self._links_dropped = self.without_bytes = 0
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
+        self.changed: set[str] = set()  # originals whose text was repeated is another one now
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self.doubts = Doubts()
@@ -86,6 +87,8 @@ class Figures(Counts):
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
         self.doubts.add(decision)
+        if decision.reason == "changed" and url in self.groups:
+            self.changed.add(url)
         if decision.is_judged and decision.reason not in LEFT_OUT:
             self._add_judged(decision)
         if status == "near_duplicate":
@@ -263,6 +266,8 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         original = find_stored(store, figures.originals[url], url)
         without_items += pages * bool(original and original.record.without_items)
         title = original.facts.title if original else ""
+        if url in figures.changed:
+            title = f"{title} (changed since)"
         group = {"url": url, "title": title, "pages": pages}
         groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
@@ -279,7 +284,6 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     return {
         "without_items": without_items,
         "doubts": figures.doubts.describe(titles),
-        "replaced": figures.doubts.describe_replaced(titles),
         "walls": figures.doubts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],
@@ -300,7 +304,8 @@ def describe_drops(
     """Describe up to 100 near-duplicates, the least alike first, with their texts side by side."""
     drops = []
     for decision in islice(figures.list_least_alike(), MOST_DROPS):
-        drops.append(_describe_drop(decision, store))
+        changed = decision.match_url in figures.changed
+        drops.append(_describe_drop(decision, None if changed else store))
         progress(len(drops), MOST_DROPS)
     return drops
 

@@ -199,7 +199,6 @@ def _tell_lost(figures: dict[str, Any]) -> str:
         told
         for number, told in (
             (len(limits), f"Crawled only {'; '.join(limits)}."),
-            (len(figures["replaced"]), f"{figures['replaced']}."),
             (len(figures["walls"]), f"{figures['walls']}."),
             (
                 len(figures["lost"]),

@@ -158,6 +158,62 @@ async def test_what_was_dropped_for_a_wall_is_listed_and_passes_once_it_is_gone(
     assert again.paths == [members(5)]
 
 
+async def test_a_form_is_told_by_an_address_that_still_shows_it(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run
+) -> None:
+    """The page that showed it first shows its own text again, in mid-crawl; then comes a copy."""
+    wall = [site.url(members(n)) for n in range(WALL_BEGINS, MEMBERS)]
+    await crawl(tmp_path, wall)
+    site.answers[members(WALL_BEGINS)] = Answer(page(50, title="Member 3").encode())
+    site.answers["/print"] = Answer(page(50, title="Member 3", menu="Print").encode())
+    caplog.clear()
+    done = await crawl(tmp_path, [*wall[1:], wall[0], site.url("/print")])
+    assert [each["sink"] for each in done.decisions[-4:]] == [True, True, False, False]
+    assert done.counted["dropped"] == len(wall)
+    said = f"Look at: 8 pages at unlike addresses repeating {wall[1]!r} ('Log in')."
+    assert said in caplog.messages
+    (answer,) = run.answers("report", "-o", tmp_path / "report.html", "--store", tmp_path)
+    assert answer["answers"]["Is any drop wrong?"] == said
+    assert answer["answers"]["Is anything lost?"] == (
+        "8 pages showed one text ('Log in'); what may be behind it was not fetched (scrapy "
+        f"simhash undo --store {tmp_path} --original {wall[1]!r} lists them)."
+    )
+    assert [each["title"] for each in answer["groups"]] == ["Member 3 (changed since)"]
+    written = (tmp_path / "report.html").read_text("utf-8")
+    assert written.count("<details") == 0  # its texts of today are not those that were compared
+    listed = run("undo", "--original", wall[1], "--dry-run", "--store", tmp_path).out.split()
+    assert {*wall[1:]} <= {*listed}
+
+
+@pytest.mark.parametrize("known", [1, 3])
+async def test_a_form_is_told_at_known_and_new_addresses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run, known: int
+) -> None:
+    """The session expired: the next crawl has another one, in most addresses."""
+
+    def path(number: int, session: str) -> str:
+        name = "-".join(make_words(number, 2))
+        return f"/{name}" if number < known else f"/{name}?sid={session}"
+
+    answers = {path(n, "f00d1a51"): page(n, title=f"Member {n}") for n in range(MEMBERS)}
+    answers |= {path(n, "0ff1ce77"): login(members(n)) for n in range(known, MEMBERS)}
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls()[:MEMBERS])
+        for n in range(known):
+            site.answers[path(n, "")] = Answer(login(members(n)).encode())
+        caplog.clear()
+        requests = [site.url(path(n, "0ff1ce77")) for n in range(MEMBERS)]
+        await crawl(tmp_path, requests)
+    said = f"Look at: 12 pages that all show one text now, repeating {requests[0]!r} ('Log in')."
+    assert said in caplog.messages
+    (answer,) = run.answers("report", "-o", tmp_path / "report.html", "--store", tmp_path)
+    assert answer["answers"]["Is anything lost?"] == (
+        f"12 pages showed one text ('Log in'), {known} of which had another before; what may be "
+        f"behind it was not fetched (scrapy simhash undo --store {tmp_path} --original "
+        f"{requests[0]!r} lists them)."
+    )
+
+
 async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> None:
     """A copy of its home page on another host makes no wall of it here."""
     copies = {members(n): page(99) for n in range(MEMBERS)}
