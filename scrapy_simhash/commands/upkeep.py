@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import escape, plural, printable
+from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.inspection.log import find_crawl, find_requested
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
@@ -23,7 +23,7 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.judging.documents import StoredDocument
@@ -183,7 +183,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     crawl = find_crawl(config, crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_document(original)
-        originals = {each.document for each in kept}
+        originals = {each.record.original or each.document for each in kept}
         texts = {_find_text(each) for each in kept}
         found: list[StoredDocument] = []
 
@@ -202,13 +202,15 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         drops = [document for document in found if document.state == "duplicate"]
         if len(found) - len(drops) <= 1:  # only the original has its text
             found = drops
+        requested = find_requested(config, {document.facts.url for document in found})
+        answers = [_describe(store, document, requested) for document in found]
         if output is not None:  # before anything changes: the file may not be writable
-            urls_found = [f"{escape(document.facts.url)}\n" for document in found]
+            urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
             write_whole(output, urls_found, overwrite=overwrite)
         if drops and not dry_run:
             store.spare([document.document for document in drops])
         # Last, because the reader of the answers may stop early, as `head` does.
-        yield from (_describe(store, document) for document in found)
+        yield from answers
         left = {*urls}.difference(document.facts.url for document in found)
         if original is not None and not kept:
             left.add(original)
@@ -247,10 +249,13 @@ def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
     )
 
 
-def _describe(store: Store, document: StoredDocument) -> Answer:
+def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:
+    """Describe a drop by the address that was asked for, which may lead elsewhere by now."""
     original = store.get_document(document.record.original) if document.record.original else None
+    url = document.facts.url
     return {
-        **document.pick("url", "document", "distance", "similarity", "crawl"),
+        "url": requested.get(mask_passwords(url), url),
+        **document.pick("document", "distance", "similarity", "crawl"),
         "original": original.facts.url if original else None,
     }
 

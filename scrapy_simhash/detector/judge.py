@@ -371,6 +371,7 @@ class GroupJudge:
         decision.status = verdict.status
         decision.reason = verdict.reason
         decision.document = verdict.document
+        decision.requested_url = page.asked.page.requested
         decision.scope = facts.scope
         decision.fingerprint = f"{facts.fingerprint:016x}"
         decision.features = facts.features

@@ -78,6 +78,7 @@ class Decision(Published, kw_only=True):
     """What was decided on a page: a line of the log. One that lacks a field has its default."""
 
     spider: str = ""
+    requested_url: str = ""
     match_fingerprint: str | None = None
     own_words: list[str] = []
     match_own_words: list[str] = []

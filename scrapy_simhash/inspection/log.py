@@ -22,7 +22,7 @@ from scrapy_simhash.detector.log import CUT_OFF, IMPORT_PREFIX, NOT_FOLLOWED, PA
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
 IMPORTED = "(an imported fingerprint)"
@@ -77,6 +77,17 @@ def find_crawl(config: Config, crawl: str | None) -> str | None:
     if not (last := _find_last(_list_crawls(path))):
         raise PartlyFailedError(f"the decision log {path} has no page of a crawl yet")
     return last
+
+
+def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
+    """Find in the log which addresses were asked for where redirects led from them to these."""
+    path, wanted = find_log(config, None), {*map(mask_passwords, urls)}
+    lines = read_log(path, LogFilter(), quiet=True) if path.is_file() else ()
+    return {
+        decision.url: decision.requested_url
+        for decision, _ in lines
+        if decision.requested_url and decision.url in wanted
+    }
 
 
 def _find_last(crawls: Sequence[str]) -> str:

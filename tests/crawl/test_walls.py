@@ -289,15 +289,22 @@ async def test_a_short_login_with_a_secret_of_each_answer(tmp_path: Path) -> Non
         assert len(done.paths) == (1 if seen else MEMBERS)
 
 
-async def test_a_redirect_to_a_login_page(tmp_path: Path) -> None:
-    """The address of each login page is alike, and those that were asked for are not."""
+async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
+    """The address of each login page is alike, and those that were asked for are not.
+
+    These are what may be fetched again.
+    """
     answers: dict[str, Answer | str] = {
         members(n): Answer(location=f"/login?next={members(n)}") for n in range(MEMBERS)
     }
     answers |= {f"/login?next={members(n)}": login(members(n)) for n in range(MEMBERS)}
     with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url(members(n)) for n in range(MEMBERS)])
+        requests = [site.url(members(n)) for n in range(MEMBERS)]
+        done = await crawl(tmp_path, requests)
     assert [each["sink"] for each in done.decisions] == [False] * 4 + [True] * 8
+    wall, urls = site.url(f"/login?next={members(0)}"), tmp_path / "urls"
+    listed = run("undo", "--original", wall, "-o", urls, "--store", tmp_path)
+    assert listed.out.split() == urls.read_text().split() == requests[1:]
 
 
 async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> None:
