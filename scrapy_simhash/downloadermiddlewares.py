@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import is_asyncio_available
 
@@ -212,6 +212,15 @@ class SimhashDownloaderMiddleware:
             await self._announce(request, response, decision)
         return response
 
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Note in the log a page that did not come, once Scrapy has given up."""
+        ignored = isinstance(exception, IgnoreRequest) or request.callback is NO_CALLBACK
+        if not ignored and self._detector.is_open:
+            decision = self._detector.pass_over(request.url, 0, "not_fetched")
+            decision.tests = [type(exception).__name__]
+            self._actions.count(decision)
+            self._detector.write(decision)
+
     async def _announce(self, request: Request, response: Response, decision: Decision) -> None:
         """Send the signals of a near-duplicate; of a wall at the first page that shows it."""
         sent = [near_duplicate_found]
@@ -264,6 +273,7 @@ class SimhashDownloaderMiddleware:
             if isinstance(asked, str) or not self._detector.is_open:
                 reason = asked if isinstance(asked, str) else "no_store"
                 decision = self._detector.pass_over(response.url, len(response.body), reason)
+                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
             else:
                 decision = await self._detector.judge(asked, on_read=read.append)
             page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)

@@ -76,8 +76,10 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     return next((reason for reason, holds in rules.items() if holds), None)
 
 
-# Reasons why nobody expects a judgement: what is no page, and what an option exempts.
-LEFT_OUT = {"no_callback", "method", "not_html", "status", "never_drop", "simhash_skip"}
+# Reasons of pages that did not come; the test of such a decision is the HTTP status or the error.
+NOT_FETCHED = {"status", "not_fetched"}
+# Reasons why nobody expects a judgement: what is no page, and what an option exempts, as well.
+LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", *NOT_FETCHED}
 
 
 def is_never_dropped(config: Config, url: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
-from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.detector.doubts import BEFORE, Doubt, Doubts, Examples, list_doubts
 from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.comparing import compare_side_by_side
@@ -68,6 +68,7 @@ class Figures(Counts):
         self._number = 0
         self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
+        self._not_fetched: Counter[str] = Counter()  # by HTTP status or error
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
@@ -96,6 +97,8 @@ class Figures(Counts):
         elif status == "new":
             self._add_kept(decision)
         elif status not in JUDGED:
+            if decision.reason in NOT_FETCHED:
+                self._not_fetched.update(decision.tests)
             self._reasons[decision.reason or status].add(url)
 
     def _add_judged(self, decision: Decision) -> None:
@@ -195,6 +198,7 @@ class Figures(Counts):
             "kept": total["judged"] - total["dropped"],
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
+            "not_fetched": dict(self._not_fetched.most_common()),
             "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),

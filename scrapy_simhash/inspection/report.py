@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.stores.store import Store
 
-_LOST_SHOWN = 10
+_ERRORS_SHOWN = 5
 # What this package wrote itself, it may replace; the template has it in its first lines.
 _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
@@ -194,11 +194,16 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     same = plural(copies, "page")
     links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
     cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
-    limits = figures["cut_off"]
+    limits, failed = figures["cut_off"], figures["not_fetched"]
+    why = ", ".join(
+        f"{error}: {number:,}" for error, number in list(failed.items())[:_ERRORS_SHOWN]
+    )
+    not_fetched = plural(sum(failed.values()), "page")
     parts = [
         told
         for number, told in (
             (len(limits), f"Crawled only {'; '.join(limits)}."),
+            (len(failed), f"{not_fetched} did not come ({why}); the plugin dropped none of them."),
             (len(figures["walls"]), f"{figures['walls']}."),
             (
                 len(figures["lost"]),

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import plural
+from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import Deciding
 
@@ -24,6 +25,7 @@ _REASONS = {
     "no_callback": ("it has no callback, as robots.txt and media have none", ""),
     "no_store": ("the crawl was read-only, and there was no store", ""),
     "no_text": ("it has no visible text", "if scripts draw it, it needs a browser"),
+    "not_fetched": ("it did not come", "Scrapy's log has the error"),
     "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
     "out_of_memory": ("reading it took too much memory", "lower SIMHASH_MAX_BYTES"),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
@@ -62,7 +64,7 @@ def tell_reason(reason: str) -> tuple[str, str]:
 
 def tell_not_judged(reason: str) -> str:
     """Tell that a page was not judged, why, and that it came through, if it did."""
-    came = ", so it came through" * (reason != "status")
+    came = ", so it came through" * (reason not in NOT_FETCHED)
     return f"Not judged{came}: {tell_reason(reason)[0]}"
 
 

@@ -5,10 +5,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
-from scrapy.http import Response
+from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash.detector.doubts import Doubts
 from tests.helpers.commanding import Run
@@ -154,6 +156,29 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     with serve(answers) as site:
         await crawl(tmp_path, site.urls())
     assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
+
+
+async def test_pages_that_did_not_come_are_told_in_the_report(
+    tmp_path: Path, end: End, run: Run
+) -> None:
+    """An error is retried and counts once; that of a download that nobody parses does not count."""
+    answers = {f"/{n}": Answer(b"broken", 500) for n in range(3)}
+    answers |= {"/gone": Answer(b"gone", 404), "/slow": Answer(page(2).encode(), gate=Event())}
+    answers["/one"] = Answer(page(1).encode())
+    with serve(answers) as site:
+        requests = [*map(Request, site.urls()), Request(site.url("/slow?0"), callback=NO_CALLBACK)]
+        site.answers["/slow?0"] = answers["/slow"]
+        settings: dict[str, Any] = {"DOWNLOAD_TIMEOUT": 0.5, "RETRY_TIMES": 1}
+        done = await crawl(tmp_path, requests, **settings)
+    assert done.counted["not_judged/not_fetched"] == 1
+    assert end.read() == ["Judged 1 page: 1 new.", DETAILS]
+    (error,) = next(each["tests"] for each in done.decisions if each["reason"] == "not_fetched")
+    said = f"HTTP 500: 3, HTTP 404: 1, {error}: 1"
+    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
+        f"5 pages did not come ({said}); the plugin dropped none of them."
+    )
+    verdict = run.answer("explain", site.url("/slow"), "--store", tmp_path)["verdict"]
+    assert verdict == "Not judged: it did not come"
 
 
 async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
