@@ -32,6 +32,7 @@ from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
 from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
+from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -102,7 +103,8 @@ def _print_summary(answer: Answer) -> Iterable[str]:
     dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
     shown = dict(answer)
     groups, links = shown.pop("largest_groups"), shown.pop("links_not_followed")
-    shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
+    for name, tell in (("statuses", tell_count), ("actions", tell_action)):
+        shown[name] = {tell(each): count for each, count in shown[name].items()}
     if not_judged := shown.pop("not_judged"):
         shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
     yield from print_fields(

@@ -132,10 +132,10 @@ class End:
         requests = plural(get("outlinks_ignored"), "request")
         done = {
             f"dropped with {plural(get('links_dropped'), 'link')}": get("dropped") - followed,
-            f"dropped but not {'its' if followed == 1 else 'their'} links": followed,
-            f"kept without {requests}": acted.get("ignore-outlinks", 0),
+            "dropped, but links followed": followed,
+            f"kept without {requests} of theirs": acted.get("ignore-outlinks", 0),
             "flagged": acted.get("flag", 0),
-            "kept for others": acted.get(PASS, 0),
+            "kept for another callback": acted.get(PASS, 0),
         }
         hows = [f"{number:,} {how}" for how, number in done.items() if number > 0]
         if number := sum(max(0, each) for each in done.values()):

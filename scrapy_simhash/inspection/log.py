@@ -348,8 +348,8 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     for decision in decisions:
         counts.add(decision)
     links = {
-        "only dropped pages have": counts.count_links(),
-        "to requested addresses but for a parameter that made no difference": counts.count_links(
+        "on dropped pages only": counts.count_links(),
+        "like followed ones but for a parameter that made no difference": counts.count_links(
             PARAMETER
         ),
     }

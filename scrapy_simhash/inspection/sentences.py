@@ -44,6 +44,7 @@ _ACTIONS = {
     "flag": "Only flagged",
     "pass": "Kept, for another callback than got the other page",
 }
+_COUNTED = {"near_duplicate": "near-duplicates", "revisit": "fetched again"}
 OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"
 _NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl still runs)"
 # Why a judgement of then and one of now may differ.
@@ -60,6 +61,25 @@ MOST_WORDS = 10
 def tell_reason(reason: str) -> tuple[str, str]:
     """Tell why a page was not judged, and what to do; "" for nothing."""
     return _REASONS.get(reason, (reason, ""))
+
+
+def tell_count(status: str) -> str:
+    """Tell what a status of `log --summary`, with its reason in parentheses, counts.
+
+    >>> tell_count("near_duplicate (other_callback)")
+    'near-duplicates, kept for another callback'
+    """
+    status, _, reason = status.rstrip(")").partition(" (")
+    if status in {"not_judged", "left_out"}:
+        return f"{status.replace('_', ' ')} because {tell_reason(reason)[0]}"
+    told = _COUNTED.get(status, status)
+    why = reason.replace("other_", "kept for another ")
+    return f"{told}, {why}" if why else told
+
+
+def tell_action(action: str) -> str:
+    """Tell what was done with a near-duplicate; imports do nothing with one."""
+    return _ACTIONS.get(action, "Noted by an import")
 
 
 def tell_not_judged(reason: str) -> str:

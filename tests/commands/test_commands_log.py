@@ -42,6 +42,8 @@ def test_log_summary(run: Run, store: Path) -> None:
     done = run("log", "--summary", "--store", store)
     assert done.out.startswith("pages: 5 (1 not judged)\n")
     assert f"\npages that caused the most drops:\n  {ONE}: 1\n" in done.out
+    assert "\n  near-duplicates: 1\n  not judged because its body is empty: 1\n" in done.out
+    assert "\nactions:\n  Dropped: 1\n" in done.out
 
 
 def test_log_summary_names_spiders(run: Run, tmp_path: Path) -> None:
