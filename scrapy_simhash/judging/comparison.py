@@ -13,7 +13,7 @@ paper's k. Every test leaves a line that a person can read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from scrapy_simhash.judging.rule import (
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import host_of, plain_form
 from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.pages.sketch import EMPTY, Sketches, read_sketches
+from scrapy_simhash.pages.sketch import EMPTY, PLACES, Sketches, read_sketches
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -105,41 +105,40 @@ def compare_contents(
         np.where(first, my_weights, 0.0),
         np.where(second, their_weights, 0.0),
     )
-    within = sum(
-        np.where(_find_common_part(side, weights[0]), alone, 0.0).sum(axis=1)
+    within = [
+        np.where(_find_common_part(side, weights[0]), alone, 0.0)
         for side, alone in zip((mine, theirs), weights[1:], strict=True)
+    ]
+    bins = (both, first, second, there & (sum(weights) == 0))
+    main = ((both | first) & mine.main, (both | second) & theirs.main)
+    main_apart = (both & mine.main & theirs.main, first & mine.main, second & theirs.main)
+    # One call for all, as each costs more than what it counts.
+    counted = np.count_nonzero([*bins, *main, *main_apart], axis=2).T
+    weighed = np.sum([*weights, *within], axis=2).T
+    words = [one.whole_words + other.whole_words for one, other in pairs]
+    return list(map(_share_out, counted.tolist(), weighed.tolist(), words))
+
+
+def _share_out(counted: Sequence[int], weighed: Sequence[float], words: int) -> Content:
+    both, first, second, template, my_main, their_main, main_both, my_own, their_own = counted
+    shared, mine, theirs, *within = weighed
+    bins = both + first + second
+    whole = _share(both, bins)
+    return Content(
+        *(both, first, second, template, shared, mine, theirs, sum(within), whole),
+        main_alike=_share(main_both, my_main + their_main - main_both),
+        main_alone=max(_share(my_own, my_main), _share(their_own, their_main)),
+        share_of_main=_share(main_both, bins),
+        agreed=_share(shared, shared + (mine + theirs)),
+        agreed_within=_share(shared, shared + sum(within)),
+        # |A or B| by |A| + |B| and the similarity of the two.
+        triples=_share(shared * words / (1 + whole), bins),
     )
-    shared, my_own, their_own = (weighed.sum(axis=1) for weighed in weights)
-    counted = [_count(bins) for bins in (both, first, second, there & (sum(weights) == 0))]
-    bins = counted[0] + counted[1] + counted[2]
-    whole = _share(counted[0], bins)
-    main_both = _count(both & mine.main & theirs.main)
-    main = both & (mine.main | theirs.main) | first & mine.main | second & theirs.main
-    main_alone = [
-        _share(_count(alone & page.main), _count((alone | both) & page.main))
-        for alone, page in ((first, mine), (second, theirs))
-    ]
-    # |A or B| by |A| + |B| and the similarity of the two.
-    words = np.array([one.whole_words + other.whole_words for one, other in pairs])
-    columns = [
-        *(*counted, shared, my_own, their_own, within, whole),
-        *(_share(main_both, _count(main)), np.maximum(*main_alone), _share(main_both, bins)),
-        _share(shared, shared + (my_own + their_own)),
-        _share(shared, shared + within),
-        _share(shared * words / (1 + whole), bins),
-    ]
-    return [Content(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _count(bins: NDArray[np.bool_]) -> NDArray[np.int64]:
-    counted: NDArray[np.int64] = np.count_nonzero(bins, axis=1)
-    return counted
-
-
-def _share(part: NDArray[Any], all_of_it: NDArray[Any]) -> NDArray[np.float64]:
+def _share(part: float, all_of_it: float) -> float:
     """Divide; nothing of nothing is 0."""
-    share: NDArray[np.float64] = part / np.where(all_of_it > 0, all_of_it, 1)
-    return share
+    return part / all_of_it if all_of_it else 0.0
 
 
 def _weigh(sites: Sequence[Site], smallest: NDArray[np.uint16]) -> NDArray[np.float64]:
@@ -153,17 +152,15 @@ def _weigh(sites: Sequence[Site], smallest: NDArray[np.uint16]) -> NDArray[np.fl
 
 def _find_common_part(page: Sketches, shared: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell which bins stand between the first and the last of what two pages share; (n, 256)."""
-    order = np.argsort(page.places, axis=1, kind="stable")
-    heavy = np.cumsum(np.take_along_axis(shared, order, axis=1), axis=1)
+    rows = np.arange(len(shared))[:, None]
+    heavy = np.bincount((rows * PLACES + page.places).ravel(), shared.ravel(), rows.size * PLACES)
+    heavy = heavy.reshape(-1, PLACES).cumsum(axis=1)
     total = heavy[:, -1:]
-    places = np.take_along_axis(page.places, order, axis=1)
-    rows = np.arange(len(places))
-    starts = places[rows, np.argmax(heavy >= _FRAME * total, axis=1)]
-    ends = places[rows, np.argmax(heavy >= (1 - _FRAME) * total, axis=1)]
-    # Where nothing is shared, all of it counts.
-    nothing = total <= 0
+    starts = np.argmax(heavy >= _FRAME * total, axis=1)
+    ends = np.argmax(heavy >= (1 - _FRAME) * total, axis=1)
     inside: NDArray[np.bool_] = (page.places >= starts[:, None]) & (page.places <= ends[:, None])
-    return inside | nothing
+    # Where nothing is shared, all of it counts.
+    return inside | (total <= 0)
 
 
 class Context(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache, partial
+from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, TypeAlias
 
 import xxhash
@@ -346,7 +347,7 @@ class Documents:
             return self._prober.probe(
                 self.values.many, fingerprint, distance, most, in_bucket, or_nothing=or_nothing
             )
-        except ValueError as error:
+        except (ValueError, StructError) as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
 
     def numbers(

@@ -32,6 +32,9 @@ MOST_IN_PLAIN_BUCKET = 16_384
 # Where rare triples propose as well: what shares a prefix with so many is a template's.
 MOST_IN_BUCKET = 1_024
 ROW = np.dtype([("table", "u1"), ("permuted", ">u8")])
+_ROW = Struct(">BQ")
+# A probe with numpy costs as much as one of so many rows without it.
+_FEW_ROWS = 48
 
 
 class Probe(NamedTuple):
@@ -126,23 +129,20 @@ class Prober:
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
-        candidates = np.frombuffer(found, ROW)
-        # Distances do not depend on the permutation, so only what is near is restored.
-        query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
-        distances = np.bitwise_count(candidates["permuted"] ^ query)
-        (near,) = (distances <= distance).nonzero()
-        if most is not None and near.size > most:
-            # Each table may find each fingerprint: this keeps at least `most` distinct ones.
-            if or_nothing and near.size > most * len(self.design.tables):
+        if len(found) > _FEW_ROWS * ROW_BYTES:
+            found = _keep_near(found, rows, distance)
+        permuted = [own for _, own in _ROW.iter_unpack(rows)]
+        near = sorted(
+            (bits, number, row)
+            for number, row in _ROW.iter_unpack(found)
+            if (bits := (row ^ permuted[number]).bit_count()) <= distance
+        )
+        if most is not None and len(near) > most * len(self.design.tables):
+            if or_nothing:
                 return Probe([], -1)
-            order = np.argsort(distances[near], kind="stable")
-            near = near[order[: most * len(self.design.tables)]]
-        once = {
-            (bits, self.design.tables[number].restore(permuted))
-            for bits, (number, permuted) in zip(
-                distances[near].tolist(), candidates[near].tolist(), strict=True
-            )
-        }
+            # Each table may find each fingerprint: this keeps at least `most` distinct ones.
+            near = near[: most * len(self.design.tables)]
+        once = {(bits, self.design.tables[number].restore(row)) for bits, number, row in near}
         return Probe(sorted(once)[:most], complete_bits)
 
     def _flip(
@@ -166,6 +166,16 @@ class Prober:
             flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
             radii[key[0]] = min(radii[key[0]], flipped - 1)
         return tuple(radii)
+
+
+def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
+    """Leave out the rows that are not near to a query's row of their table."""
+    # Distances do not depend on the permutation.
+    candidates = np.frombuffer(found, ROW)
+    query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
+    distances = np.bitwise_count(candidates["permuted"] ^ query)
+    near: bytes = candidates[distances <= distance].tobytes()
+    return near
 
 
 def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:

@@ -420,8 +420,9 @@ class LmdbValues(KeyValues):
         crowded: list[bytes] = []
         if in_bucket is not None:
             cursor = self.transaction.cursor(self.databases[TABLES])
-            crowded = [key for key in keys if cursor.set_key(key) and cursor.count() > in_bucket]
-            keys = [key for key in keys if key not in crowded]
+            sizes = {key: cursor.count() for key in keys if cursor.set_key(key)}
+            crowded = [key for key, size in sizes.items() if size > in_bucket]
+            keys = [key for key, size in sizes.items() if size <= in_bucket]
         return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
 
     def clear_tables(self) -> None:
