@@ -366,43 +366,9 @@ class GroupJudge:
 
     def _decide(self, page: _Page, verdict: Verdict) -> Decision:
         """Complete the decision on a page."""
-        decision, made, facts = page.asked.decision, page.made, page.document.facts
-        match, nearest = verdict.match, verdict.nearest
-        decision.status = verdict.status
-        decision.reason = verdict.reason
-        decision.document = verdict.document
+        decision = page.asked.decision.complete(verdict, page.document.facts, page.made)
         decision.requested_url = page.asked.page.requested
-        decision.scope = facts.scope
-        decision.fingerprint = f"{facts.fingerprint:016x}"
-        decision.features = facts.features
-        decision.words = facts.words
-        decision.links = made.links
-        decision.language = facts.language
-        decision.canonical = facts.canonical
-        decision.extractor = made.extractor
-        decision.extract_ms = made.extract_ms
-        decision.fingerprint_ms = made.fingerprint_ms
         decision.store_ms = round(1000 * (time.monotonic() - page.asked.sent), 3)
-        decision.text_digest = facts.text_digest.hex()
-        if match:
-            decision.match_url = match.url
-            decision.match_document = match.document
-            if not match.document:
-                decision.match_fingerprint = f"{match.fingerprint:016x}"
-            decision.distance = match.distance
-            decision.similarity = match.similarity
-            decision.tests = list(match.tests)
-            decision.new_links = match.new_links
-            decision.match_pending = match.pending
-            decision.evidence = match.evidence
-            decision.own_words = list(match.own_words)
-            decision.match_own_words = list(match.match_own_words)
-            decision.better_url = match.better_url
-        if nearest:
-            decision.nearest_url = nearest.url
-            decision.nearest_distance = nearest.distance
-            decision.nearest_similarity = nearest.similarity
-            decision.nearest_tests = list(nearest.tests)
         if verdict.status != "not_judged":
             fetched = page.asked.page
             try:

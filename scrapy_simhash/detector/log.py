@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import structs
 
 from scrapy_simhash._printable import mask_passwords, quote, show_share
 from scrapy_simhash.config import DROPPING
@@ -18,6 +19,9 @@ from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads 
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -116,12 +120,37 @@ class Decision(Published, kw_only=True):
         """Whether its items were dropped; an import has no action, and drops nothing."""
         return self.status == "near_duplicate" and self.action in DROPPING
 
+    def complete(self, verdict: Verdict, facts: Facts, read: PageFingerprint) -> Decision:
+        """Add what was found of the page: here it gets the names of the log."""
+        match, nearest = verdict.match, verdict.nearest
+        found = {
+            **_pick(verdict, "status", "reason", "document"),
+            **_pick(facts, "scope", "features", "words", "language", "canonical"),
+            **_pick(read, "links", "extractor", "extract_ms", "fingerprint_ms"),
+            "fingerprint": f"{facts.fingerprint:016x}",
+            "text_digest": facts.text_digest.hex(),
+        }
+        if match:
+            found |= _pick(match, "distance", "similarity", "tests", "evidence", "new_links")
+            found |= _pick(match, "own_words", "match_own_words", "better_url")
+            found |= _pick(match, "url", "document", "pending", before="match_")
+            if not match.document:
+                found["match_fingerprint"] = f"{match.fingerprint:016x}"
+        if nearest:
+            found |= _pick(nearest, "url", "distance", "similarity", "tests", before="nearest_")
+        return structs.replace(self, **found)
+
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}
 
 
 VERDICT = Published.__struct_fields__
+
+
+def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
+    """Get attributes of what was found, with this before their names."""
+    return {before + name: getattr(part, name) for name in names}
 
 
 # What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
