@@ -23,7 +23,7 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
-from scrapy_simhash.judging.gate import is_better_url
+from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:

@@ -126,8 +126,8 @@ def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -
             for name, numbers in stored.list_called(page.facts)
             if other.document in numbers and len(numbers) <= MOST_CALLED
         )
-        two = {page.document, other.document}
-        sites = Sites().find(stored, (page.facts.url, other.facts.url), two)
+        others = {other.document: other.facts}
+        sites = Sites().find(stored, page.facts, others, page.document)[other.document]
         reader = name_reader(page.facts.reader, across_spiders=False)
         alike = stored.list_alike(page.facts, reader, page.document)
         return Context.of(*sites, next(names, ""), alike.get(other.document, 0))

@@ -32,10 +32,9 @@ from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import host_of, plain_form
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import EMPTY, PLACES, Sketches, read_sketches
-from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -254,7 +253,7 @@ def compare(
     """
     found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
     deciding = find_deciding(first, second, rule, named=bool(found))
-    distance = hamming_distance(first.fingerprint, second.fingerprint)
+    distance = (first.fingerprint ^ second.fingerprint).bit_count()
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance
@@ -308,7 +307,7 @@ def deserves_a_look(candidate: Candidate, similarity: float | None, rule: Rule) 
 def compare_candidates(
     page: Facts,
     found: Sequence[tuple[Candidate, Record | None]],
-    sites: Sequence[tuple[Site, Site]],
+    sites: Mapping[int, tuple[Site, Site]],
     rule: Rule,
 ) -> list[Compared]:
     """Compare a page with n candidates.
@@ -319,7 +318,7 @@ def compare_candidates(
     Args:
         page: what is judged.
         found: candidates with their records; one that was bulk-loaded has none.
-        sites: of the page and of each.
+        sites: of the page and of each that has a sketch, by number.
         rule: by which they are compared.
     """
     # A bulk-loaded fingerprint is in every scope.
@@ -328,8 +327,8 @@ def compare_candidates(
         for candidate, record in found
     ]
     contexts = [
-        Context.of(*two, candidate.name, candidate.keys)
-        for two, (candidate, _) in zip(sites, found, strict=True)
+        Context.of(*sites.get(each.number, UNKNOWN_SITES), each.name, each.keys)
+        for each, _ in found
     ]
     sketched = [
         place
@@ -384,10 +383,19 @@ def find_declared(first: Facts, second: Facts) -> set[str]:
     return {address for address in declared if address.partition("/")[2]}
 
 
+def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
+    """Whether a page has the address that it and a page like it declare, and that one has not."""
+    if not (canonical or other_canonical):
+        return False
+    own = plain_form(url)
+    declared = {plain_form(each) for each in (canonical, other_canonical) if each}
+    return bool(own) and declared == {own} and plain_form(other_url) != own
+
+
 def _count_data_bits(first: bytes, second: bytes) -> int:
     if not first or not second:
         return 0
-    return hamming_distance(int.from_bytes(first, "big"), int.from_bytes(second, "big"))
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_count()
 
 
 def _relate_addresses(first: str, second: str) -> Place:

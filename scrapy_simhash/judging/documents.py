@@ -10,12 +10,12 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash._fingerprints import check_fingerprint
-from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts, Reader
+from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from scrapy_simhash.judging.rule import Evidence, Rule
     from scrapy_simhash.pages.facts import PageFingerprint
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
 Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_IDENTITY_BYTES = 64
-
-
-def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -> bool:
-    """Whether a page that one reader got need not be handed to another one.
-
-    Args:
-        reader: who got it.
-        other: who would get a copy of it.
-        across_spiders: callbacks of one name are one reader, whatever their spiders.
-    """
-    if NOBODY in (reader, other):
-        return other == NOBODY
-    same = reader.spider == other.spider or across_spiders
-    return reader == EVERYONE or (same and reader.callback == other.callback)
 
 
 # The facts of a document in a row of Parquet; the project that imports it determines the others.
@@ -325,37 +311,6 @@ class StoredDocument(NamedTuple):
         known = {**structs.asdict(self.facts), "file": self.facts.file}
         known |= {**structs.asdict(self.record), "document": self.document, "state": self.state}
         return {name: known[name] for name in names}
-
-
-def counts(
-    record: Record,
-    alive: Callable[[str], bool],
-    reader: Reader = NOBODY,
-    *,
-    across_spiders: bool = False,
-) -> bool:
-    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
-    if was_delivered(record, reader, across_spiders=across_spiders):
-        return True
-    if record.state != State.PENDING or not alive(record.crawl):
-        return False
-    return stands_for(record.facts.reader, reader, across_spiders=across_spiders)
-
-
-def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
-    """Whether the items of a record came through, for a page that goes to a reader."""
-    if record.state == State.DUPLICATE:
-        return False
-    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
-
-
-def note_match(record: Record, match: Match) -> None:
-    """Note in a record what it is a near-duplicate of; unless it is kept, it is one from now on."""
-    if not match.kept:
-        record.state, record.delivered = State.DUPLICATE, False
-    record.original, record.distance = match.document, match.distance
-    record.similarity, record.tests = match.similarity, match.tests
-    record.new_links = match.new_links
 
 
 class Candidate(NamedTuple):

@@ -28,16 +28,30 @@ from msgspec import structs
 from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.rule import Deciding, Place, Relation, decide
-from scrapy_simhash.judging.texts import SIGNS, find_other_numbers, find_signs, find_swap
+from scrapy_simhash.judging.texts import (
+    SIGNS,
+    compare_words,
+    find_other_numbers,
+    find_signs,
+    find_swap,
+    read_wording,
+)
 from scrapy_simhash.pages.addresses import last_segment, own_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
+from scrapy_simhash.pages.wording import unpack
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging.comparison import Answer
+    from collections.abc import Sequence
+
+    from scrapy_simhash.judging.comparison import Answer, Compared
+    from scrapy_simhash.judging.documents import Document, Reading
     from scrapy_simhash.judging.rule import Evidence
+    from scrapy_simhash.judging.sites import Sites
     from scrapy_simhash.judging.texts import OwnWords
     from scrapy_simhash.pages.facts import Facts
 
+# Candidates whose words are compared; their originals are among the best.
+MOST_LOOKED_AT = 8
 # Of the words that both have, so much may be a page's own: of a declared copy, of another one, and
 # with what other pages have, too, or if the other page has nothing of its own.
 MOST_OF_DECLARED = 0.15
@@ -60,8 +74,10 @@ _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 def may_be_one(first: Facts, second: Facts, answer: Answer) -> bool:
     """Whether the rule calls two pages one, or their words may show that they are."""
     e = answer.evidence
-    if e.deciding is not Deciding.TEXTS or not answer.near or e.short or answer.duplicate:
-        return answer.duplicate and e.deciding is Deciding.TEXTS
+    if e.deciding is not Deciding.TEXTS or not answer.near:
+        return False
+    if e.short or answer.confirmed:
+        return answer.confirmed
     # Without the top of a page, something else is its heading.
     named = Relation.DIFFER not in {e.title, e.heading} or Relation.SAME in {e.title, e.heading}
     return _agree(e) or (named and bool(find_declared(first, second)))
@@ -71,6 +87,47 @@ def _agree(e: Evidence) -> bool:
     """Whether content agrees, and no name differs."""
     alike = max(e.agreed_within, e.main_alike) >= e.confirm
     return alike and Relation.DIFFER not in {e.title, e.heading}
+
+
+def look_at_candidates(
+    page: Document, compared: Sequence[Compared], documents: Reading, sites: Sites
+) -> list[Compared]:
+    """Look at the words of what may be one page with another, the best first, until one is.
+
+    Args:
+        page: with its wording.
+        compared: with it, the best first.
+        documents: has the wordings of the others, and of their sites.
+        sites: knows their templates.
+
+    Returns:
+        What cannot be one with it, as it came, and what was looked at.
+    """
+    alike = {
+        candidate.number: record
+        for candidate, record, answer, _ in compared
+        if record is not None and may_be_one(page.facts, record.facts, answer)
+    }
+    if not alike:
+        return list(compared)
+    text, first = read_wording(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
+    wordings = documents.get_wordings(first)
+    looked: list[Compared] = []
+    for each in compared:
+        number, record = each.candidate.number, alike.get(each.candidate.number)
+        if record is None:
+            looked.append(each)
+        elif number in first:
+            pages, own = (page.facts, record.facts), None
+            if wording := wordings.get(number):
+                template = sites.find_template(documents, each.sites)
+                urls = pages[0].url, pages[1].url
+                own = compare_words(text, read_wording(wording), template, urls)
+            answer = look_at_words(each.answer, *pages, own)
+            looked.append(each._replace(answer=answer))
+            if answer.confirmed:
+                first = []
+    return looked
 
 
 def look_at_words(answer: Answer, first: Facts, second: Facts, own: OwnWords | None) -> Answer:
@@ -86,7 +143,7 @@ def look_at_words(answer: Answer, first: Facts, second: Facts, own: OwnWords | N
     if own is not None:
         why, one = judge_words(first, second, own, answer.evidence)
         # What was declared may prove nothing.
-        if one and why != DECLARED and not (answer.duplicate or _agree(answer.evidence)):
+        if one and why != DECLARED and not (answer.confirmed or _agree(answer.evidence)):
             why, one = "", False
     evidence = structs.replace(
         answer.evidence, objection="" if one else why, copy=why if one else ""
@@ -192,15 +249,6 @@ def is_declared_copy(first: Facts, second: Facts, own: OwnWords) -> bool:
     if find_other_numbers(own):
         return False
     return all(side.new.sum() <= MOST_OF_DECLARED * own.common for side in (own.first, own.second))
-
-
-def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
-    """Whether a page has the address that it and a page like it declare, and that one has not."""
-    if not (canonical or other_canonical):
-        return False
-    own = plain_form(url)
-    declared = {plain_form(each) for each in (canonical, other_canonical) if each}
-    return bool(own) and declared == {own} and plain_form(other_url) != own
 
 
 def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) -> str:

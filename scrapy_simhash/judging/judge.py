@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from scrapy_simhash.judging.comparison import (
-    UNKNOWN_SITES,
     Compared,
     compare,
     compare_candidates,
     deserves_a_look,
+    is_better_url,
 )
 from scrapy_simhash.judging.documents import (
     Change,
@@ -35,17 +35,12 @@ from scrapy_simhash.judging.documents import (
     State,
     Status,
     Verdict,
-    counts,
-    note_match,
-    was_delivered,
 )
-from scrapy_simhash.judging.gate import is_better_url, look_at_words, may_be_one
+from scrapy_simhash.judging.gate import look_at_candidates
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.texts import compare_words, read_wording
-from scrapy_simhash.pages.facts import EVERYONE, Facts
+from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
-from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
@@ -54,14 +49,13 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Candidate, Kept, Reading
     from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.pages.facts import Reader
 
 # A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
-# Candidates whose words are compared; their originals are among the best.
-MOST_LOOKED_AT = 8
 # Of equal short pages and files, which their readers keep once each.
 _MOST_EQUAL = 64
 BUCKET_TOO_FULL = "bucket_too_full"
@@ -103,8 +97,17 @@ class Judge:
         # the record that would have been it, had it been confirmed; and whether every document that
         # could be one was compared.
         candidates, complete = self.documents.gather(document, self.rule, own)
-        compared = self._ask(document.facts, self._choose(document, candidates), own)
-        compared = self._look_at_words(document, compared)
+        chosen = list(self._choose(document, candidates))
+        sketched = {
+            candidate.number: record.facts
+            for candidate, record in chosen
+            if record and record.facts.sketch and document.facts.sketch
+        }
+        sites = self.sites.find(self.documents, document.facts, sketched, own)
+        compared = compare_candidates(document.facts, chosen, sites, self.rule)
+        if self.rule.confirm is not None and document.wording:
+            compared.sort(key=lambda each: (not each.candidate.stands, *_rank(each)))
+            compared = look_at_candidates(document, compared, self.documents, self.sites)
         alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
         # Those that its reader got come first.
         if match := next((each for each in alike if each.candidate.stands), None):
@@ -124,38 +127,6 @@ class Judge:
         nearest = min(parted, key=_rank, default=None)
         return None, _make_match(document, nearest) if nearest else None, complete
 
-    def _look_at_words(self, page: Document, compared: Iterable[Compared]) -> list[Compared]:
-        """Compare word by word what would be a match, the best first, until one is."""
-        compared = sorted(compared, key=lambda each: (not each.candidate.stands, *_rank(each)))
-        if self.rule.confirm is None or not page.wording:
-            return compared
-        alike = {
-            candidate.number: record
-            for candidate, record, answer, _ in compared
-            if record is not None and may_be_one(page.facts, record.facts, answer)
-        }
-        if not alike:
-            return compared
-        text, first = read_wording(unpack(page.wording)), list(alike)[:MOST_LOOKED_AT]
-        wordings = self.documents.get_wordings(first)
-        looked = list[Compared]()
-        for each in compared:
-            number, record = each.candidate.number, alike.get(each.candidate.number)
-            if record is None:
-                looked.append(each)
-            elif number in first:
-                pages, wording = (page.facts, record.facts), wordings.get(number)
-                words = None
-                if wording:
-                    template = self.sites.find_template(self.documents, each.sites)
-                    urls = pages[0].url, pages[1].url
-                    words = compare_words(text, read_wording(wording), template, urls)
-                answer = look_at_words(each.answer, *pages, words)
-                looked.append(each._replace(answer=answer))
-                if answer.duplicate:
-                    first = []
-        return looked
-
     def _choose(
         self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]
     ) -> Iterator[tuple[Candidate, Record | None]]:
@@ -174,19 +145,6 @@ class Judge:
                     distance = hamming_distance(facts.fingerprint, fingerprint)
                     located = located._replace(distance=distance, fingerprint=fingerprint)
                 yield located, record
-
-    def _ask(
-        self, page: Facts, found: Iterable[tuple[Candidate, Record | None]], own: int
-    ) -> list[Compared]:
-        """Compare candidates by what all but these two tell of their sites."""
-        found = list(found)
-        sites = [
-            self.sites.find(self.documents, (page.url, other.facts.url), {own, candidate.number})
-            if page.sketch and other and other.facts.sketch
-            else UNKNOWN_SITES
-            for candidate, other in found
-        ]
-        return compare_candidates(page, found, sites, self.rule)
 
     def judge(self, document: Document) -> tuple[Verdict, Change]:
         """Judge a document; also returns what is to be written of it, see `Change`."""
@@ -240,6 +198,42 @@ class Judge:
         return Verdict("revisit", reason, number), change
 
 
+def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -> bool:
+    """Whether a page that one reader got need not be handed to another one.
+
+    Args:
+        reader: who got it.
+        other: who would get a copy of it.
+        across_spiders: callbacks of one name are one reader, whatever their spiders.
+    """
+    if NOBODY in (reader, other):
+        return other == NOBODY
+    same = reader.spider == other.spider or across_spiders
+    return reader == EVERYONE or (same and reader.callback == other.callback)
+
+
+def counts(
+    record: Record,
+    alive: Callable[[str], bool],
+    reader: Reader = NOBODY,
+    *,
+    across_spiders: bool = False,
+) -> bool:
+    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
+    if was_delivered(record, reader, across_spiders=across_spiders):
+        return True
+    if record.state != State.PENDING or not alive(record.crawl):
+        return False
+    return stands_for(record.facts.reader, reader, across_spiders=across_spiders)
+
+
+def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
+    """Whether the items of a record came through, for a page that goes to a reader."""
+    if record.state == State.DUPLICATE:
+        return False
+    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
+
+
 def _make_record(document: Document, own: Record | None, match: Match | None) -> Record:
     """Make the record of a page that was judged, in place of its own record where it has one."""
     facts = document.facts
@@ -254,7 +248,11 @@ def _make_record(document: Document, own: Record | None, match: Match | None) ->
         spared=own is not None and own.spared,
     )
     if match is not None:
-        note_match(record, match)
+        if not match.kept:
+            record.state, record.delivered = State.DUPLICATE, False
+        record.original, record.distance = match.document, match.distance
+        record.similarity, record.tests = match.similarity, match.tests
+        record.new_links = match.new_links
         if match.kept and facts.reader != EVERYONE:
             across = document.across_spiders
             record.kept_for = name_reader(facts.reader, across_spiders=across)
@@ -269,8 +267,11 @@ def _rank(compared: Compared) -> tuple[float, Candidate]:
 def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
     candidate, record, answer, _ = compared
     facts, other, new_links = page.facts, record.facts if record else None, None
+    better_url = other is not None and is_better_url(
+        facts.url, facts.canonical, other.url, other.canonical
+    )
+    tests, links = (answer.tests, page.links) if answer.duplicate else (answer.why, NO_LINKS)
     if other is not None and other.sketch:  # without one nobody looked at its links
-        links = page.links if answer.duplicate else NO_LINKS
         new_links = measure_new_links(
             facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
         )
@@ -280,15 +281,14 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
         candidate.distance,
         other.url if other else None,
         answer.similarity,
-        (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
+        (answer.proposal, *tests),
         new_links,
         pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,
         own_words=answer.own.first.list_words() if answer.own else (),
         match_own_words=answer.own.second.list_words() if answer.own else (),
-        better_url=other is not None
-        and is_better_url(facts.url, facts.canonical, other.url, other.canonical),
+        better_url=better_url,
     )
 
 

@@ -148,15 +148,25 @@ class Sites:
             self._find(documents, sample, frozenset())
 
     def find(
-        self, documents: Reading, urls: tuple[str, str], without: Collection[int]
-    ) -> tuple[Site, Site]:
-        """Find the sites of two documents by address, as all but certain documents tell them."""
-        first, second = map(host_of, urls)
-        mine, theirs = [
-            self._find(documents, documents.sample(host), without) if host else UNKNOWN_SITE
-            for host in (first, second)
-        ]
-        return mine, mine if first == second else theirs
+        self, documents: Reading, page: Facts, others: Mapping[int, Facts], own: int = 0
+    ) -> dict[int, tuple[Site, Site]]:
+        """Find the sites of a page and of each of some documents, as all but these two tell them.
+
+        Args:
+            documents: of the store.
+            page: that is compared.
+            others: with which it is compared, by number.
+            own: the number of its own document, if it has one.
+        """
+        host = host_of(page.url)
+        hosts = {number: host_of(other.url) for number, other in others.items()}
+        samples = {each: documents.sample(each) if each else {} for each in {host, *hosts.values()}}
+        found: dict[int, tuple[Site, Site]] = {}
+        for number, other in hosts.items():
+            mine = self._find(documents, samples[host], {own, number})
+            theirs = mine if other == host else self._find(documents, samples[other], {own, number})
+            found[number] = mine, theirs
+        return found
 
     def _find(
         self, documents: Reading, sample: Mapping[int, bytes], without: Collection[int]

@@ -538,8 +538,9 @@ def compare_words(
 
 def _find_own(text: Text, other: Text, template: Template, url: str, part: tuple[str, ...]) -> Side:
     """Find what a text has for itself, at a URL in a part of the site where the other is not."""
-    both = contains(other.masked_sorted, text.masked)
-    masked_alone, alone = ~both, ~contains(other.triples_sorted, text.triples)
+    theirs, masked = other.triples_sorted, other.masked_sorted
+    both, alone = contains(masked, text.masked), ~contains(theirs, text.triples)
+    masked_alone = ~both
     common = _but(both, text.masked, template.masked)
     masked_own = _but(masked_alone, text.masked, template.masked)
     own = _but(alone, text.triples, template.triples)

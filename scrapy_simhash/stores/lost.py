@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.documents import State, Version, counts, number_of_mark
+from scrapy_simhash.judging.documents import State, Version, number_of_mark
+from scrapy_simhash.judging.judge import counts
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, pack_row, read_rows

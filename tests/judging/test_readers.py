@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.documents import Document, StoredDocument, Version, stands_for
+from scrapy_simhash.judging.documents import Document, StoredDocument, Version
+from scrapy_simhash.judging.judge import stands_for
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, judge, next_crawl

@@ -59,7 +59,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
     new = alter(pages[3], title="new title", fingerprint=5, text_digest=b"new")
 
     def find(stored: Documents) -> Site:
-        return found.find(stored, (pages[0].facts.url, pages[1].facts.url), ())[0]
+        return found.find(stored, pages[0].facts, {99: pages[1].facts})[99][0]
 
     def change_and_give_up(stored: Documents) -> None:
         number = stored.find_number(new.facts.identity) or 0
