@@ -14,7 +14,7 @@ from scrapy_simhash._printable import plural, printable_text
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
-from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.judge import MOST_CALLED, list_readers
 from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
@@ -182,7 +182,7 @@ def describe_page(document: _Page) -> dict[str, Any]:
     if isinstance(document, StoredDocument):  # and no file
         page |= document.pick("document", "state", "crawl", "time")
         page["got_by"] = ", ".join(
-            ".".join(filter(None, reader)) for reader in document.record.readers
+            ".".join(filter(None, reader)) for reader in list_readers(document.record)
         )
     return page
 

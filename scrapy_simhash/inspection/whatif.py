@@ -13,6 +13,7 @@ from msgspec import structs
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.judging.documents import Document, Match, StoredDocument, Version
+from scrapy_simhash.judging.judge import list_readers
 from scrapy_simhash.judging.rule import Rule, default_distance
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
@@ -119,11 +120,10 @@ def replay(
             if stored.record.spared and verdict.match is not None:
                 kept.spare([verdict.document])
                 (verdict,) = kept.find_and_add([document])
-            if len(stored.record.readers) > 1:
+            readers = list_readers(stored.record)
+            if len(readers) > 1:
                 digest, number = stored.facts.text_digest, verdict.document
-                kept.mark_done(
-                    [Version(number, digest, each) for each in stored.record.readers], _CRAWL
-                )
+                kept.mark_done([Version(number, digest, each) for each in readers], _CRAWL)
             match = None if verdict.reason else verdict.match
             yield Replayed(stored, match and replace(match, document=numbers[match.document]))
 

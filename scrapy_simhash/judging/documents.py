@@ -256,12 +256,6 @@ class Record(msgspec.Struct, array_like=True):
     without_items: bool = False
     kept_for: str = ""
 
-    @property
-    def readers(self) -> tuple[Reader, ...]:
-        """Who got its text."""
-        done = self.state == State.DONE
-        return (*self.earlier_readers, self.facts.reader) if done else self.earlier_readers
-
 
 class Change(NamedTuple):
     """What is to be written of a document that was judged.

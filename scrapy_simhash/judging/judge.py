@@ -185,7 +185,7 @@ class Judge:
         facts = structs.replace(page, identity=before.identity, suspicion=before.suspicion)
         record = structs.replace(own, facts=facts)
         if changed or not had:
-            record.earlier_readers = () if changed else own.readers
+            record.earlier_readers = () if changed else list_readers(own)
             record.state, record.crawl = State.PENDING, document.crawl
         else:
             record.facts = structs.replace(facts, reader=before.reader)
@@ -231,7 +231,14 @@ def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = Fals
     """Whether the items of a record came through, for a page that goes to a reader."""
     if record.state == State.DUPLICATE:
         return False
-    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
+    readers = list_readers(record)
+    return any(stands_for(each, reader, across_spiders=across_spiders) for each in readers)
+
+
+def list_readers(record: Record) -> tuple[Reader, ...]:
+    """List who got the text of a record."""
+    done = record.state == State.DONE
+    return (*record.earlier_readers, record.facts.reader) if done else record.earlier_readers
 
 
 def _make_record(document: Document, own: Record | None, match: Match | None) -> Record:
