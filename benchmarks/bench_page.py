@@ -42,7 +42,7 @@ READERS = ("turbohtml", "trafilatura-fast")
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "decode": ((fingerprint, "decode"),),
     "read: parse, texts, names, links": ((fingerprint, "read_page"),),
-    "features: tokens, hashes": ((fingerprint, "_read_texts"),),
+    "features: tokens, hashes": ((FeatureSet, "read_both"),),
     "features: weights": ((FeatureSet, "weigh_features"),),
     "fingerprints": ((fingerprint, "simhash"),),
     "sketches": ((fingerprint, "sketch_text"),),

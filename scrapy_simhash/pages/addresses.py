@@ -266,7 +266,7 @@ def find_parameter(url: str, other: str) -> str:
 
 def list_values(url: str) -> list[str]:
     """List the values of the parameters of an address, decoded; of the first eight."""
-    parts = _split(url) if "?" in url else None
+    parts = _split(url)
     return [value for _, value in _parse(parts)] if parts is not None else []
 
 

@@ -254,6 +254,31 @@ class FeatureSet:
         tokens = self.tokenise(normal)
         return HashedText(normal, tokens, hash_tokens(tokens, seed))
 
+    def read_both(
+        self, main: str, whole: str, main_at: int | None, seed: int = 0
+    ) -> tuple[HashedText, HashedText]:
+        """Read main and whole text; the one that is a stretch of the other is not read again.
+
+        Args:
+            main: the main text.
+            whole: the whole one.
+            main_at: where the main one begins in it, with white space at both ends, in characters;
+                None if it is no part of it.
+            seed: see `read`.
+        """
+        if main == whole:
+            main_at = 0
+        if main_at is None or self.tokenise is not tokenise:
+            return self.read(main, seed), self.read(whole, seed)
+        end = main_at + len(main)
+        pieces = whole[:main_at], main, whole[end:]
+        first, second, third = (self.read(piece, seed) for piece in pieces)
+        return second, HashedText(
+            first.normal + second.normal + third.normal,
+            [*first.tokens, *second.tokens, *third.tokens],
+            np.concatenate([first.hashes, second.hashes, third.hashes]),
+        )
+
     def weigh_features(self, tokens: NDArray[np.uint64]) -> WeightedFeatures:
         """Make the weighted features of a text from the hashes of its tokens.
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain, pairwise
 
 import numpy as np
 import xxhash
@@ -29,7 +28,7 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import PageText, check_legible, decode
+from scrapy_simhash.pages.text import Markup, PageText, check_legible, decode, make_page
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
@@ -48,7 +47,7 @@ def load_features(name: str) -> FeatureSet:
 
 
 @lru_cache(maxsize=16)
-def load_reader(extractor: str) -> Callable[[str], PageText]:
+def load_reader(extractor: str) -> Callable[[str], Markup]:
     """Return the function that reads decoded pages with an extractor.
 
     Args:
@@ -84,7 +83,7 @@ def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
     Raises:
         NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
     """
-    page = load_reader(extractor)(decode(body, encoding))
+    page = make_page(load_reader(extractor)(decode(body, encoding)))
     check_legible(page.whole, encoding)
     return page
 
@@ -148,13 +147,17 @@ def fingerprint_text(
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
     # One step of the paper after the other, each for both texts.
-    main, whole = _read_texts(page, features, seed)
-    main_features, whole_features = map(features.weigh_features, (main.hashes, whole.hashes))
-    fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    triples = [hash_shingles(each.hashes, SKETCH_WINDOW) for each in (whole, main)]
-    link_sketch, targets = read_links(page.links, base)
+    main, whole = features.read_both(page.main, page.whole, page.main_at, seed)
     # Pages are compared word by word in the usual words.
     usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
+    whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
+    main_triples = hash_shingles(main.hashes, SKETCH_WINDOW)
+    main_features, whole_features = map(features.weigh_features, (main.hashes, whole.hashes))
+    fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
+    sketch = sketch_text(whole_triples, main_triples)
+    link_sketch, targets = read_links(page.links, base)
+    beside = *page.beside, *list_links_seen(page.links)
+    wording = pack(make_wording(usual, beside, seed))
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     facts = Facts(
         b"",
@@ -170,7 +173,7 @@ def fingerprint_text(
         words=len(main.hashes),
         whole_words=len(whole.hashes),
         data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
-        sketch=sketch_text(*triples),
+        sketch=sketch,
         link_sketch=link_sketch,
         suspicion=2 * _repeats_query(page.title, whole, features, seed, url),
     )
@@ -182,7 +185,7 @@ def fingerprint_text(
         whole_features=len(whole_features.hashes),
         links=len(page.links),
         text=page.main,
-        wording=pack(make_wording(usual, (*page.beside, *list_links_seen(page.links)), seed)),
+        wording=wording,
         targets=targets,
     )
 
@@ -205,21 +208,12 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
     return PageFingerprint(facts, digest, extractor=FILE)
 
 
-def _read_texts(page: PageText, features: FeatureSet, seed: int) -> tuple[HashedText, HashedText]:
-    """Read main and whole text; the one that is a stretch of the other is not read again."""
-    start = 0 if page.main == page.whole else page.main_at
-    if start is None or features.tokenise is not tokenise:
-        return features.read(page.main, seed), features.read(page.whole, seed)
-    cuts = 0, start, start + len(page.main), len(page.whole)
-    pieces = [features.read(page.whole[first:end], seed) for first, end in pairwise(cuts)]
-    normals, tokens, hashes = zip(*pieces, strict=True)
-    return pieces[1], HashedText("".join(normals), [*chain(*tokens)], np.concatenate(hashes))
-
-
 def _repeats_query(
     title: str, whole: HashedText, features: FeatureSet, seed: int, url: str
 ) -> bool:
     """Return whether two words of a parameter's value are in title or text, as on a search page."""
+    if "?" not in url:
+        return False
     values = [features.read(value, seed).hashes for value in list_values(url)]
     asked = [np.unique(words) for words in values if len(words) > 1]
     if not asked:

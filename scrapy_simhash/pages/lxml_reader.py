@@ -19,11 +19,8 @@ from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
     Markup,
-    PageText,
     cut_blocks,
     join_embedded,
-    make_page,
-    one_line,
     without_surrogates,
 )
 
@@ -68,14 +65,19 @@ def whole_text(tree: HtmlElement) -> str | None:
     """Take all visible text, boilerplate included."""
     # trafilatura's own `html2txt` leaves out footers and the like, and with them all text of some
     # pages.
+    return cut_blocks(_read_visible(tree))
+
+
+def _read_visible(tree: HtmlElement) -> str:
+    """Read all visible text, with the borders of blocks."""
     visible = _copy_visible(tree)
     body = visible if visible.tag == "body" else visible.find("body")
     if body is None:
-        return None
+        return ""
     for block in body.iter(*BLOCK_TAGS):
         block.text = f"{BLOCK_BORDER}{block.text or ''}"
         block.tail = f"{BLOCK_BORDER}{block.tail or ''}"
-    return cut_blocks(" ".join(body.itertext()))
+    return without_surrogates(" ".join(body.itertext()))
 
 
 def _copy_visible(tree: HtmlElement) -> HtmlElement:
@@ -91,21 +93,19 @@ EXTRACTORS: dict[str, Extractor] = {
 }
 
 
-def read(html: str, extract: Extractor) -> PageText:
-    """Read a decoded page; `NotJudgedError` (`no_text`) if it has no visible text."""
+def read(html: str, extract: Extractor) -> Markup:
+    """Read a decoded page; `NotJudgedError` (`no_text`) if it has no elements."""
     tree = trafilatura.load_html(html)
     if tree is None:
         raise NotJudgedError("no_text", "the HTML parser found no elements")
     for element in _find(_SHOWN, tree):
         element.tag = "div"
     visible = _copy_visible(tree)
-    whole = _clean(whole_text(tree))
-    main = _clean(extract(tree))
-    if not main and not whole:
-        raise NotJudgedError("no_text", "neither main text nor any visible text")
+    text, main = _read_visible(tree), _clean(extract(tree))
     # Extractors may find words outside of the body; a text without any is like no other.
-    whole = whole if re.search(r"\w", whole) else one_line(main) or whole
-    markup = Markup(
+    return Markup(
+        text=text if re.search(r"\w", text) else main or text,
+        main=main,
         title=cast("str", _TITLE(tree)),
         language=tree.get("lang"),
         base="".join(_strings(_BASE, tree)[:1]),
@@ -124,7 +124,6 @@ def read(html: str, extract: Extractor) -> PageText:
         elements=(element.attrib for element in tree.iter("*")),
         read_embedded=partial(_read_embedded, tree),
     )
-    return make_page(main, whole, markup)
 
 
 def _read_embedded(tree: HtmlElement) -> str:

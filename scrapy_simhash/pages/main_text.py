@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.pages.fingerprint import load_reader
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, default_extractor, load_named
-from scrapy_simhash.pages.text import decode, without_surrogates
+from scrapy_simhash.pages.text import decode, make_page, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def _read_by_trafilatura(html: str) -> str | None:
 
 
 def _read_whole_text(html: str) -> str:
-    return load_reader(default_extractor())(html).whole
+    return make_page(load_reader(default_extractor())(html)).whole
 
 
 READERS: dict[str, Callable[[str], str | None]] = {

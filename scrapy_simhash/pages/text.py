@@ -66,6 +66,9 @@ BLOCK_TAGS = frozenset(
 # Stands at the border of a block while a page is read. No charset of the web has it for anything,
 # lxml takes it, and it is one octet.
 BLOCK_BORDER = "\x81"
+# Marks where the main text begins and ends. No page has it: `decode` takes it out, and the parser
+# makes U+FFFD of `&#0;`.
+MAIN_BORDER = "\0"
 # Inputs whose value nobody sees, or not as text. That of a button is its text.
 _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
 # Of characters of text at most, and how many times as many of data (inline scripts and long
@@ -76,8 +79,10 @@ _LONG_ATTRIBUTE = 200
 
 
 class Markup(NamedTuple):
-    """What a parser finds on a page beside its texts, as written, in the order of the page."""
+    """What a parser finds on a page, as written, in the order of the page."""
 
+    # The visible text with the borders of blocks, and of the main text if that is a part of it.
+    text: str
     title: str | None  # text of the first `<title>`
     language: str | None  # value of `<html lang>`
     base: str | None  # value of the first `<base href>`
@@ -90,6 +95,7 @@ class Markup(NamedTuple):
     scripts: Iterable[str]  # texts of inline scripts
     elements: Iterable[Mapping[str, Any]]  # attributes of each element
     read_embedded: Callable[[], str]  # see `PageText`
+    main: str = ""  # the main text, if it was read by itself, one block a line
 
 
 class PageText(NamedTuple):
@@ -296,8 +302,16 @@ def _choose_addresses(
     return canonical, tuple(filter(None, views))
 
 
-def make_page(main: str, whole: str, markup: Markup, main_at: int | None = None) -> PageText:
-    """Make what is known of a page of its texts, see `PageText`, and of what a parser found."""
+def make_page(markup: Markup) -> PageText:
+    """Make a page of what a parser found; `NotJudgedError` (`no_text`) if no text is visible."""
+    before, _, rest = cut_blocks(markup.text).partition(MAIN_BORDER)
+    stretch, _, after = rest.partition(MAIN_BORDER)
+    before, stretch, after = before.strip(), stretch.strip(), after.strip()
+    whole = "\n".join(filter(None, (before, stretch, after)))
+    if not whole:
+        raise NotJudgedError("no_text", "no visible text")
+    main = markup.main or stretch
+    main_at = len(before) + 1 if stretch and before else 0
     open_graph: dict[Any, str] = {}
     for meta in markup.metas:
         for name in {meta.get("property"), meta.get("name")} & {"og:url", "og:title"}:
@@ -316,7 +330,7 @@ def make_page(main: str, whole: str, markup: Markup, main_at: int | None = None)
         links=tuple(dict.fromkeys(markup.targets)),
         read_embedded=markup.read_embedded,
         fell_back=not main,
-        main_at=main_at,
+        main_at=None if markup.main else main_at,
         data=_choose_data(whole, markup.scripts, markup.elements),
         beside=_choose_values(markup.fields),
     )

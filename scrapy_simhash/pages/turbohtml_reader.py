@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from turbohtml import Element, Namespace, Text, XPath, parse
 
-from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
     BLOCK_BORDER,
     BLOCK_TAGS,
+    MAIN_BORDER,
     TITLE_CLASSES,
     Markup,
-    PageText,
-    cut_blocks,
     join_embedded,
-    make_page,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from turbohtml import Document
 
@@ -42,9 +41,6 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 _LEAST_FEATURES = 32
 # A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
-# Marks where the main text begins and ends. No page has it: `decode` takes it out, and the parser
-# makes U+FFFD of `&#0;`.
-_BORDER = "\0"
 # It would count as text, which opens the body, and what belongs into the head would stand there.
 _BYTE_ORDER_MARK = "\ufeff"
 # turbohtml merges the attributes of each `<html>` and `<body>` into those of the first one, in
@@ -52,11 +48,14 @@ _BYTE_ORDER_MARK = "\ufeff"
 _ROOTS = re.compile(r"<(html|body)(?=[\s/])", re.IGNORECASE)
 # In a page of so many characters that takes a tenth of a second at most.
 _FEW_CHARACTERS = 50_000
-_WITH_ATTRIBUTES = XPath("descendant-or-self::*[@*]")
+_WITH_ATTRIBUTES = cast(
+    "Callable[[Document | Element], list[Element]]", XPath("descendant-or-self::*[@*]")
+)
+_ATTRIBUTES, _TEXT = attrgetter("attrs"), attrgetter("text")
 
 
-def read(html: str) -> PageText:
-    """Read a decoded page; `NotJudgedError` (`no_text`) if it has no visible text."""
+def read(html: str) -> Markup:
+    """Read a decoded page."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
@@ -79,11 +78,8 @@ def read(html: str) -> PageText:
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
-    before, main, after = _read_texts(document)
-    whole = "\n".join(filter(None, (before, main, after)))
-    if not whole:
-        raise NotJudgedError("no_text", "no visible text")
-    markup = Markup(
+    return Markup(
+        text=_read_text(document),
         title=titled,
         language=None if document.root is None else document.root.attr("lang"),
         base=named["base"][0].attr("href") if named["base"] else None,
@@ -97,11 +93,10 @@ def read(html: str) -> PageText:
             (each.tag, each.attrs, each.text if each.tag == "option" else "")
             for each in document.select(_SEEN)
         ],
-        scripts=(element.text for element in invisible if element.tag == "script"),
+        scripts=map(_TEXT, [element for element in invisible if element.tag == "script"]),
         elements=_list_attributes([document]),
         read_embedded=partial(_read_embedded, document, invisible),
     )
-    return make_page(main, whole, markup, len(before) + 1 if main and before else 0)
 
 
 def _end_repeated_roots(html: str) -> str:
@@ -118,13 +113,13 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _read_texts(document: Document) -> tuple[str, str, str]:
-    """Read the visible text before, of and after the main content, one block a line."""
+def _read_text(document: Document) -> str:
+    """Read the visible text, with the borders of blocks, and of the main content."""
     body = document.find("body")
     if body is None:
-        return "", "", ""
+        return ""
     content = _widen(document.main_content(), body)
-    borders = Text(_BORDER), Text(_BORDER)
+    borders = Text(MAIN_BORDER), Text(MAIN_BORDER)
     if content is not None:
         content.insert(0, borders[0])
         content.append(borders[1])
@@ -132,9 +127,7 @@ def _read_texts(document: Document) -> tuple[str, str, str]:
     if content is not None:
         for border in borders:
             border.extract()
-    before, _, rest = cut_blocks(" ".join(pieces)).partition(_BORDER)
-    main, _, after = rest.partition(_BORDER)
-    return before.strip(), main.strip(), after.strip()
+    return " ".join(pieces)
 
 
 def _list_pieces(body: Element) -> list[str]:
@@ -181,5 +174,4 @@ def _read_embedded(document: Document, invisible: list[Element]) -> str:
 
 
 def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
-    for root in roots:
-        yield from (element.attrs for element in cast("list[Element]", _WITH_ATTRIBUTES(root)))
+    return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
