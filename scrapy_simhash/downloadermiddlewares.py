@@ -279,6 +279,8 @@ class SimhashDownloaderMiddleware:
             page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)
             decision.action = self._actions.choose(request, reader, decision)
             self.links.decided(request, page)
+            if self.lost is not None:
+                self.lost.decided(request, page)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)

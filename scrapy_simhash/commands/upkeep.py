@@ -359,7 +359,7 @@ COMMANDS = {
         _list_lost,
         printer=_print_lost,
         examples=("owed", "owed --json"),
-        details="Lost pages were dropped for pages whose items never came through. The next crawl "
+        details="Lost pages were dropped for pages that failed, or changed then. The next crawl "
         "of their spider requests them again, or a spider that reads a file of the lines of --json "
         "by `scrapy_simhash.crawl.lost.read_requests`: these have callbacks and arguments, but no "
         "credentials, as the store. `prune URL` forgets a page.",

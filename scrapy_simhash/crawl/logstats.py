@@ -112,7 +112,7 @@ class End:
         """List what is lost, and why."""
         if lost := self._get("owed/lost"):
             example = f", such as {quote(found.failed)}" * bool(found.failed)
-            what = f"{plural(lost, 'page')}, dropped for one that failed{example}"
+            what = f"{plural(lost, 'page')}, dropped for one that failed or changed{example}"
             yield f"{what} (scrapy simhash owed)"
         if failed := self._get("owed/failed"):
             copies = "their copies" if failed > 1 else "its copy"

@@ -1,5 +1,7 @@
 """Request lost pages again, those that were dropped for pages whose items will not come.
 
+So are pages dropped for what another page showed before the crawl, if that shows it no more.
+
 Their requests are packed for a later crawl, without credentials, and marked when they are made.
 """
 
@@ -11,7 +13,8 @@ import inspect
 import json
 import logging
 import sys
-from collections import deque
+import time
+from collections import defaultdict, deque
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -251,6 +254,11 @@ class LostPages:
         # Requests as they were, by the keys of their pages: some cannot be stored.
         self._held: dict[bytes, Request] = {}
         self._made: dict[bytes, int] = {}  # with the documents that they were dropped for
+        # Those of pages dropped for documents that this crawl has not fetched yet, by these; they
+        # are lost only if such a document shows another text by then.
+        self._start_time = time.time()
+        self._copies: defaultdict[int, dict[int, Request]] = defaultdict(dict)
+        self._number_of_copies = 0
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
         # Whether there may be others; at first, those that an earlier crawl left.
@@ -276,13 +284,43 @@ class LostPages:
             spider_of(self._crawler), cookies=self._crawler.settings.getbool("COOKIES_ENABLED")
         )
 
+    def decided(self, request: Request, page: JudgedPage) -> None:
+        """Hold the request of a page dropped for one that this crawl has not fetched yet."""
+        # Without waiting for anything: that one may be judged next, and overtake this page.
+        decision = page.decision
+        if (
+            decision.action not in _WHOLE
+            and (decision.match_time or self._start_time) < self._start_time
+            and self._number_of_copies < _MOST_HELD
+        ):
+            copies, held = self._copies[decision.match_document], request.copy()
+            self._number_of_copies += decision.document not in copies
+            copies[decision.document] = held
+            if decision.action == "ignore-outlinks":
+                page.on_done = partial(set_mark, held, DELIVERED, decision.text_digest)
+
+    def _let_copies_go(self, original: Decision) -> None:
+        """Let the copies of a page go that was fetched now; if it has changed, they are lost."""
+        copies = self._copies.pop(original.document, {})
+        self._number_of_copies -= len(copies)
+        if original.reason == "changed" and copies:
+            self._dropped = self._outdated = True
+            self._awaited.add(original.document)
+            for document, request in copies.items():
+                key = key_of_lost(document)
+                self._held[key] = request
+                self._detector.mark(Mark(lost=document))
+                self._detector.mark(Mark(packed=(key, self.packing.pack(request))))
+
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Hold the request of a near-duplicate that may be lost; let one that is gone go."""
         decision = page.decision
+        if decision.status == "revisit":
+            self._let_copies_go(decision)
         key = take_mark(request, LOST) if LOST in request.meta else None
         if decision.match_pending:
             own = key_of_lost(decision.document)
-            if page.scheduled and decision.action not in _WHOLE:
+            if decision.action not in _WHOLE:
                 self._dropped = True
                 self._awaited.add(decision.match_document)
                 if len(self._held) < _MOST_HELD:
@@ -297,7 +335,7 @@ class LostPages:
         if key and response.status in _GONE:
             count(self._crawler, "owed/gone")
             logger.warning(
-                "Gone (%d): %s, which was dropped for a page whose items were never delivered",
+                "Gone (%d): %s, which was dropped for a page that failed or changed",
                 response.status,
                 quote(response.url),
                 extra={"spider": self._crawler.spider},
@@ -424,13 +462,13 @@ class LostPages:
         """Make requests for pages that the crawl took, those that can be made."""
         made, lost = [], 0
         for key, row in taken:
-            self._made[key] = row.page
+            self._made[key] = row.awaited
             request = self._held.pop(key, None) or unpack_request(row.request, spider)
             if request is None:
                 lost += 1
                 continue
-            if row.page in self._most:
-                self._most[row.page] -= 1
+            if row.awaited in self._most:
+                self._most[row.awaited] -= 1
             request = request.replace(dont_filter=True)
             set_mark(request, LOST, key)
             count(self._crawler, "requested_again")

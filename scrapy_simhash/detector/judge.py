@@ -47,7 +47,7 @@ from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.detector.worker import unpack_answer
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document, choose_facts
-from scrapy_simhash.stores.lost import forget, repack
+from scrapy_simhash.stores.lost import forget, lose, repack
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class _Group(NamedTuple):
     def settle(self, stored: Documents) -> None:
         """Write what became of lost pages, before one of them is dropped anew."""
         forget(stored, [mark.found for mark in self.marks if mark.found])
+        lose(stored, [mark.lost for mark in self.marks if mark.lost])
         repack(stored, dict(mark.packed for mark in self.marks if mark.packed))
 
 
@@ -349,7 +350,7 @@ class GroupJudge:
             crawl=self._given.crawl,
             done=[mark.done for mark in group.marks if mark.done],
             withdrawn=[mark.withdrawn for mark in group.marks if mark.withdrawn],
-            before=group.settle if any(mark.found or mark.packed for mark in group.marks) else None,
+            before=group.settle,
             seconds=_SECONDS_PER_GROUP,
         )
         for page, verdict in zip(group.pages, verdicts, strict=False):

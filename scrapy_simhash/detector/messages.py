@@ -32,6 +32,7 @@ class Mark(NamedTuple):
 
     done: Marked = 0  # its items came through
     withdrawn: Marked = 0  # they did not
+    lost: int = 0  # a dropped page, whose original has changed since
     found: bytes = b""  # key of a lost page that came through, or is gone
     packed: tuple[bytes, bytes] | None = None  # key of a lost page, and how to request it now
 

@@ -296,7 +296,7 @@ def _explain_duplicate(
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
-    undone = f"{LOST}: the items of its original never came through. " * is_lost
+    undone = f"{LOST}: its original failed, or has changed since. " * is_lost
     undone += "Undone: it passes when it is fetched again. " * document.record.spared
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:

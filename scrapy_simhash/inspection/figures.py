@@ -58,6 +58,8 @@ class Figures(Counts):
         self._minutes: defaultdict[int, Counter[str]] = defaultdict(Counter)  # since 1970
         self._times: tuple[float, float] | None = None  # the first and the last one
         self._links_dropped = self.without_bytes = 0
+        # Pages dropped for what their crawl did not visit, by that and the document.
+        self._not_visited = Counter[tuple[str, int]]()
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
@@ -90,6 +92,7 @@ class Figures(Counts):
         self.doubts.add(decision)
         if decision.reason == "changed" and url in self.groups:
             self.changed.add(url)
+        self._not_visited.pop((decision.crawl, decision.document), None)
         if decision.is_judged and decision.reason not in LEFT_OUT:
             self._add_judged(decision)
         if status == "near_duplicate":
@@ -135,6 +138,9 @@ class Figures(Counts):
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
+        began = self.crawls[decision.crawl]["first_time"]
+        if decision.is_dropped and (decision.match_time or began) < began:
+            self._not_visited[decision.crawl, decision.match_document] += 1
         self.originals[original] = decision.match_document
         self.newest.append((original, decision.url))
         if decision.similarity is not None:
@@ -199,6 +205,7 @@ class Figures(Counts):
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
             "not_fetched": dict(self._not_fetched.most_common()),
+            "originals_not_visited": self._not_visited.total(),
             "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),

@@ -141,7 +141,7 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
 
 
 def _list_lost(store: Store, crawls: Collection[str]) -> list[dict[str, str]]:
-    """List the pages dropped for one that failed that crawls lost, or requested in vain."""
+    """List the pages dropped for others that crawls lost, or requested in vain."""
     return [
         {"url": page.lost.url, "original": page.original}
         for page in store.lost.list_pages()
@@ -173,6 +173,8 @@ def _tell_saved(figures: dict[str, Any]) -> str:
         saved += f" and {show_bytes(figures['dropped_bytes'])} of HTML"
     copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
     told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
+    if before := figures["originals_not_visited"]:
+        told += f" Of these, {before:,} repeat pages of earlier crawls, not fetched again."
     if kept := figures["near_duplicates_kept"]:
         told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
     return told
@@ -207,7 +209,7 @@ def _tell_lost(figures: dict[str, Any]) -> str:
             (len(figures["walls"]), f"{figures['walls']}."),
             (
                 len(figures["lost"]),
-                f"{plural(len(figures['lost']), 'page')}, dropped for one that failed.",
+                f"{plural(len(figures['lost']), 'page')}, dropped for one that failed or changed.",
             ),
             (figures["links_not_followed"], f"{links} that only dropped pages had{cut}."),
             (passed, tell_not_judged(passed)),

@@ -290,6 +290,7 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
         answer.similarity,
         (answer.proposal, *tests),
         new_links,
+        time=other.time if other else None,
         pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,

@@ -3,7 +3,8 @@
 A row of the table `lost` is written with each such drop, and deleted once the items came through.
 If they never will, a crawl of the same spider requests the lost page again. It writes its id into
 the row first, so that no other crawl does so while it runs, and deletes the row once the page came
-through.
+through. A drop for a page that came through in an earlier crawl has a row only if this crawl then
+finds that the page has changed.
 """
 
 from __future__ import annotations
@@ -103,6 +104,27 @@ def forget(stored: Documents, keys: Collection[bytes]) -> None:
         stored.values.delete(LOST, key)
 
 
+def lose(stored: Documents, numbers: Iterable[int]) -> None:
+    """Note that dropped pages may be lost, because their originals have changed since.
+
+    They are, unless an original shows the same as its copy by now, and that comes through.
+    """
+    for number in numbers:
+        record = _get_sound(stored, number)
+        if record is None or record.state != State.DUPLICATE:
+            continue
+        original = _get_sound(stored, record.original)
+        if original is not None and _shown_by(original) != _shown_by(record):
+            original = None
+        if original is None or original.state != State.DONE:
+            stored.add_lost(number, record, original, record.facts.reader.spider)
+
+
+def _shown_by(record: Record) -> tuple[object, ...]:
+    facts = record.facts
+    return facts.text_digest, facts.sketch, facts.title, facts.heading, facts.reader
+
+
 def repack(stored: Documents, packed: Mapping[bytes, bytes]) -> None:
     """Change how pages are requested, by their keys, as far as they have rows."""
     for key, lost in list(_read(stored, packed)):
@@ -195,7 +217,7 @@ class LostTable:
 
         def work(stored: Documents) -> list[tuple[bytes, int]]:
             due = _list_due(stored, _list_keys(stored, spider), crawl, spider)
-            return [(key, lost.page) for key, lost in due if lost.taken != crawl]
+            return [(key, lost.awaited) for key, lost in due if lost.taken != crawl]
 
         return self._store.read(work)
 

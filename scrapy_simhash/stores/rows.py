@@ -41,7 +41,7 @@ class Lost(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         spider: the one that made the request.
         crawl: id of the crawl that dropped the page.
         page: number of its original.
-        text_digest: of the original's text.
+        text_digest: of the original's text; b"" if that shows another one by now.
         reader: who is getting that text.
         request: how to make the request, see `crawl.lost.Packing`; b"" if that is not stored, so
             that only the same crawl can make it.
@@ -56,6 +56,11 @@ class Lost(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     reader: Reader
     request: bytes = b""
     taken: str = ""
+
+    @property
+    def awaited(self) -> int:
+        """The number of the original whose items were awaited; 0 if it shows another text."""
+        return self.page if self.text_digest else 0
 
 
 def key_of_lost(document: int) -> bytes:

@@ -491,10 +491,10 @@ async def test_what_cannot_be_requested_again_is_listed(
     done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.counted["owed/lost"] == lost(tmp_path) == 1
     assert "WARNING" in caplog.text
-    said = f"Lost: 1 page, dropped for one that failed, such as {site.url('/one')!r}"
+    said = f"Lost: 1 page, dropped for one that failed or changed, such as {site.url('/one')!r}"
     assert f"{said} (scrapy simhash owed)." in caplog.messages
     first, second = run.answers("explain", site.url("/twin"), "--store", tmp_path)
-    begin = "Lost: the items of its original never came through. Dropped: it says"
+    begin = "Lost: its original failed, or has changed since. Dropped: it says"
     assert first["verdict"].startswith(begin)
     assert first["advice"].startswith(f"scrapy simhash owed --store {tmp_path}\n")
     assert second["verdict"].startswith("Not judged: its HTTP status is no success")
