@@ -100,12 +100,22 @@ class Documents:
         packed = self.values.get(DOCUMENTS, key)
         return None if packed is None else unpack_row(Record, key, packed)
 
+    def get_all(self, numbers: Iterable[int]) -> dict[int, Record]:
+        """Get records in one round trip; leaves out missing ones."""
+        return {
+            number_of(key): unpack_row(Record, key, packed)
+            for key, packed in self._read_records(numbers)
+            if packed is not None
+        }
+
     def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
+        rows = read_rows(Record, self._read_records(numbers))
+        return {number_of(key): record for key, record in rows}
+
+    def _read_records(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, bytes | None]]:
         keys = list(map(octets, numbers))
-        self.values.fetch((DOCUMENTS, key) for key in keys)
-        rows = ((key, self.values.get(DOCUMENTS, key)) for key in keys)
-        return {number_of(key): record for key, record in read_rows(Record, rows)}
+        return zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
 
     def put(
         self,
@@ -177,8 +187,9 @@ class Documents:
         One of this number must have been taken out. `aliases` and the packed `wording` see `put`.
         """
         number = number or self._take_number()
+        leads = leads_of(number, record)
         self.put(number, record, wording, (record.facts.identity, *aliases))
-        for lead in leads_of(number, record):
+        for lead in leads:
             self.values.add(*lead)
         if record.state != State.DUPLICATE:
             self._index(number, record)
@@ -238,10 +249,7 @@ class Documents:
         numbers = sorted(
             number_of(found[1:]) for found in self.values.members(ADDRESSES, key, member[:1])
         )
-        self.prefetch_records(numbers)
-        return [
-            number for number in numbers if (page := self.get(number)) and page.facts.url == url
-        ]
+        return [number for number, page in self.get_all(numbers).items() if page.facts.url == url]
 
     def _index(self, number: int, record: Record) -> None:
         """Make a document findable."""
@@ -314,9 +322,11 @@ class Documents:
         These are of the page's host and scope, no near-duplicates and no files, and have sketches;
         9 at most.
         """
-        found = name_keys(page, self.seed).items()
+        names = name_keys(page, self.seed)
+        found = self.values.read_sets(NAMES, list(names))
         return [
-            (name, list(map(number_of, self.values.members(NAMES, key)))) for key, name in found
+            (name, list(map(number_of, members)))
+            for name, members in zip(names.values(), found, strict=True)
         ]
 
     def sample(self, host: str) -> dict[int, bytes]:
@@ -368,12 +378,11 @@ class Documents:
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
         keys = list(map(octets, numbers))
-        self.values.fetch([(TEXTS, key) for key in keys])
         found: dict[int, Wording] = {}
-        for number, key in zip(numbers, keys, strict=True):
-            if (packed := self.values.get(TEXTS, key)) is not None:
+        for key, packed in zip(keys, self.values.get_all(TEXTS, keys), strict=True):
+            if packed is not None:
                 with suppress(DamagedError):  # `check` lists it
-                    found[number] = unpack_wording(key, packed)
+                    found[number_of(key)] = unpack_wording(key, packed)
         return found
 
     def list_duplicates(self, original: int) -> list[int]:
@@ -443,8 +452,8 @@ class Documents:
                 candidate = found.get(number, Candidate(-1, number, 0))
                 found[number] = candidate._replace(name=candidate.name or name)
         candidates = sorted(found.values())[: None if confirmed else MOST_CANDIDATES]
-        records = [self.get(each.number) if each.number else None for each in candidates]
-        return list(zip(candidates, records, strict=True)), complete or confirmed
+        records = self.get_all([each.number for each in candidates if each.number])
+        return [(each, records.get(each.number)) for each in candidates], complete or confirmed
 
     def _list_near(
         self, probe: Probe, page: Facts, limits: Limits, *, equal: bool
@@ -469,16 +478,9 @@ class Documents:
         near = self.near(fingerprint, distance).near
         self.values.fetch((FINGERPRINTS, octets(found)) for _, found in near)
         matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
-        self.prefetch_records(number for *_, number in matches if number)
-        records = [self.get(number) if number else None for *_, number in matches]
-        return [
-            Match(number, found, bits, record.facts.url if record else None)
-            for (bits, found, number), record in zip(matches, records, strict=True)
-        ]
-
-    def prefetch_records(self, numbers: Iterable[int]) -> None:
-        """Read records in one round trip."""
-        self.values.fetch((DOCUMENTS, octets(number)) for number in numbers)
+        records = self.get_all(number for *_, number in matches if number)
+        urls = {number: record.facts.url for number, record in records.items()}
+        return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for an import and for deletion."""

@@ -82,42 +82,40 @@ class KeyTable:
 
     def list_alike(self, page: Facts, reader: str, most: int, own: int) -> dict[int, int]:
         """List the documents with some of the first `most` triples of a page, see `Documents`."""
-        asked = [("", most)]
+        asked = [(make_keys(page), most)]
         if self._values.members(TABLE, octets(hash_reader(page.scope, reader))):
-            asked.append((reader, KEYS))
+            asked.append((make_keys(page, reader), KEYS))
         found: dict[int, int] = {}
-        for kept_for, most_keys in asked:
-            members = self.find(make_keys(page, kept_for), most_keys)
+        for keys, most_keys in asked:
+            members = self.find(keys, most_keys)
             found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
 
     def find(self, keys: Keys, most: int) -> list[list[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        whole = self._read([keys.whole])[0]
-        found = [members for _, members in self._take(keys, most)]
-        return [list(map(number_of, members)) for members in (whole or (), *found) if members]
+        whole, triples = self._take(keys, most)
+        found = [whole or (), *(members for _, members in triples)]
+        return [list(map(number_of, members)) for members in found if members]
 
     def enter(self, number: int, keys: Keys) -> None:
         """Enter a document that is not there; dissolves the keys that are full."""
-        (whole,) = self._read([keys.whole])
+        whole, triples = self._take(keys, KEYS)
         if whole is not None and len(whole) == MOST_UNDER_KEY:
             self._mark(keys.whole)
         elif whole is not None:
             self._values.add(TABLE, octets(keys.whole), octets(number))
         if keys.reader:
             self._values.add(TABLE, octets(keys.reader), DISSOLVED)
-        places = self._take(keys, KEYS)
-        if any(len(members) == MOST_UNDER_KEY for _, members in places):
+        if any(len(members) == MOST_UNDER_KEY for _, members in triples):
             self._place([number] * KEYS, {number: self._climb(keys, _AHEAD)})
         else:
-            for key, _ in places:
+            for key, _ in triples:
                 self._values.add(TABLE, octets(key), octets(number))
 
     def remove(self, number: int, keys: Keys) -> None:
         """Remove a document."""
-        places = [key for key, _ in self._take(keys, KEYS)]
-        whole = [] if self._read([keys.whole])[0] is None else [keys.whole]
-        for key in (*places, *whole):
+        whole, triples = self._take(keys, KEYS)
+        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
             self._values.discard(TABLE, octets(key), octets(number))
 
     def dissolve(self, key: int) -> None:
@@ -168,9 +166,13 @@ class KeyTable:
         found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | found
 
-    def _take(self, keys: Keys, most: int) -> list[tuple[int, list[bytes]]]:
-        """Read the first triples that are not dissolved."""
-        return list(islice(self._climb(keys, most), most))
+    def _take(
+        self, keys: Keys, most: int
+    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
+        """Read who has the whole sketch of a document, and its first triples not dissolved."""
+        first = [keys.whole, *choose_triples(keys, self._dissolved, most)]
+        seen: _Members = dict(zip(first, self._read(first), strict=True))
+        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
 
     def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
         """Pass the triples of a document that are not dissolved, in their order, and who has them.
@@ -181,8 +183,8 @@ class KeyTable:
         left = (key for key in keys.triples if key not in self._dissolved)
         seen = {} if seen is None else seen
         while some := list(islice(left, ahead)):
-            new = [key for key in some if key not in seen]
-            seen |= zip(new, self._read(new), strict=True)
+            if new := [key for key in some if key not in seen]:
+                seen |= zip(new, self._read(new), strict=True)
             read = ((key, seen[key]) for key in some)
             yield from ((key, members) for key, members in read if members is not None)
             ahead *= 2

@@ -148,6 +148,11 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for a large one.
 
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Get the value of each of several keys, or None."""
+        self.fetch((table, key) for key in keys)
+        return [self.get(table, key) for key in keys]
+
     def count(self, table: str) -> int:
         """Count the keys of a table of values."""
         return sum(1 for _ in self.scan(table))

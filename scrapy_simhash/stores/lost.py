@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import State, Version, number_of_mark
 from scrapy_simhash.judging.judge import counts
 from scrapy_simhash.pages.facts import NOBODY
@@ -92,8 +91,9 @@ def _is_another(reader: Reader, record: Record) -> bool:
 
 def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
     """Delete the rows of pages dropped for a document with its text, whose items a reader has."""
-    keys = map(key_of_lost, stored.list_duplicates(number))
-    for key, lost in list(read_rows(Lost, ((key, stored.values.get(LOST, key)) for key in keys))):
+    keys = list(map(key_of_lost, stored.list_duplicates(number)))
+    rows = zip(keys, stored.values.get_all(LOST, keys), strict=True)
+    for key, lost in list(read_rows(Lost, rows)):
         if (lost.text_digest, lost.reader) == (record.facts.text_digest, reader):
             stored.values.delete(LOST, key)
 
@@ -109,11 +109,10 @@ def lose(stored: Documents, numbers: Iterable[int]) -> None:
 
     They are, unless an original shows the same as its copy by now, and that comes through.
     """
-    for number in numbers:
-        record = _get_sound(stored, number)
-        if record is None or record.state != State.DUPLICATE:
+    for number, record in stored.glance(numbers).items():
+        if record.state != State.DUPLICATE:
             continue
-        original = _get_sound(stored, record.original)
+        original = stored.glance([record.original]).get(record.original)
         if original is not None and _shown_by(original) != _shown_by(record):
             original = None
         if original is None or original.state != State.DONE:
@@ -127,7 +126,7 @@ def _shown_by(record: Record) -> tuple[object, ...]:
 
 def repack(stored: Documents, packed: Mapping[bytes, bytes]) -> None:
     """Change how pages are requested, by their keys, as far as they have rows."""
-    for key, lost in list(_read(stored, packed)):
+    for key, lost, _ in list(_read(stored, packed)):
         stored.values.put(LOST, key, pack_row(key, structs.replace(lost, request=packed[key])))
 
 
@@ -135,17 +134,17 @@ def count_lost(stored: Documents) -> int:
     """Count the lost pages whose original's items will not come."""
     alive = cache(stored.alive)
     return sum(
-        _is_due(stored, lost, alive) for _, lost in read_rows(Lost, stored.values.scan(LOST))
+        _is_due(lost, original, alive) for _, lost, original in _read(stored, _list_keys(stored))
     )
 
 
-def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost]]:
+def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost, Record | None]]:
     """Read the undamaged rows with these keys, with the records of their originals."""
     for some in cut(keys, _ROWS_PER_CALL):
-        stored.values.fetch((LOST, key) for key in some)
-        rows = list(read_rows(Lost, ((key, stored.values.get(LOST, key)) for key in some)))
-        stored.prefetch_records(lost.page for _, lost in rows)
-        yield from rows
+        packed = stored.values.get_all(LOST, some)
+        rows = list(read_rows(Lost, zip(some, packed, strict=True)))
+        originals = stored.glance({lost.page for _, lost in rows})
+        yield from ((key, lost, originals.get(lost.page)) for key, lost in rows)
 
 
 def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
@@ -154,9 +153,8 @@ def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
     return [key for key, row in stored.values.scan(LOST) if name in row]
 
 
-def _is_due(stored: Documents, lost: Lost, alive: Callable[[str], bool]) -> bool:
+def _is_due(lost: Lost, original: Record | None, alive: Callable[[str], bool]) -> bool:
     """Return whether the original of a page will not be delivered any more, with the same text."""
-    original = _get_sound(stored, lost.page)
     return (
         original is None
         or original.facts.text_digest != lost.text_digest
@@ -169,10 +167,10 @@ def _list_due(
 ) -> Iterator[tuple[bytes, Lost]]:
     """List what a crawl may request, and no other running crawl will."""
     alive = cache(stored.alive)
-    for key, lost in _read(stored, keys):
+    for key, lost, original in _read(stored, keys):
         owner = lost.taken or lost.crawl
         free = owner == crawl or not alive(owner)
-        if lost.spider == spider and free and _is_due(stored, lost, alive):
+        if lost.spider == spider and free and _is_due(lost, original, alive):
             yield key, lost
 
 
@@ -246,12 +244,12 @@ class LostTable:
         def work(stored: Documents) -> tuple[Counter[str], str]:
             alive = cache(lambda each: each != crawl and stored.alive(each))
             left, failed = Counter[str](), ""
-            for _, lost in _read(stored, _list_keys(stored, spider)):
+            for _, lost, original in _read(stored, _list_keys(stored, spider)):
                 if lost.spider != spider or alive(lost.taken or lost.crawl):
                     continue
-                due = _is_due(stored, lost, alive)
+                due = _is_due(lost, original, alive)
                 left["lost" if due else "waiting"] += 1
-                if due and not failed and (original := _get_sound(stored, lost.page)):
+                if due and not failed and original is not None:
                     failed = original.facts.url
             return left, failed
 
@@ -260,16 +258,7 @@ class LostTable:
 
 def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
     pages = []
-    for key, lost in _read(stored, keys):
-        original = _get_sound(stored, lost.page)
-        due = not stored.alive(lost.taken or lost.crawl) and _is_due(stored, lost, stored.alive)
+    for key, lost, original in _read(stored, keys):
+        due = not stored.alive(lost.taken or lost.crawl) and _is_due(lost, original, stored.alive)
         pages.append(LostPage(key, lost, due, original.facts.url if original is not None else ""))
     return pages
-
-
-def _get_sound(stored: Documents, number: int) -> Record | None:
-    """Get a record, or None if it is missing or damaged, for what must not stop at damage."""
-    try:
-        return stored.get(number)
-    except DamagedError:  # `check` lists it
-        return None

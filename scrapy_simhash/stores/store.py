@@ -6,7 +6,7 @@ import math
 import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -252,16 +252,8 @@ class Store(AbstractContextManager["Store"]):
             StoreUnavailableError: nothing was written.
         """
         rule = Rule(self.distance, self.confirm)
-        living: dict[str, bool] = {}
-
-        def alive(crawl: str) -> bool:
-            # Making a `functools.cache` takes 3 us, longer than all the rest of this function.
-            if crawl not in living:
-                living[crawl] = self.engine.leases.alive(crawl)
-            return living[crawl]
 
         def work(stored: Documents) -> list[Verdict]:
-            living.clear()  # it may run several times, and crawls end meanwhile
             if self.engine.shared:
                 marked = [number_of_mark(mark) for mark in (*done, *withdrawn)]
                 stored.read_ahead(documents, marked, rule)
@@ -271,7 +263,7 @@ class Store(AbstractContextManager["Store"]):
                 withdraw(stored, withdrawn, crawl)
             if before is not None:
                 before(stored)
-            judge = Judge(stored, rule, alive, self._sites)
+            judge = Judge(stored, rule, cache(stored.alive), self._sites)
             end = time.monotonic() + seconds
             verdicts = []
             for document in documents:
@@ -361,14 +353,8 @@ class Store(AbstractContextManager["Store"]):
         """Get documents by their numbers; leaves out those that do not exist."""
 
         def work(stored: Documents) -> list[StoredDocument]:
-            stored.prefetch_records(documents)
-            wordings = stored.get_wordings(documents)
-            found = zip(documents, map(stored.get, documents), strict=True)
-            return [
-                StoredDocument(number, record, wordings.get(number))
-                for number, record in found
-                if record is not None
-            ]
+            found, wordings = stored.get_all(documents), stored.get_wordings(documents)
+            return [StoredDocument(*each, wordings.get(each[0])) for each in found.items()]
 
         return self.read(work)
 

@@ -333,6 +333,9 @@ class LmdbValues(KeyValues):
         value = self.transaction.get(key, db=self.databases[table])
         return value if value is None else self._complete(table, key, value)
 
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(table, key) for key in keys]
+
     def _complete(self, table: str, key: bytes, value: bytes) -> bytes:
         """Complete a value by what was cut off."""
         if len(value) < _PART_BYTES or table not in _REST:
