@@ -31,7 +31,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.messages import Asked, Open
-from scrapy_simhash.detector.worker import pack_answer
+from scrapy_simhash.detector.worker import make_answer
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -125,7 +125,7 @@ def read_pages(folder: Path | None, count: int, writer: int) -> list[Asked]:
         made = fingerprint_page(body, "utf-8", seed=SEED, url=url)
         page = Page(url, identity=url.encode(), time=0.0)
         decision = Decision(url=url, status="not_judged", body_bytes=len(body))
-        pages.append(Asked(number, page, decision, pack_answer(number, made), more=True))
+        pages.append(Asked(number, page, decision, make_answer(number, made), more=True))
     return pages
 
 

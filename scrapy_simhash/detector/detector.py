@@ -263,7 +263,7 @@ class Detector:
                 requested=page.requested and bound_url(page.requested, client.seed),
             ),
             decision,
-            read.packed,
+            read,
             more=self._on_their_way > 0,
             sent=time.monotonic(),
         )

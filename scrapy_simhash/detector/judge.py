@@ -11,6 +11,7 @@ import queue
 import signal
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,7 +45,7 @@ from scrapy_simhash.detector.messages import (
     warn_of_pending,
 )
 from scrapy_simhash.detector.process import Parent, end_with
-from scrapy_simhash.detector.worker import unpack_answer
+from scrapy_simhash.detector.worker import unpack_fingerprint
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import Document, choose_facts
 from scrapy_simhash.stores.lost import forget, lose, repack
@@ -276,9 +277,9 @@ class GroupJudge:
     def _ask(self, asked: Asked) -> None:
         """Make the document of a page; one that cannot be made costs no other page anything."""
         try:
-            read = unpack_answer(asked.read)
-            made = read.unpack()
-            document = self._make_document(asked.page, made, read.answer.scope)
+            answer, packed = asked.read
+            made = replace(unpack_fingerprint(packed), targets=answer.targets)
+            document = self._make_document(asked.page, made, answer.scope)
         except Exception as error:  # noqa: BLE001 - whatever the reader sent
             self._tell(Decided(asked.number, None, "failed", describe_error(error)))
             self._flush()  # perhaps nothing else comes

@@ -19,6 +19,7 @@ from scrapy_simhash import errors
 from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.detector.log import Decision  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.detector.worker import ReadPage  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judging.documents import Marked  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.facts import Page  # noqa: TC001 - msgspec reads it
@@ -73,7 +74,7 @@ class Asked(_Message, frozen=True):
     number: int
     page: Page  # without its body
     decision: Decision  # as far as it is known
-    read: bytes  # the reader's answer, see `worker.unpack_answer`
+    read: ReadPage
     more: bool = False  # others are on their way
     sent: float = 0.0  # `time.monotonic`, one clock for all processes
 

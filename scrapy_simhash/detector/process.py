@@ -161,6 +161,10 @@ class Parent:
         self._received = bytearray()
         self._sending = threading.Lock()
 
+    def has_sent(self) -> bool:
+        """Whether something is there, or on its way."""
+        return bool(self._received or select.select([self._socket], (), (), 0.0)[0])
+
     def get(self, timeout: float | None = None) -> bytes:
         """Wait for a frame; `queue.Empty` if none comes in time, EOFError if none will."""
         while (message := _take_frame(self._received)) is None:

@@ -2,9 +2,10 @@
 
 ::
 
-    orders, to the worker       frames: MessagePack of a list of `Order`, then the bodies
-    answers, from the worker    frames: MessagePack of an `Answer`, then of its `PageFingerprint`,
-                                which the crawl passes on as it is; before the first one `READY`
+    orders, to the worker       two frames each: MessagePack of an `Order`, the body of its page
+    answers, from the worker    two frames each: MessagePack of an `Answer`, then of its
+                                `PageFingerprint`, which the crawl passes on as it is; before the
+                                first one `READY`
     status, of the worker       shared memory: the page that it is reading, and since when
 
 The crawl's process loads this, but what reads pages only where pages are read. A worker that hangs
@@ -20,13 +21,11 @@ import mmap
 import os
 import resource
 import signal
-import struct
 import tempfile
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -38,17 +37,16 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.facts import Page, PageFingerprint
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 # A worker exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.
 OUT_OF_MEMORY_EXIT_CODE = 97
 READY = b""
-SIZE = struct.Struct("<I")
 _STATUS_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
 # An extractor may swallow a MemoryError and return half a text. Below this share of the bound at
@@ -66,32 +64,14 @@ class Order(NamedTuple):
 
     number: int  # no other page of the process has it
     page: Page
-    recipe: Recipe
+    extractor: str
+    features: str
     seed: int
     scope: str  # SIMHASH_SCOPE
     memory_bytes: int
     timeout_seconds: float
     second_opinion: str = ""  # why only the second reader shall read it
     text_reader: str = ""  # of the main text that is handed over, where nothing else is wanted
-
-
-def pack_orders(orders: Sequence[Order]) -> list[bytes]:
-    """Make the parts of a message; the bodies are not copied."""
-    pages = [order.page for order in orders]
-    bare = [order._replace(page=structs.replace(order.page, body=b"")) for order in orders]
-    head = _encode(([len(page.body) for page in pages], bare))
-    return [SIZE.pack(len(head)), head, *(page.body for page in pages)]
-
-
-def unpack_orders(message: bytes) -> list[Order]:
-    """Read what `pack_orders` made."""
-    start = SIZE.size + SIZE.unpack_from(message)[0]
-    sizes, orders = _decode_orders(message[SIZE.size : start])
-    ends = list(accumulate(sizes, initial=start))
-    return [
-        order._replace(page=structs.replace(order.page, body=message[start:end]))
-        for order, (start, end) in zip(orders, pairwise(ends), strict=True)
-    ]
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -110,30 +90,10 @@ class Answer(msgspec.Struct, array_like=True):
 
 
 class ReadPage(NamedTuple):
-    """A page that was read: what the crawl needs, and the whole message, for the judge."""
+    """A page that was read: what the crawl needs, and for the judge a packed `PageFingerprint`."""
 
     answer: Answer
-    packed: bytes
-
-    def unpack(self) -> PageFingerprint:
-        """Read the fingerprint; ValueError if it is damaged."""
-        start = SIZE.size + SIZE.unpack_from(self.packed)[0]
-        return replace(_decode_made(self.packed[start:]), targets=self.answer.targets)
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_orders = msgspec.msgpack.Decoder(tuple[list[int], list[Order]]).decode
-_decode_answer = msgspec.msgpack.Decoder(Answer).decode
-_decode_made = msgspec.msgpack.Decoder(PageFingerprint).decode
-
-
-def unpack_answer(message: bytes) -> ReadPage:
-    """Read the result of a page; ValueError if it is damaged."""
-    # Of a fingerprint not more is looked at here.
-    if len(message) < SIZE.size:
-        raise ValueError("no answer of a worker")
-    end = SIZE.size + SIZE.unpack_from(message)[0]
-    return ReadPage(_decode_answer(message[SIZE.size : end]), message)
+    packed: bytes = b""
 
 
 class Status:
@@ -188,23 +148,22 @@ def _make_file() -> int:
         return os.dup(temporary.fileno())
 
 
+pack = msgspec.msgpack.Encoder().encode
+_unpack_order = msgspec.msgpack.Decoder(Order).decode
+unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+unpack_fingerprint = msgspec.msgpack.Decoder(PageFingerprint).decode
 Found: TypeAlias = PageFingerprint | str | NotJudgedError
 
 
-def pack_answer(number: int, found: Found, scope: str = "", seconds: float = 0.0) -> bytes:
-    """Make the message with the result of a page."""
-    tail = b""
+def make_answer(number: int, found: Found, scope: str = "", seconds: float = 0.0) -> ReadPage:
+    """Make the answer of what was found on a page; UnicodeEncodeError for half a surrogate pair."""
     if isinstance(found, NotJudgedError):
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
-        answer = Answer(number, reason=found.reason, detail=detail)
-    elif isinstance(found, str):
-        answer = Answer(number, text=found)
-    else:
-        answer = Answer(number, found.targets, scope, found.second_opinion)
-        tail = _encode(replace(found, targets=NO_LINKS, text=""))
-    answer.seconds = seconds
-    head = _encode(answer)
-    return b"".join((SIZE.pack(len(head)), head, tail))
+        return ReadPage(Answer(number, reason=found.reason, detail=detail, seconds=seconds))
+    if isinstance(found, str):
+        return ReadPage(Answer(number, text=found, seconds=seconds))
+    answer = Answer(number, found.targets, scope, found.second_opinion, seconds=seconds)
+    return ReadPage(answer, pack(replace(found, targets=NO_LINKS, text="")))
 
 
 def main(orders_file: int, status_file: int, crawl_process: int) -> None:
@@ -216,19 +175,17 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
     crawl, status = Parent(orders_file), Status(status_file)
     _warm_up()
     bound = MemoryBound()
-    answers = [READY]
+    answers, sent = [READY], 0.0
     with suppress(EOFError, ConnectionError):
         while True:
-            crawl.send(answers)
-            answers.clear()
-            sent = time.monotonic()
-            pages = unpack_orders(crawl.get())
-            while pages:
-                answers.append(_answer(pages.pop(0), status, bound))
-                if pages and time.monotonic() - sent > _ANSWERING_SECONDS:
-                    crawl.send(answers)
-                    answers.clear()
-                    sent = time.monotonic()
+            if time.monotonic() - sent > _ANSWERING_SECONDS or not crawl.has_sent():
+                crawl.send(answers)
+                answers.clear()
+                sent = time.monotonic()
+            order = _unpack_order(crawl.get())
+            page = structs.replace(order.page, body=crawl.get())
+            answer, packed = _answer(order._replace(page=page), status, bound)
+            answers += [pack(answer), packed]
 
 
 def _warm_up() -> None:
@@ -241,7 +198,7 @@ def _warm_up() -> None:
     )
 
 
-def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
+def _answer(order: Order, status: Status, bound: MemoryBound) -> ReadPage:
     """Read a page; the process ends if that takes more memory than it may."""
     number, memory_bytes = order.number, order.memory_bytes
 
@@ -258,25 +215,25 @@ def _answer(order: Order, status: Status, bound: MemoryBound) -> bytes:
         with bound.apply(memory_bytes):
             return work(order, loading, status.spent)
     except MemoryError:
-        return pack_answer(number, NotJudgedError("out_of_memory", f"{memory_bytes} bytes"))
+        return make_answer(number, NotJudgedError("out_of_memory", f"{memory_bytes} bytes"))
 
 
 def work(
     order: Order,
     loading: Callable[[], AbstractContextManager[None]] = nullcontext,
     spent: Callable[[], float] = lambda: 0.0,
-) -> bytes:
+) -> ReadPage:
     """Read a page in this process, and make its answer; raises MemoryError, nothing else."""
     number, scope = order.number, ""
     try:
         found = _work(order, loading)
         if isinstance(found, PageFingerprint):
             scope = _find_scope(order.scope, order.page.url, found, loading)
-        return pack_answer(number, found, scope, spent())
+        return make_answer(number, found, scope, spent())
     except NotJudgedError as error:
-        return pack_answer(number, error, seconds=spent())
+        return make_answer(number, error, seconds=spent())
     except UnicodeEncodeError as error:  # a lone surrogate
-        return pack_answer(number, NotJudgedError("failed", describe_error(error)))
+        return make_answer(number, NotJudgedError("failed", describe_error(error)))
 
 
 def _work(
@@ -291,19 +248,16 @@ def _work(
         with _load(name, partial(load_text_reader, name), loading):
             return read_text(order.page.body, order.page.encoding, name)
     # A page that breaks the fast reader is read by the second one: at once if that raises.
-    recipe, second_opinion = order.recipe, order.second_opinion
-    made = None
+    second_opinion = order.second_opinion
     if not second_opinion:
         try:
-            made = _read(order, recipe, loading)
+            return _read(order, loading)
         except NotJudgedError as error:
-            if error.reason != "failed" or recipe.extractor != DEFAULT_EXTRACTOR:
+            if error.reason != "failed" or order.extractor != DEFAULT_EXTRACTOR:
                 raise
             second_opinion = "raised"
-    if made is None:
-        second = replace(recipe, extractor=SECOND_EXTRACTOR, extractor_version=0)
-        made = replace(_read(order, second, loading), second_opinion=second_opinion)
-    return made
+    made = _read(order._replace(extractor=SECOND_EXTRACTOR), loading)
+    return replace(made, second_opinion=second_opinion)
 
 
 def _find_scope(
@@ -317,38 +271,37 @@ def _find_scope(
         return scopes.find_scope(name, url, made)
 
 
-def read_file(number: int, page: Page, seed: int, scope: str) -> bytes:
+def read_file(number: int, page: Page, seed: int, scope: str) -> ReadPage:
     """Make the answer for a file that is no HTML page."""
     from scrapy_simhash.pages.fingerprint import fingerprint_file  # noqa: PLC0415 - loads numpy
 
     made = fingerprint_file(page.body, seed)
     try:
-        return pack_answer(number, made, _find_scope(scope, page.url, made, nullcontext))
+        return make_answer(number, made, _find_scope(scope, page.url, made, nullcontext))
     except NotJudgedError as error:
-        return pack_answer(number, error)
+        return make_answer(number, error)
 
 
-# Recipes, and names of readers of text, that this process has loaded.
-_loaded: set[Recipe | str] = set()
+# What this process has loaded.
+_loaded: set[str | tuple[str, str]] = set()
 
 
-def _read(
-    order: Order, recipe: Recipe, loading: Callable[[], AbstractContextManager[None]]
-) -> PageFingerprint:
+def _read(order: Order, loading: Callable[[], AbstractContextManager[None]]) -> PageFingerprint:
     from scrapy_simhash.pages.fingerprint import (  # noqa: PLC0415 - loads numpy
         fingerprint_page,
         make_recipe,
     )
 
-    with _load(recipe, partial(make_recipe, recipe.extractor, recipe.features), loading):
+    page, names = order.page, (order.extractor, order.features)
+    with _load(names, partial(make_recipe, *names), loading):
         return fingerprint_page(
-            order.page.body, order.page.encoding, recipe, order.seed, order.page.url, MIN_FEATURES
+            page.body, page.encoding, make_recipe(*names), order.seed, page.url, MIN_FEATURES
         )
 
 
 @contextmanager
 def _load(
-    what: Recipe | str,
+    what: str | tuple[str, str],
     load: Callable[[], object],
     loading: Callable[[], AbstractContextManager[None]],
     reason: str = "failed",

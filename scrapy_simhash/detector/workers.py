@@ -21,6 +21,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import structs
+
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.detector.process import Child
@@ -30,20 +32,23 @@ from scrapy_simhash.detector.worker import (
     Order,
     ReadPage,
     Status,
-    pack_orders,
+    pack,
     read_file,
     unpack_answer,
+    unpack_fingerprint,
     work,
 )
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scrapy_simhash.detector.worker import Answer
     from scrapy_simhash.pages.facts import PageFingerprint
+    from scrapy_simhash.pages.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -124,17 +129,20 @@ class Workers:
 
         Call it in the event loop in which `start` was called.
         """
-        return self._submit(Order(next(_numbers), page, recipe, seed, scope, *self._bounds))
+        given = next(_numbers), page, recipe.extractor, recipe.features, seed, scope
+        return self._submit(Order(*given, *self._bounds))
 
     async def fingerprint(
         self, body: bytes, encoding: str | None, recipe: Recipe, seed: int, url: str = ""
     ) -> PageFingerprint:
         """Make the fingerprint of a page, without its text; `NotJudgedError` like `read`."""
-        return (await self.read(Page(url, body, encoding), recipe, seed)).unpack()
+        read = await self.read(Page(url, body, encoding), recipe, seed)
+        return unpack_fingerprint(read.packed)
 
     async def read_text(self, page: Page, reader: str) -> str:
         """Read the main text of a page that is handed over; `NotJudgedError` like `read`."""
-        given = next(_numbers), page, _NO_RECIPE, 0, "global"
+        # With no other reader, there is no second one.
+        given = next(_numbers), page, SECOND_EXTRACTOR, DEFAULT_FEATURES, 0, "global"
         read = await self._submit(Order(*given, *self._bounds, text_reader=reader))
         return read.answer.text
 
@@ -142,7 +150,7 @@ class Workers:
         """Make the fingerprint of a file that is no HTML page, in a thread: it may be large."""
 
         def read() -> ReadPage:
-            return require_read(unpack_answer(read_file(next(_numbers), page, seed, scope)))
+            return require_read(read_file(next(_numbers), page, seed, scope))
 
         return asyncio.get_running_loop().run_in_executor(None, read)
 
@@ -154,14 +162,13 @@ class Workers:
             job.fail(NotJudgedError("worker_died", "the workers are not running"))
             return job.future
         try:
-            job.answer(unpack_answer(work(order)))
+            job.answer(work(order))
         except MemoryError:
             job.fail(NotJudgedError("out_of_memory", f"{order.memory_bytes} bytes"))
         return job.future
 
 
 _numbers = itertools.count(1)
-_NO_RECIPE = Recipe(SECOND_EXTRACTOR)  # of a text that is handed over: no second reader
 
 
 class Crew:
@@ -317,7 +324,7 @@ def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> NotJudge
     job.deaths += 1
     if job.deaths < _MOST_DEATHS:
         return None
-    if order.recipe.extractor == DEFAULT_EXTRACTOR and not order.second_opinion:
+    if order.extractor == DEFAULT_EXTRACTOR and not order.second_opinion:
         job.order = order._replace(second_opinion="worker_died")
         return None
     return NotJudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
@@ -333,6 +340,7 @@ class Channel(Child):
             super().__init__(crew.loop, "scrapy_simhash.detector.worker", self._status.file)
             undone.pop_all()
         self._jobs: deque[Job] = deque()
+        self._answer: Answer | None = None  # whose fingerprint comes next
         self._timer: asyncio.TimerHandle | None = None
         self._last_heard = time.monotonic()
         self._watch(_BEGINNING_SECONDS)
@@ -350,19 +358,19 @@ class Channel(Child):
 
     def hand(self, jobs: Sequence[Job]) -> None:
         """Hand pages to the process, without waiting."""
-        try:
-            message = pack_orders([job.order for job in jobs])
-        except UnicodeEncodeError as error:  # an address that cannot be sent
-            for job in jobs:
-                if len(jobs) > 1:
-                    self.hand([job])
-                else:
-                    job.fail(NotJudgedError("failed", describe_error(error)))
-            return
         if not self._jobs:
             self._last_heard = time.monotonic()
-        self._jobs.extend(jobs)
-        self.send([message])
+        frames = []
+        for job in jobs:
+            order, page = job.order, job.order.page
+            try:
+                head = pack(order._replace(page=structs.replace(page, body=b"")))
+            except UnicodeEncodeError as error:  # an address that cannot be sent
+                job.fail(NotJudgedError("failed", describe_error(error)))
+                continue
+            frames += [[head], [page.body]]
+            self._jobs.append(job)
+        self.send(frames)
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
     def take(self, messages: list[bytes]) -> bool:
@@ -373,13 +381,16 @@ class Channel(Child):
             self._crew.came_up(self)
             del messages[0]
         for message in messages:
+            answer, self._answer = self._answer, None
+            if answer is not None:
+                self._crew.read(self, self._jobs.popleft(), ReadPage(answer, message))
+                continue
             try:
-                read = unpack_answer(message)
+                self._answer = answer = unpack_answer(message)
             except ValueError:
                 return False
-            if not self._jobs or self._jobs[0].order.number != read.answer.number:
+            if not self._jobs or self._jobs[0].order.number != answer.number:
                 return False
-            self._crew.read(self, self._jobs.popleft(), read)
         return True
 
     def _watch(self, seconds: float) -> None:

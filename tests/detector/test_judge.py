@@ -24,7 +24,7 @@ from scrapy_simhash.detector.messages import (
     pack,
     unpack_from_judge,
 )
-from scrapy_simhash.detector.worker import pack_answer
+from scrapy_simhash.detector.worker import Answer, ReadPage, make_answer
 from scrapy_simhash.errors import NotJudgedError, StoreUnavailableError
 from scrapy_simhash.pages.facts import Facts, Page, PageFingerprint
 from scrapy_simhash.pages.recipe import Recipe
@@ -61,7 +61,7 @@ def submit(client: JudgeClient, *numbers: int) -> list[asyncio.Future[Decision]]
 def ask(client: JudgeClient, number: int) -> Asked:
     made = PageFingerprint(Facts(b"", number, b"%016d" % number, features=100), b"")
     page = Page(f"http://site.example/{number}", identity=b"page%d" % number, time=1.0)
-    return Asked(client.new_number(), page, new_decision(page.url), pack_answer(1, made))
+    return Asked(client.new_number(), page, new_decision(page.url), make_answer(1, made))
 
 
 async def wait(store: FakeStore) -> None:
@@ -162,14 +162,14 @@ async def test_bad_page_spoils_no_other(
     "odd",
     [
         {"page": Page("http://site.example/", identity=b"x" * 65, time=1.0)},
-        {"read": b"?"},
+        {"read": ReadPage(Answer(1), b"?")},
         {
-            "read": pack_answer(
+            "read": make_answer(
                 1, PageFingerprint(Facts(b"", 1, b"x" * 16, features=100), b"", links=-1)
             )
         },
         {
-            "read": pack_answer(
+            "read": make_answer(
                 1, PageFingerprint(Facts(b"", 1, b"x" * 16, features=2**53 + 1), b"")
             )
         },

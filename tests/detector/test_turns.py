@@ -13,7 +13,6 @@ from scrapy_simhash.detector.worker import Order
 from scrapy_simhash.detector.workers import LARGE_BYTES, Job, Turns
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.recipe import Recipe
 
 SMALL = b"x" * (LARGE_BYTES // 4)
 BODIES = [b""] * 12 + [SMALL] * 6 + [SMALL * 4, SMALL * 4 + b"x"]
@@ -99,6 +98,10 @@ class Model:
             self.waiting = [job for job in self.waiting if job.site != site or not job.is_large]
 
 
+def make_order(body: bytes) -> Order:
+    return Order(1, Page("", body), "turbohtml", "words-1", 0, "global", 0, TIMEOUT_SECONDS)
+
+
 class Driver:
     """Does to both what happens to pages, in any order."""
 
@@ -108,7 +111,7 @@ class Driver:
         self.with_workers: list[Job] = []
 
     def add(self) -> None:
-        order = Order(1, Page("", self.draw.choice(BODIES)), Recipe(), 0, "", 0, TIMEOUT_SECONDS)
+        order = make_order(self.draw.choice(BODIES))
         job = Job(order, self.draw.choice("abcdefg"), self.loop.create_future())
         self.turns.add(job, self.now)
         self.model.add(job, self.now)
@@ -164,8 +167,7 @@ def turns() -> Turns:
 
 
 async def make(site: str, size: int = 1) -> Job:
-    order = Order(1, Page("", b"x" * size), Recipe(), 0, "global", 0, TIMEOUT_SECONDS)
-    return Job(order, site, asyncio.get_running_loop().create_future())
+    return Job(make_order(b"x" * size), site, asyncio.get_running_loop().create_future())
 
 
 async def test_what_is_known_of_sites_ends(turns: Turns) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scrapy_simhash.detector.worker import unpack_fingerprint
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.facts import Page, PageFingerprint
@@ -110,7 +111,7 @@ async def test_an_address_that_cannot_be_sent_costs_its_page_only(workers: Worke
     bad, good = (workers.read(each, RECIPE, 7) for each in pages)
     with pytest.raises(NotJudgedError, match="surrogates"):
         await bad
-    assert (await asyncio.wait_for(good, PATIENCE_SECONDS)).unpack().facts.words
+    assert unpack_fingerprint((await asyncio.wait_for(good, PATIENCE_SECONDS)).packed).facts.words
 
 
 # In a loop of its own, so that it shares no workers with other tests.
