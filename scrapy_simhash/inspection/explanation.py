@@ -22,8 +22,10 @@ from scrapy_simhash.inspection.lookup import (
 )
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
+    MANY_ALIKE,
     OF_TODAY,
     OF_WALLS,
+    advise_on_copy,
     advise_on_drop,
     advise_on_keep,
     advise_on_link,
@@ -34,8 +36,11 @@ from scrapy_simhash.inspection.sentences import (
     tell_rest,
     tell_undone,
 )
+from scrapy_simhash.inspection.urlrules import find_candidates
+from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import Deciding
+from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -232,20 +237,26 @@ def _explain_document(
     if document.record.spared:
         nearest_url = logged.dropped_for
     original = kept if document.record.original else None
-    if not document.record.original and nearest_url and not dropped:
-        original = next(reversed(store.find_document(nearest_url)), None)
+    if not document.record.original and not dropped:
+        # What it declares may be the page that somebody expects it to repeat.
+        others = store.find_document(nearest_url or document.facts.canonical)
+        original = next((each for each in others[::-1] if each.document != document.document), None)
     now = {"pages": [describe_page(document)]}
     if original is not None:
         now = compare_pages(config, store, document, original)
     if not (dropped or document.record.original):
-        return now | _explain_kept(document, nearest_url, now, logged)
+        return now | _explain_kept(document, original, nearest_url, now, logged)
     lost = store.lost.find(document.document)
     is_lost = lost is not None and lost.due
     return now | _explain_duplicate(document, original, now, logged, is_lost=is_lost)
 
 
 def _explain_kept(
-    document: StoredDocument, nearest_url: str | None, now: dict[str, Any], logged: _Logged
+    document: StoredDocument,
+    original: StoredDocument | None,
+    nearest_url: str | None,
+    now: dict[str, Any],
+    logged: _Logged,
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
     delivered = document.state == "done"
@@ -261,14 +272,23 @@ def _explain_kept(
     )
     why = tell_kept(nearest_url, decided, alike - led, changed=changed)
     verdict = why + tell_rest(led, delivered=delivered)
-    advice = advise_on_keep(nearest_url, led, alike, delivered=delivered)
+    advice = advise_on_keep(led, alike, delivered=delivered)
     if wall:
         verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall, is_lost=False)
+    elif original is not None and delivered and alike < MANY_ALIKE:
+        pages = document.facts, original.facts
+        one, other = (parse_address(page.url) for page in pages)
+        advice = advise_on_copy(
+            document.facts.url,
+            min(find_declared(*pages), default=""),
+            judged=now["judged"],
+            in_part=bool(one and other and find_candidates(one, other)),
+        )
     explained = {"verdict": verdict, "advice": advice}
     if "judged" not in now:
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
-    today = f"{today}; {OF_TODAY}" * (now["judged"] or now["decided"] != decided)
+    today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["decided"]})
     return {**explained, "tests": tests, "now": today, "site_known": _was_known(tests)}
 
 

@@ -53,7 +53,7 @@ OF_ONE_TEXT = (
     "Known pages are kept. Log in (or see why the site shows it), and crawl these again: a page "
     "that shows its own text again passes as changed."
 )
-_MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
+MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
 # As many as the log has of each page.
 MOST_WORDS = 10
 
@@ -135,7 +135,7 @@ def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: boo
         told = f"Kept beside {nearest_url}, which is most like it: {decided}"
     elif alike > MOST_CALLED:
         return f"Kept: {others} showed its text, too many to compare{_OF_MANY}"
-    return told + f"; {others} showed its text{_OF_MANY * (alike >= _MANY_ALIKE)}" * (alike > 0)
+    return told + f"; {others} showed its text{_OF_MANY * (alike >= MANY_ALIKE)}" * (alike > 0)
 
 
 def tell_rest(led: int, *, delivered: bool) -> str:
@@ -167,18 +167,40 @@ def advise_on_link(url: str, *, of_list: bool) -> str:
     return f"scrapy simhash undo {shlex.quote(url)}\nlets that page pass, with all its links"
 
 
-def advise_on_keep(nearest_url: str | None, led: int, alike: int, *, delivered: bool) -> str:
+def advise_on_keep(led: int, alike: int, *, delivered: bool) -> str:
     """Return what to do if a page should not have been kept, or was not delivered."""
     if not delivered:
         error = "Scrapy's log has the error"
         if led:
             return f"scrapy simhash owed\nlists pages dropped for it; {error}"
         return f"{error}; the next crawl that fetches it judges it afresh"
-    if alike >= _MANY_ALIKE:
+    if alike >= MANY_ALIKE:
         return "see why the site shows it; a page that shows its own text again passes as changed"
-    if nearest_url is None:
-        return "scrapy simhash explain URL URL\ncompares it with the page that it repeats"
-    return (
-        "scrapy simhash urls\nfinds parts of addresses that make no difference;\n"
-        "scrapy simhash evaluate --confirm 0.8\ntries what would be dropped then"
-    )
+    return "scrapy simhash explain URL URL\ncompares it with the page that it repeats"
+
+
+def advise_on_copy(url: str, declared: str, *, judged: bool, in_part: bool) -> str:
+    """Return what to do if a page repeats the one that it was kept beside.
+
+    Args:
+        url: its address.
+        declared: an address that links of both name as theirs, or "".
+        judged: whether it would be dropped today.
+        in_part: whether the addresses differ in a part that a rule could drop.
+    """
+    advice = []
+    if judged:
+        prune = f"scrapy simhash prune {shlex.quote(url)}"
+        advice.append(f"{prune}\nforgets it; the next crawl judges it anew;")
+    if declared:
+        advice.append(
+            f"both name {declared} as their address: a callback can leave out a page that is not "
+            "at its own meta['simhash']['canonical'];"
+        )
+    if in_part:
+        advice.append(
+            "scrapy simhash urls\nproposes a rule, if two pairs of pages differ in one part of "
+            "their addresses;"
+        )
+    advice.append("scrapy simhash evaluate --confirm 0.8\ntries what would be dropped then")
+    return "\n".join(advice)
