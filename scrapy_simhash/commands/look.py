@@ -152,7 +152,7 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         yield f"{name:<{_NAMES}}{printable(page['url'])}"
         yield from _print_fact("", _describe_page(page) if "title" in page else "")
     only = [
-        " ".join(answer[f"{side}own_words"]) or "nothing"
+        _list_own(answer[f"{side}own_words"], answer[f"{side}template_words"])
         for side in ("", "match_")
         if "own_words" in answer
     ] or ["", ""]
@@ -176,6 +176,12 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     for name, text in facts.items():
         yield from _print_fact(name, text)
     yield from _print_passages(answer.get("side_by_side", ()))
+
+
+def _list_own(words: Sequence[str], template: int) -> str:
+    """List the words that only one of two pages has, without those of its site."""
+    left_out = f" (leaving out {plural(template, 'word')} that other pages have)"
+    return (" ".join(words) or "nothing") + left_out * (template > 0)
 
 
 def _name_status(line: Answer) -> str:

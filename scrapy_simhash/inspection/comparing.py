@@ -69,12 +69,14 @@ def compare_pages(
     wording, other = map(_read_wording, (first, second))
     sample = {number for site in context.sites for number in site.numbers}
     documents = store.get_documents(list(sample)) if store else []
-    own = None
+    own = bare = None
     if wording and other:
         one_host = context.sites[0] is context.sites[1]
         known = [(each.facts, each.wording) for each in documents * one_host if each.wording]
         texts = read_wording(wording), read_wording(other)
-        own = compare_words(*texts, make_template(known), (mine.url, theirs.url))
+        urls = mine.url, theirs.url
+        own = compare_words(*texts, make_template(known), urls)
+        bare = compare_words(*texts, make_template([]), urls)  # nothing is template
     if own and may_be_one(mine, theirs, answer):
         answer = look_at_words(answer, mine, theirs, own)
     decided = decide(answer.evidence)[0]
@@ -87,9 +89,10 @@ def compare_pages(
         "tests": list(answer.why),
         **weigh(answer.evidence),
     }
-    if own:
-        sides = zip(("own_words", "match_own_words"), own[:2], strict=True)
-        compared |= {name: list(side.list_words()) for name, side in sides}
+    if own and bare:
+        for name, side, whole in zip(("", "match_"), own[:2], bare[:2], strict=True):
+            compared[f"{name}own_words"] = list(side.list_words())
+            compared[f"{name}template_words"] = int(whole.own.sum() - side.own.sum())
     if mine.file or theirs.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
     fingerprints = mine.fingerprint, theirs.fingerprint

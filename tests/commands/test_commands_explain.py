@@ -286,3 +286,23 @@ async def test_a_copy_that_came_through_gets_advice_that_works(run: Run, tmp_pat
             assert run(*command).exit_code == 0
         done = await crawl(tmp_path, [site.url("/d/0?print=1")])
     assert [*done.verdicts.values()] == ["near_duplicate"]
+
+
+async def test_words_of_the_template_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
+    """A print view lacks the frame that all records have."""
+    frame = make_words(99, 40)
+    answers = {
+        f"/d/{number}": make_page([*make_words(number), *frame], title=f"Record {number}")
+        for number in range(8)
+    }
+    answers["/d/1?print=1"] = make_page(make_words(1), title="Record 1")
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+        assert done.verdicts["/d/1?print=1"] == "near_duplicate"
+        out = run.text("explain", site.url("/d/1?print=1"), "--store", tmp_path)
+    assert "\nonly here       nothing\n" in out
+    found = re.search(
+        r"\nonly there +nothing \(leaving out (\d+) words that other pages have\)", out
+    )
+    assert found
+    assert len(frame) - 2 <= int(found[1]) <= len(frame)
