@@ -229,7 +229,7 @@ def _show_title(titles: Mapping[str, str], url: str) -> str:
 
 # Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and
 # none has more; the two walls of the example crawl have 5 and 14.
-_UNLIKE_ADDRESSES = 5
+UNLIKE_ADDRESSES = 5
 # Documents on hosts, 600 bytes each; beyond, those that repeated no page for longest are forgotten.
 _MOST_WALLS = 10_000
 
@@ -268,8 +268,8 @@ class Walls:
         self._forms.move_to_end((document, host))
         if len(self._forms) > _MOST_WALLS:
             self._forms.popitem(last=False)
-        if len(forms) < _UNLIKE_ADDRESSES and original is not None and original[0] == host:
+        if len(forms) < UNLIKE_ADDRESSES and original is not None and original[0] == host:
             forms.add(hash(original[1]))
-        if len(forms) < _UNLIKE_ADDRESSES:
+        if len(forms) < UNLIKE_ADDRESSES:
             forms.add(hash(form))
-        return len(forms) >= _UNLIKE_ADDRESSES
+        return len(forms) >= UNLIKE_ADDRESSES

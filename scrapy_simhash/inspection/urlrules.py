@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tldextract import tldextract
 
+from scrapy_simhash.detector.doubts import UNLIKE_ADDRESSES
 from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.comparison import (
@@ -36,6 +37,7 @@ from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.judging.rule import CONFIRM, LEAST_ALIKE, Deciding, Rule
 from scrapy_simhash.pages.addresses import (
     Address,
+    last_name_of,
     parse_address,
     split_pair,
     split_url,
@@ -45,7 +47,7 @@ from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -222,10 +224,29 @@ def format_address(address: Address) -> str:
 
 
 def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
-    """List the pages that vote: those with text enough, at an address that rules may judge."""
-    able = (each for each in stored if each.facts.sketch and not each.facts.stub)
+    """List the pages that vote: with text enough, no wall, at an address that rules may judge."""
+    able = [each for each in stored if each.facts.sketch and not each.facts.stub]
+    walls = _find_walls(able)
+    able = [each for each in able if walls.isdisjoint(_list_shown(each))]
     addresses = ((each, parse_address(each.facts.url)) for each in able)
     return [Page(each, found, format_address(found)) for each, found in addresses if found]
+
+
+def _list_shown(page: StoredDocument) -> list[Hashable]:
+    """List what two pages have in common if they show one: their original, or text."""
+    facts = page.facts
+    return [page.record.original or page.document, (facts.text_digest, facts.fingerprint)]
+
+
+def _find_walls(pages: Iterable[StoredDocument]) -> set[Hashable]:
+    """Find what unlike addresses of a host showed, such as a login, as a crawl finds walls."""
+    names: defaultdict[tuple[Hashable, str], set[str]] = defaultdict(set)
+    for page in pages:
+        if named := last_name_of(page.facts.url, page.facts.canonical):
+            host, name = named
+            for shown in _list_shown(page):
+                names[shown, host].add(name)
+    return {shown for (shown, _), found in names.items() if len(found) >= UNLIKE_ADDRESSES}
 
 
 def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
