@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
+from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -43,7 +44,7 @@ def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
     """
     tables: dict[str, list[Answer]] = {}
     for key, value in answer.items():
-        name = f"{indent}{key.replace('_', ' ')}"
+        name = f"{indent}{key.replace('_', ' ') or 'of'}"
         parts = (
             list(value.values() if isinstance(value, dict) else value) if _is_many(value) else ()
         )
@@ -71,25 +72,40 @@ def _is_many(value: object) -> bool:
 
 
 def list_rows(rows: Sequence[Answer], title: str) -> Iterable[str]:
-    """Print objects as a table, or one below the other if they have lists of their own."""
+    """Print objects as a table, or one below the other if they have lists, or need more columns."""
+    from rich.cells import cell_len  # noqa: PLC0415 - not for each call of `scrapy`
+
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = [name for name in names if not name.endswith(_INTERVAL)]
-    if any(_is_many(row.get(name)) for row in rows for name in names):
+    has_lists = any(_is_many(row.get(name)) for row in rows for name in names)
+    lines = [] if has_lists else [*_align(rows, names)]
+    # What is not for a terminal may be cut into columns by a program, and has no bound.
+    most = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    if has_lists or max(map(cell_len, lines)) > most:
         for row in rows:
             yield f"\n{title}:"
             yield from print_fields(row, "  ")
-        return
+    else:
+        yield f"\n{title}:"
+        yield from lines
+
+
+def _align(rows: Sequence[Answer], names: Sequence[str]) -> Iterable[str]:
+    """Make the lines of a table; wide characters take two columns of a terminal."""
+    from rich.cells import cell_len  # noqa: PLC0415
+
     columns = []
     for name in names:
         cells = [format_cell(row, name) for row in rows]
         numbers = all(cell[:1] in _DIGITS for cell in cells) and name not in {"crawl", *_TIMES}
         # The words of a title stand below each other, so that most tables fit into 80 columns.
         column = [*name.split("_"), *cells]
-        width = max(map(len, column))
+        width = max(map(cell_len, column))
         head = [""] * (max(len(each.split("_")) for each in names) - len(name.split("_")))
-        columns.append([f"{cell:{'>' if numbers else '<'}{width}}" for cell in head + column])
-    yield f"\n{title}:"
-    yield from ("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
+        blanks = [" " * (width - cell_len(cell)) for cell in head + column]
+        filled = zip(blanks, head + column, strict=True)
+        columns.append([blank + cell if numbers else cell + blank for blank, cell in filled])
+    return ("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
 def format_cell(row: Answer, name: str) -> str:

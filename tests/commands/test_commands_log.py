@@ -1,6 +1,7 @@
 """`scrapy simhash log`: read, filtered, summed up, followed, and piped into less."""
 
 import asyncio
+import io
 import json
 import re
 import threading
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable
 from tests.helpers.crawling import crawl
@@ -141,3 +143,50 @@ def test_pipe_may_be_closed_early(tmp_path: Path, options: tuple[str, ...], exit
         process.stdout.close()
         assert process.wait(PATIENCE_SECONDS) == exit_code
         assert process.stderr.read() == ""
+
+
+SPIDERS = ("\u5e97\u8217", "shop", "\u0634\u0631\u0627\u0621", "[red]\x1b[2J")
+
+
+def write_crawls(path: Path) -> None:
+    """Write a log of spiders whose names have wide letters, run leftwards, or steer terminals."""
+    lines = [new_line("http://site.example/", spider, spider=spider) for spider in SPIDERS]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "ascii")
+
+
+def test_a_table_is_aligned_by_the_width_of_its_characters(run: Run, tmp_path: Path) -> None:
+    """Without bound, as no terminal shows it."""
+    write_crawls(tmp_path / "log.jsonl")
+    out = run.text("log", "--summary", "--crawl", "all", "--log", tmp_path / "log.jsonl")
+    assert_printable(out)
+    *_, head, first, second, third, fourth, _ = out.splitlines()
+    for line, name in zip((first, second, third, fourth), SPIDERS, strict=True):
+        shown = name.replace("\x1b", r"\x1b")
+        assert cell_len(line.partition("20")[0]) == head.index("time"), line
+        assert line.startswith(f"{shown} ")
+        assert line.count(shown) == 2
+
+
+class Terminal(io.TextIOWrapper):
+    """One that knows ASCII only."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "below"), [(40, True), (200, False)])
+def test_a_table_that_is_too_wide_for_a_terminal_is_shown_row_by_row(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, below: bool
+) -> None:
+    write_crawls(tmp_path / "log.jsonl")
+    printed = io.BytesIO()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout", Terminal(printed, "ascii", write_through=True))
+    log = tmp_path / "log.jsonl"
+    assert run("log", "--summary", "--crawl", "all", "--log", log).exit_code == 0
+    shown = printed.getvalue().decode("ascii")
+    assert_printable(shown)
+    lines = shown.splitlines()
+    assert (r"  spider: \u5e97\u8217" in lines) == below
+    assert lines.count("crawls:") == (len(SPIDERS) if below else 1)
+    assert all(len(line) <= columns for line in lines[lines.index("crawls:") : -1])
