@@ -307,10 +307,13 @@ class LostPages:
             self._dropped = self._outdated = True
             self._awaited.add(original.document)
             for document, request in copies.items():
-                key = key_of_lost(document)
-                self._held[key] = request
+                self._hold(key := key_of_lost(document), request)
                 self._detector.mark(Mark(lost=document))
                 self._detector.mark(Mark(packed=(key, self.packing.pack(request))))
+
+    def _hold(self, key: bytes, request: Request) -> None:
+        if len(self._held) < _MOST_HELD:
+            self._held[key] = request
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Hold the request of a near-duplicate that may be lost; let one that is gone go."""
@@ -323,8 +326,7 @@ class LostPages:
             if decision.action not in _WHOLE:
                 self._dropped = True
                 self._awaited.add(decision.match_document)
-                if len(self._held) < _MOST_HELD:
-                    self._held[own] = request.copy()
+                self._hold(own, request.copy())
                 # A later crawl must know how to request the page before this one drops it.
                 if packed := self.packing.pack(request):
                     self._detector.mark(Mark(packed=(own, packed)))
