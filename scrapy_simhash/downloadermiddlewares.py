@@ -92,15 +92,13 @@ class SimhashDownloaderMiddleware:
         self._ended = ""  # why
         self.pages: JudgedPages = WeakKeyDictionary()
         self._actions = Actions(crawler, self.config, looking=self.looking)
-        self.lost = None if config.readonly else LostPages(crawler, self._detector, self._option)
+        self.lost = LostPages(crawler, self._detector, self._option, readonly=config.readonly)
         self.delivery = Delivery(crawler, self._detector, self.pages, self.lost)
         self.links = Links(crawler, self.config, self._detector)
-        self._parts: list[Delivery | Links | LostPages] = [self.delivery, self.links]
+        self._parts = self.delivery, self.links, self.lost
         self._walls: set[int] = set()  # documents that showed one
         connect = crawler.signals.connect
-        if self.lost is not None:
-            self._parts.append(self.lost)
-            connect(self.lost.spider_idle, signals.spider_idle)  # after that of `delivery`
+        connect(self.lost.spider_idle, signals.spider_idle)  # after that of `delivery`
         connect(self.spider_opened, signals.spider_opened)
         connect(self.spider_closed, signals.spider_closed)
 
@@ -149,7 +147,7 @@ class SimhashDownloaderMiddleware:
     async def spider_closed(self, reason: str) -> None:
         """Write pending data, and log what a person should know of the crawl."""
         self._ended = reason
-        stats, lost = self._crawler.stats, self.lost
+        stats = self._crawler.stats
         limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
         doubts = await self._close(limits) if self._detector.is_open else ""
         if self.looking:  # each page had a line of its own
@@ -157,8 +155,8 @@ class SimhashDownloaderMiddleware:
         found = Found(
             self._detector.has_log,
             doubts,
-            lost.failed_url if lost else "",
-            lost.failed_copy if lost else "",
+            self.lost.failed_url,
+            self.lost.failed_copy,
             self.links.of_lists,
         )
         for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
@@ -242,8 +240,7 @@ class SimhashDownloaderMiddleware:
         self.pages[response] = page
         for part in (self.delivery, self.lost):
             try:
-                if part is not None:
-                    part.arrived(response, page)
+                part.arrived(response, page)
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 self._not_followed(response, error)
 
@@ -279,8 +276,7 @@ class SimhashDownloaderMiddleware:
             page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)
             decision.action = self._actions.choose(request, reader, decision)
             self.links.decided(request, page)
-            if self.lost is not None:
-                self.lost.decided(request, page)
+            self.lost.decided(request, page)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)

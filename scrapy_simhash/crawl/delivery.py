@@ -52,7 +52,7 @@ class Delivery:
     # page is requested again at most once.
 
     def __init__(
-        self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages | None
+        self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages
     ) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
@@ -158,13 +158,12 @@ class Delivery:
         if page in self._open:
             self._open.discard(page)
             self._withdraw(page.pending)
-            if page.again and self._lost is not None:
+            if page.again:
                 self._lost.failed_again(page)
 
     def _withdraw(self, marked: Marked, *, most: float | None = None) -> None:
         self._detector.mark(Mark(withdrawn=marked))
-        if self._lost is not None:
-            self._lost.settled(marked, done=False, most=most)
+        self._lost.settled(marked, done=False, most=most)
 
     def _end_if_done(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
@@ -175,7 +174,7 @@ class Delivery:
     def _settle(self, page: JudgedPage) -> None:
         """Let a page be done, unless all its items were dropped and those of a copy may not be."""
         reader, unwanted = page.reader, page.unwanted and page.without_items and page.pending
-        if self._lost is None or not unwanted:
+        if not unwanted:
             self._came_through(page)
         elif reader in self._passing:
             self._withdraw(page.pending, most=inf)
@@ -192,8 +191,7 @@ class Delivery:
             done = done._replace(without_items=True)
             count(self._crawler, "without_items")
         self._detector.mark(Mark(done=done))
-        if self._lost is not None:
-            self._lost.settled(page.pending, done=True, again=page.again)
+        self._lost.settled(page.pending, done=True, again=page.again)
         if page.on_done is not None:
             page.on_done()
 
@@ -203,11 +201,10 @@ class Delivery:
         for document in self._expected:
             self._withdraw(document)
         self._expected.clear()
-        lost = self._lost
-        if lost is None or lost.has_due:
+        if self._lost.has_due:
             return
         for reader, pages in self._unwanted.items():
-            awaited = (page for page in pages if lost.is_awaited(page.pending))
+            awaited = (page for page in pages if self._lost.is_awaited(page.pending))
             if reader not in self._tried and (first := next(awaited, None)):
                 self._tried.add(reader)
                 pages.remove(first)

@@ -247,8 +247,11 @@ class LostPages:
     # Then the requests are made, and the crawl is idle once more: if nothing is expected then, the
     # spider may close.
 
-    def __init__(self, crawler: Crawler, detector: Detector, option: str) -> None:
+    def __init__(
+        self, crawler: Crawler, detector: Detector, option: str, *, readonly: bool
+    ) -> None:
         self._crawler = crawler
+        self._readonly = readonly  # then no page is held, so none is lost
         self._detector = detector
         self._owed = add_option("`scrapy simhash owed`", option)  # where commands need it
         # Requests as they were, by the keys of their pages: some cannot be stored.
@@ -290,6 +293,7 @@ class LostPages:
         decision = page.decision
         if (
             decision.action not in _WHOLE
+            and not self._readonly
             and (decision.match_time or self._start_time) < self._start_time
             and self._number_of_copies < _MOST_HELD
         ):
@@ -317,6 +321,8 @@ class LostPages:
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Hold the request of a near-duplicate that may be lost; let one that is gone go."""
+        if self._readonly:
+            return
         decision = page.decision
         if decision.status == "revisit":
             self._let_copies_go(decision)
@@ -489,7 +495,7 @@ class LostPages:
         """Count the pages that are lost when the crawl ends."""
         if self._asking is not None:
             self._asking.cancel()
-        if self._crawler.spider is None:
+        if self._crawler.spider is None or self._readonly:
             return
         left, self.failed_url = await self._detector.count_left()
         self.failed_copy = next(iter(self._failed.values()), "")

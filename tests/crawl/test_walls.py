@@ -10,7 +10,7 @@ from scrapy.http import Request
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.signals import sink_found
+from scrapy_simhash.signals import near_duplicate_found, sink_found
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl
 from tests.helpers.pages import make_page, make_words, page
@@ -163,11 +163,23 @@ async def test_a_form_is_told_by_an_address_that_still_shows_it(
 ) -> None:
     """The page that showed it first shows its own text again, in mid-crawl; then comes a copy."""
     wall = [site.url(members(n)) for n in range(WALL_BEGINS, MEMBERS)]
+    again = Request(wall[0], dont_filter=True)
+
+    class Watching(PagesSpider):
+        def note(self, verdict: dict[str, Any]) -> None:
+            if verdict["url"] == wall[-1]:
+                site.answers[members(WALL_BEGINS)] = own
+
+        async def start(self) -> AsyncIterator[Request]:
+            self.crawler.signals.connect(self.note, near_duplicate_found)
+            async for request in super().start():
+                yield request
+
     await crawl(tmp_path, wall)
-    site.answers[members(WALL_BEGINS)] = Answer(page(50, title="Member 3").encode())
+    own = Answer(page(50, title="Member 3").encode())
     site.answers["/print"] = Answer(page(50, title="Member 3", menu="Print").encode())
     caplog.clear()
-    done = await crawl(tmp_path, [*wall[1:], wall[0], site.url("/print")])
+    done = await crawl(tmp_path, [*wall, again, site.url("/print")], Watching)
     assert [each["sink"] for each in done.decisions[-4:]] == [True, True, False, False]
     assert done.counted["dropped"] == len(wall)
     said = f"Look at: 8 pages at unlike addresses repeating {wall[1]!r} ('Log in')."
