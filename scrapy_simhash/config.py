@@ -66,7 +66,7 @@ class Config:
             as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language`; or those for which a function, named by its import path, returns
-            the same name. See [scopes](dropping.md#compare-only-pages-of-one-site)
+            the same name. See [scopes](scope.md)
         across_spiders: `True` also drops a page for one that another spider got in a callback of
             the same name, see [several spiders](dropping.md#several-spiders-on-one-store)
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
