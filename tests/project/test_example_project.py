@@ -55,7 +55,10 @@ def test_pages_kept_at_session_addresses_have_better_ones(example_crawl: Example
     with open_as_it_is(str(example_crawl.project / ".scrapy" / "simhash")) as store:
         kept = [page for page in list_kept(store) if page["better_url"]]
     assert kept
+    feed = (example_crawl.project / "items.jsonl").read_text("utf-8").splitlines()
+    items = {item["url"]: item["better_url"] for item in map(json.loads, feed)}
     for page in kept:
+        assert items[page["url"]] == page["better_url"]
         address, _, query = page["url"].partition("?")
         assert query.startswith("sid=")
         assert page["better_url"] == page["canonical"] == address

@@ -22,6 +22,7 @@ class Page:
     """One kept page; the local site says which document it is and in which disguise."""
 
     url: str
+    better_url: str  # the one that the page itself calls canonical, if it is another
     title: str
     document: str
     variant: str
@@ -62,14 +63,16 @@ class DocsSpider(Spider):
         """Keep a page and follow its links."""
         if not isinstance(response, HtmlResponse):
             return
+        # Absent when the plugin is off.
+        verdict = response.meta.get("simhash", {})
+        canonical = verdict.get("canonical", "")
         page = Page(
             url=response.url,
+            better_url=canonical if canonical != response.url else "",
             title=response.css("title::text").get("").strip(),
             document=_header(response, "X-Document"),
             variant=_header(response, "X-Variant"),
         )
-        # Absent when the plugin is off.
-        verdict = response.meta.get("simhash", {})
         # With the action "follow" the plugin drops the page, and follows its links.
         if verdict.get("action") != "follow":
             self.summary.keep(Fetched(page.url, page.document, page.variant), verdict)
