@@ -27,6 +27,7 @@ from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.inspection.labels import LabelledDocuments, locate, read_corpus
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import Page as Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 
 ROOT = Path(__file__).parent.parent
@@ -156,7 +157,9 @@ def judge(name: str, pages: Iterable[Page], seed: int) -> None:
             fingerprint = fingerprint_page(page.body, url=page.url)
         except NotJudgedError:
             continue
-        made.append((page, make_document(fingerprint, config.rule, url=page.url)))
+        made.append(
+            (page, make_document(fingerprint, config.rule, Fetched(page.url, identity=b"-")))
+        )
     random.Random(seed).shuffle(made)  # noqa: S311
     verdicts = judge_in_order([document for _, document in made], config, seed)
     by_url = {page.url: page for page, _ in made}

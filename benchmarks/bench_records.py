@@ -30,7 +30,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy_simhash.inspection.labels import locate, read_corpus
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, CONFIRMED_DISTANCE_BITS, Rule
-from scrapy_simhash.pages.facts import Reader
+from scrapy_simhash.pages.facts import Page, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
@@ -148,11 +148,11 @@ def judge(pages: Iterator[str], count: int) -> list[float]:
     ):
         store.start_crawl("bench", "bench")
         group = []
-        for number, page in enumerate(pages):
+        for number, html in enumerate(pages):
             url = f"http://board.example/job/{number}"
-            made = fingerprint_page(page, seed=store.seed, url=url)
-            facts: dict[str, Any] = {"url": url, "crawl": "bench", "reader": _READER}
-            group.append(make_document(made, rule, b"%d" % number, time=time.time(), **facts))
+            made = fingerprint_page(html, seed=store.seed, url=url)
+            page = Page(url, identity=b"%d" % number, time=time.time(), reader=_READER)
+            group.append(make_document(made, rule, page, crawl="bench"))
             if len(group) == _PAGES_PER_GROUP or number == count - 1:
                 started = time.process_time()
                 store.find_and_add(group)

@@ -32,6 +32,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 
@@ -87,7 +88,7 @@ class Site:
             page = fingerprint_page(self.files[url].read_bytes(), seed=seed, url=url)
         except NotJudgedError:
             return None
-        return make_document(page, _CONFIG.rule, url=url)
+        return make_document(page, _CONFIG.rule, Page(url, identity=b"-"))
 
     def measure(self, first: str, second: str) -> float:
         """Measure the exact similarity of the shingles of two pages, 0 to 1."""

@@ -21,6 +21,7 @@ from scrapy_simhash.detector.client import JudgeClient
 from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, Decision, make_line, new_crawl
 from scrapy_simhash.detector.messages import Asked, Mark, Open, QuestionName
 from scrapy_simhash.detector.scopes import find_site, load_scope
+from scrapy_simhash.detector.worker import read_file
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.pages.addresses import bound_url
@@ -244,7 +245,8 @@ class Detector:
         self._on_their_way += 1
         try:
             if page.is_file:
-                return await self._workers.read_file(page, self.seed, scope)
+                # In a thread: it may be large.
+                return await asyncio.to_thread(read_file, page, self.seed, scope)
             return await self._workers.read(page, self._recipe, self.seed, scope)
         finally:
             self._on_their_way -= 1

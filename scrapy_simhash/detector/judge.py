@@ -47,7 +47,7 @@ from scrapy_simhash.detector.messages import (
 from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.detector.worker import unpack_fingerprint
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.documents import Document, choose_facts
+from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.stores.lost import forget, lose, repack
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.documents import Verdict
-    from scrapy_simhash.pages.facts import Page, PageFingerprint
+    from scrapy_simhash.judging.documents import Document, Verdict
+    from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.stores.documents import Documents
 
 logger = logging.getLogger(__name__)
@@ -279,36 +279,22 @@ class GroupJudge:
         try:
             answer, packed = asked.read
             made = replace(unpack_fingerprint(packed), targets=answer.targets)
-            document = self._make_document(asked.page, made, answer.scope)
+            config, page = self._given.config, asked.page
+            days = config.expire_days
+            document = make_document(
+                made,
+                self._rule,
+                page,
+                answer.scope,
+                crawl=self._given.crawl,
+                not_before=0.0 if days is None else (page.time or 0.0) - days * SECONDS_A_DAY,
+                across_spiders=config.across_spiders,
+            )
         except Exception as error:  # noqa: BLE001 - whatever the reader sent
             self._tell(Decided(asked.number, None, "failed", describe_error(error)))
             self._flush()  # perhaps nothing else comes
         else:
             self._group.pages.append(_Page(asked, made, document))
-
-    def _make_document(self, page: Page, made: PageFingerprint, scope: str) -> Document:
-        config, fetched = self._given.config, page.time or 0.0
-        facts = choose_facts(
-            made,
-            self._rule,
-            page.identity,
-            foreign=page.foreign,
-            url=page.url,
-            scope=scope,
-            time=fetched,
-            reader=page.reader,
-        )
-        expiry = config.expire_days
-        return Document(
-            facts,
-            crawl=self._given.crawl,
-            aliases=page.aliases,
-            wording=made.wording,
-            not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
-            requested=page.requested,
-            links=made.targets,
-            across_spiders=config.across_spiders,
-        )
 
     # Judging
 
@@ -351,7 +337,7 @@ class GroupJudge:
             crawl=self._given.crawl,
             done=[mark.done for mark in group.marks if mark.done],
             withdrawn=[mark.withdrawn for mark in group.marks if mark.withdrawn],
-            before=group.settle,
+            before=group.settle if any(mark.about_lost for mark in group.marks) else None,
             seconds=_SECONDS_PER_GROUP,
         )
         for page, verdict in zip(group.pages, verdicts, strict=False):

@@ -37,6 +37,11 @@ class Mark(NamedTuple):
     found: bytes = b""  # key of a lost page that came through, or is gone
     packed: tuple[bytes, bytes] | None = None  # key of a lost page, and how to request it now
 
+    @property
+    def about_lost(self) -> bool:
+        """Whether it is about pages that are lost, or may be."""
+        return bool(self.lost or self.found or self.packed)
+
 
 def warn_of_pending(marks: list[Mark], error: object) -> None:
     """Warn of marks that will not be written."""

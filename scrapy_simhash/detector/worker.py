@@ -271,15 +271,12 @@ def _find_scope(
         return scopes.find_scope(name, url, made)
 
 
-def read_file(number: int, page: Page, seed: int, scope: str) -> ReadPage:
-    """Make the answer for a file that is no HTML page."""
+def read_file(page: Page, seed: int, scope: str) -> ReadPage:
+    """Make the fingerprint of a file that is no HTML page; `NotJudgedError` if that fails."""
     from scrapy_simhash.pages.fingerprint import fingerprint_file  # noqa: PLC0415 - loads numpy
 
     made = fingerprint_file(page.body, seed)
-    try:
-        return make_answer(number, made, _find_scope(scope, page.url, made, nullcontext))
-    except NotJudgedError as error:
-        return make_answer(number, error)
+    return make_answer(0, made, _find_scope(scope, page.url, made, nullcontext))
 
 
 # What this process has loaded.

@@ -33,7 +33,6 @@ from scrapy_simhash.detector.worker import (
     ReadPage,
     Status,
     pack,
-    read_file,
     unpack_answer,
     unpack_fingerprint,
     work,
@@ -145,14 +144,6 @@ class Workers:
         given = next(_numbers), page, SECOND_EXTRACTOR, DEFAULT_FEATURES, 0, "global"
         read = await self._submit(Order(*given, *self._bounds, text_reader=reader))
         return read.answer.text
-
-    def read_file(self, page: Page, seed: int, scope: str) -> asyncio.Future[ReadPage]:
-        """Make the fingerprint of a file that is no HTML page, in a thread: it may be large."""
-
-        def read() -> ReadPage:
-            return require_read(read_file(next(_numbers), page, seed, scope))
-
-        return asyncio.get_running_loop().run_in_executor(None, read)
 
     def _submit(self, order: Order) -> asyncio.Future[ReadPage]:
         if self._crew is not None:
@@ -454,25 +445,15 @@ class Job:
 
     def answer(self, found: ReadPage) -> None:
         """Set the result of the page's future, unless that was cancelled."""
-        try:
-            read = require_read(found)
-        except NotJudgedError as error:
-            self.fail(error)
-            return
-        if not self.future.done():
-            self.future.set_result(read)
+        if found.answer.reason:
+            self.fail(NotJudgedError(found.answer.reason, found.answer.detail))
+        elif not self.future.done():
+            self.future.set_result(found)
 
     def fail(self, error: NotJudgedError) -> None:
         """Give the page's future the reason why it was not read."""
         if not self.future.done():
             self.future.set_exception(error)
-
-
-def require_read(page: ReadPage) -> ReadPage:
-    """Return a page that was read; raise the NotJudgedError of any other."""
-    if page.answer.reason:
-        raise NotJudgedError(page.answer.reason, page.answer.detail)
-    return page
 
 
 _Lane: TypeAlias = dict[str, deque[Job]]  # by site, the next one first

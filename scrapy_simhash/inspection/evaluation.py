@@ -22,6 +22,7 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.inspection.labels import FolderContexts, locate, read_corpus
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_file, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_store
@@ -239,7 +240,7 @@ def make_documents(
     return {
         name: None
         if isinstance(page, str)
-        else make_document(page, config.rule, url=locate(corpus.pages[name]))
+        else make_document(page, config.rule, Page(locate(corpus.pages[name]), identity=b"-"))
         for name, page in pages.items()
     }
 

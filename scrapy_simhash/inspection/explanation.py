@@ -41,6 +41,7 @@ from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import Deciding
 from scrapy_simhash.pages.addresses import parse_address
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -109,7 +110,7 @@ def _explain(
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
     page = fingerprint_named(config, name, recipe, seed)
-    return make_document(page, config.rule, url=name)
+    return make_document(page, config.rule, Page(name, identity=b"-"))
 
 
 class _Logged:

@@ -83,6 +83,10 @@ class Content(NamedTuple):
         return round(max(self.main_alike, self.whole), 4)
 
 
+# What decides is not counted in bins, but in shares.
+_DECIDING = Content._fields[Content._fields.index("whole") :]
+
+
 def compare_contents(
     pairs: Sequence[tuple[Facts, Facts]], sites: Sequence[tuple[Site, Site]]
 ) -> list[Content]:
@@ -285,13 +289,7 @@ def compare(
         place=_relate_addresses(first.url, second.url),
         data_bits=_count_data_bits(first.data_fingerprint, second.data_fingerprint),
         **names._asdict(),
-        whole=content.whole,
-        main_alike=content.main_alike,
-        main_alone=content.main_alone,
-        share_of_main=content.share_of_main,
-        agreed=content.agreed,
-        agreed_within=content.agreed_within,
-        triples=content.triples,
+        **{name: getattr(content, name) for name in _DECIDING},
     )
     why, near, confirmed = decide(evidence)
     called = f"titles: {names.title}; headings: {names.heading}"

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash._fingerprints import check_fingerprint
-from scrapy_simhash.pages.facts import Facts, Reader
+from scrapy_simhash.pages.facts import Facts, Page, Reader
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
@@ -26,6 +26,8 @@ Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_IDENTITY_BYTES = 64
 
 
+# Of a page of which only the text matters.
+_UNKNOWN = Page("", identity=b"-")
 # The facts of a document in a row of Parquet; the project that imports it determines the others.
 FACT_COLUMNS: dict[str, Any] = {
     name: kind
@@ -159,19 +161,13 @@ def number_of_mark(marked: Marked) -> int:
 
 
 def make_document(
-    page: PageFingerprint, rule: Rule, identity: bytes = b"-", crawl: str = "", **fetched: Any
+    read: PageFingerprint,
+    rule: Rule,
+    page: Page = _UNKNOWN,
+    scope: str = "",
+    **fields: Any,
 ) -> Document:
-    """Make the document of a page as it was read, see `choose_facts`."""
-    facts = choose_facts(page, rule, identity, **fetched)
-    return Document(facts, crawl, wording=page.wording, links=page.targets)
-
-
-def choose_facts(
-    page: PageFingerprint, rule: Rule, identity: bytes, *, foreign: bool = False, **fetched: Any
-) -> Facts:
-    """Return the facts by which a page is judged; `fetched` are those of its request.
-
-    `foreign` is whether a link of another site led to it.
+    """Make the document of a page as it was read and fetched, with other fields of a document.
 
     Its fingerprint is that of the whole text; in plain simhash that of the main text, which alone
     decides there. A page without enough features is a stub: its "fingerprint" is half of a digest
@@ -179,22 +175,34 @@ def choose_facts(
     the paper: short pages all look alike). A file goes the same way.
 
     Raises:
-        ValueError: the page is a stub by this rule, and was read without a stub's digest.
+        ValueError: the page is a stub by this rule, and was read without a stub's digest; or what
+            is known of it cannot be stored.
     """
-    read, fingerprints = page.facts, list_fingerprints(page, rule)
-    if not fingerprints and not page.stub:
+    known, fingerprints = read.facts, list_fingerprints(read, rule)
+    if not fingerprints and not read.stub:
         raise ValueError(
-            f"a page of {read.features} features was read for a smaller `min_features` than the "
+            f"a page of {known.features} features was read for a smaller `min_features` than the "
             f"rule's, {rule.min_features}; read it again with this one"
         )
-    return structs.replace(
-        read,
-        identity=identity,
-        fingerprint=fingerprints[-1] if fingerprints else int.from_bytes(page.stub[:8], "big"),
-        text_digest=read.text_digest if fingerprints else page.stub,
+    facts = structs.replace(
+        known,
+        identity=page.identity,
+        url=page.url,
+        time=page.time or 0.0,
+        reader=page.reader,
+        scope=scope,
+        fingerprint=fingerprints[-1] if fingerprints else int.from_bytes(read.stub[:8], "big"),
+        text_digest=known.text_digest if fingerprints else read.stub,
         stub=not fingerprints,
-        suspicion=max(read.suspicion, int(foreign)),
-        **fetched,
+        suspicion=max(known.suspicion, int(page.foreign)),
+    )
+    return Document(
+        facts,
+        aliases=page.aliases,
+        wording=read.wording,
+        requested=page.requested,
+        links=read.targets,
+        **fields,
     )
 
 

@@ -69,7 +69,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
             request. The same identity is never its own near-duplicate.
-        fingerprint: simhash of its text, 0 to 2**64 - 1, see `judging.documents.choose_facts`.
+        fingerprint: simhash of its text, 0 to 2**64 - 1, see `judging.documents.make_document`.
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.

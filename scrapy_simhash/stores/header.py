@@ -36,7 +36,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """The settings of a store.
 
     `plain` is whether its fingerprints are those of main texts, which plain simhash takes, see
-    `judging.documents.choose_facts`.
+    `judging.documents.make_document`.
     """
 
     format: int

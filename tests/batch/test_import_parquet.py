@@ -14,6 +14,7 @@ from pyarrow import parquet
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
@@ -39,7 +40,9 @@ METADATA = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": f"{SEED:016x}
 
 
 def make_row(url: str, html: str) -> dict[str, Any]:
-    document = make_document(fingerprint_page(html, seed=SEED, url=url), Config().rule, b"id")
+    document = make_document(
+        fingerprint_page(html, seed=SEED, url=url), Config().rule, Page("", identity=b"id")
+    )
     made = structs.asdict(document.facts) | {"wording": document.wording}
     signed = [made["fingerprint"] - (made["fingerprint"] >> 63 << 64)]
     row = {name: made.get(name) for name in COLUMNS}

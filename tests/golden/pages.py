@@ -14,6 +14,7 @@ from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule
+from scrapy_simhash.pages.facts import Page as Fetched
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
@@ -92,9 +93,11 @@ def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
                     make_document(
                         made,
                         rule,
-                        sha256(page.id.encode()).digest()[:20],
-                        url=page.url,
-                        time=float(start),
+                        Fetched(
+                            page.url,
+                            identity=sha256(page.id.encode()).digest()[:20],
+                            time=float(start),
+                        ),
                         crawl="golden",
                     )
                     for page, made in judged

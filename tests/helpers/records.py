@@ -7,6 +7,7 @@ from html import escape
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Verdict, make_document
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.pages import make_words
 
@@ -63,7 +64,9 @@ def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict
     """Judge pages of HTML in their order, by the paths of their addresses."""
     config = Config()
     documents = [
-        make_document(fingerprint_page(html, url=HOST + path), config.rule, url=HOST + path)
+        make_document(
+            fingerprint_page(html, url=HOST + path), config.rule, Page(HOST + path, identity=b"-")
+        )
         for path, html in pages
     ]
     return dict(

@@ -12,6 +12,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.whatif import choose_documents, replay
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.store import Store
@@ -121,7 +122,11 @@ def test_plain_simhash_of_pages_that_were_confirmed(tmp_path: Path) -> None:
     def make(config: Config) -> list[Document]:
         made = [fingerprint_page(html, seed=7) for html in pages]
         return [
-            alter(make_document(page, config.rule, b"%d" % n), url=f"{n}", crawl=CRAWL)
+            alter(
+                make_document(page, config.rule, Page("", identity=b"%d" % n)),
+                url=f"{n}",
+                crawl=CRAWL,
+            )
             for n, page in enumerate(made)
         ]
 

@@ -7,6 +7,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.documents import CRAWL
@@ -50,7 +51,7 @@ def draw(  # noqa: PLR0913 - what may tell such pages apart
     url = host + path
     recipe = make_recipe(extractor, Config().features)
     made = fingerprint_page(html.encode(), recipe=recipe, url=url)
-    return make_document(made, RULE, url.encode(), url=url, time=1.0, crawl=CRAWL)
+    return make_document(made, RULE, Page(url, identity=url.encode(), time=1.0), crawl=CRAWL)
 
 
 @pytest.mark.parametrize("extractor", ["turbohtml", "trafilatura"])

@@ -14,7 +14,7 @@ from scrapy_simhash.judging.documents import Document, Record, State, Verdict, m
 from scrapy_simhash.judging.names import UNKNOWN_NAMES
 from scrapy_simhash.judging.rule import LEAST_KNOWN
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site, Sites
-from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.facts import Facts, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.sketch import BINS
@@ -140,7 +140,7 @@ def read_page(
         f"<main>{heading}{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
     )
     page = fingerprint_page(html.encode(), url=url)
-    return make_document(page, RULE, url.encode(), url=url, time=1.0, crawl=CRAWL)
+    return make_document(page, RULE, Page(url, identity=url.encode(), time=1.0), crawl=CRAWL)
 
 
 def judge(*pages: Document) -> list[Verdict]:

@@ -8,6 +8,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.comparison import Answer, compare
 from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.pages import edit_words, make_words
 
@@ -28,7 +29,7 @@ def read(title: str, headings: str, text: str, url: str = URL) -> Document:
         f"<html><head><title>{escape(title)}</title></head>"
         f"<body><main>{headings}{text}</main></body></html>"
     )
-    return make_document(fingerprint_page(html.encode(), url=url), RULE, url=url)
+    return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
 
 
 def answer_to(first: Document, second: Document) -> Answer:
@@ -116,7 +117,7 @@ def read_list(page: int, items: str, *, aside: int, words: int = 15, count: int 
         f"<aside>{make_text(shared[40:aside])}</aside></body></html>"
     )
     url = f"{URL}/{page}"
-    return make_document(fingerprint_page(html.encode(), url=url), RULE, url=url)
+    return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
 
 
 @pytest.mark.parametrize("aside", [40, 200, 400])
@@ -146,7 +147,9 @@ def test_the_titles_of_a_list_in_a_large_template() -> None:
             "</aside></body></html>"
         )
         url = f"{URL}/{page}"
-        return make_document(fingerprint_page(html.encode(), url=url), RULE, url=url)
+        return make_document(
+            fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-")
+        )
 
     answer = answer_to(read_titles(1), read_titles(2))
     assert answer.similarity

@@ -24,6 +24,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, make_recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.documents import name_keys
@@ -164,7 +165,7 @@ async def _make_row(
         made = await _read_page(page, workers, config, recipe, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
-    document = make_document(made, config.rule, url=url)
+    document = make_document(made, config.rule, Page(url, identity=b"-"))
     values = {"wording": document.wording, **structs.asdict(document.facts)}
     values = {name: values[name] for name in FACT_COLUMNS if name in values}
     fingerprints = list_fingerprints(made, config.rule) or (document.facts.fingerprint,)
