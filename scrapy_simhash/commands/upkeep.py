@@ -184,11 +184,11 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_document(original)
         originals = {each.record.original or each.document for each in kept}
-        texts = {_find_text(each) for each in kept}
+        texts = {each.text for each in kept} - {""}
         found: list[StoredDocument] = []
 
         def look(document: StoredDocument) -> None:
-            dropped, same = document.state == "duplicate", _find_text(document) in texts
+            dropped, same = document.state == "duplicate", document.text in texts
             if (
                 (dropped or (same and not urls and not document.record.original))
                 and (not urls or document.facts.url in urls)
@@ -220,11 +220,6 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
             raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
-
-
-def _find_text(document: StoredDocument) -> tuple[bytes, int]:
-    """Find what two pages share if main and whole text are one."""
-    return document.facts.text_digest, document.facts.fingerprint
 
 
 def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: bool) -> str:

@@ -188,13 +188,11 @@ class Doubts:
             return ""
         pages = sum(found.pages for _, found in walls)
         known = sum(self._known[wall] for wall, _ in walls)
-        first, texts = walls[0][0], f"one of {len(walls):,} texts"
-        one = f"one text{_show_title(titles, first)}" if len(walls) == 1 else texts
+        first, one = walls[0][0], "one text" if len(walls) == 1 else f"one of {len(walls):,} texts"
+        shown = f"{plural(pages, 'page')} showed {one}{_show_title(titles, first)}"
         before = f", {known:,} of which had another before" * bool(known)
-        return (
-            f"{plural(pages, 'page')} showed {one}{before}; what may be behind it was not fetched "
-            f"(scrapy simhash undo --original {quote(first)} lists them)"
-        )
+        undo = f"scrapy simhash undo --original {quote(first)}"
+        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists them)"
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""

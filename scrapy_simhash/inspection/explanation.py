@@ -172,14 +172,14 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             for each in documents
         }
         originals = {each.facts.url for each in kept.values() if each}
-        logged = _Logged(log, url, originals, {_find_text(each) for each in documents} - {""})
+        logged = _Logged(log, url, originals, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
             lines = _read_if_there(log, quiet=True)
             known |= {decision.url: None for decision, _ in lines}
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
-                "page that redirects is known by its target, and one that did not answer is unknown"
+                "page that redirects is known by its target"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
         answers = []
@@ -193,14 +193,6 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     # That a page is lost is the first thing to know, whatever its next visit brought.
     for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
         yield found | answer
-
-
-def _find_text(document: StoredDocument) -> str:
-    """Find what the log has as the text of a page."""
-    facts = document.facts
-    if not facts.text_digest:
-        return ""
-    return f"{facts.text_digest.hex()} {facts.fingerprint:016x}"
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
@@ -267,10 +259,7 @@ def _explain_kept(
     decided = tests[1] if len(tests) > 1 else ""
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
-    alike, led = (
-        logged.count_shown(_find_text(document)),
-        logged.count_led(document.facts.url),
-    )
+    alike, led = logged.count_shown(document.text), logged.count_led(document.facts.url)
     why = tell_kept(nearest_url, decided, alike - led, changed=changed)
     verdict = why + tell_rest(led, delivered=delivered)
     advice = advise_on_keep(led, alike, delivered=delivered)
@@ -290,7 +279,8 @@ def _explain_kept(
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
     today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["decided"]})
-    return {**explained, "tests": tests, "now": today, "site_known": _was_known(tests)}
+    known = {"site_known": _was_known(tests)} if tests else {}
+    return {**explained, "tests": tests, "now": today, **known}
 
 
 def _explain_duplicate(

@@ -47,7 +47,7 @@ from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -232,15 +232,14 @@ def list_voters(stored: Iterable[StoredDocument]) -> list[Page]:
     return [Page(each, found, format_address(found)) for each, found in addresses if found]
 
 
-def _list_shown(page: StoredDocument) -> list[Hashable]:
+def _list_shown(page: StoredDocument) -> tuple[int, str]:
     """List what two pages have in common if they show one: their original, or text."""
-    facts = page.facts
-    return [page.record.original or page.document, (facts.text_digest, facts.fingerprint)]
+    return page.record.original or page.document, page.text
 
 
-def _find_walls(pages: Iterable[StoredDocument]) -> set[Hashable]:
+def _find_walls(pages: Iterable[StoredDocument]) -> set[int | str]:
     """Find what unlike addresses of a host showed, such as a login, as a crawl finds walls."""
-    names: defaultdict[tuple[Hashable, str], set[str]] = defaultdict(set)
+    names: defaultdict[tuple[int | str, str], set[str]] = defaultdict(set)
     for page in pages:
         if named := last_name_of(page.facts.url, page.facts.canonical):
             host, name = named
