@@ -235,6 +235,7 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
 _WHOLE = {"", "flag", PASS}  # actions that let items and links of a page pass
 _GONE = {404, 410}  # of pages that nobody will get
 _MOST_MADE = 1_000  # at one idle moment
+_MOST_PACKED = 100  # at once, which takes 7 ms
 # Requests in memory, which may have credentials; of those beyond only the addresses are kept.
 _MOST_HELD = 10_000
 
@@ -303,14 +304,16 @@ class LostPages:
             if decision.action == "ignore-outlinks":
                 page.on_done = partial(set_mark, held, DELIVERED, decision.text_digest)
 
-    def _let_copies_go(self, original: Decision) -> None:
+    async def _let_copies_go(self, original: Decision) -> None:
         """Let the copies of a page go that was fetched now; if it has changed, they are lost."""
         copies = self._copies.pop(original.document, {})
         self._number_of_copies -= len(copies)
         if original.reason == "changed" and copies:
             self._dropped = self._outdated = True
             self._awaited.add(original.document)
-            for document, request in copies.items():
+            for number, (document, request) in enumerate(copies.items()):
+                if number % _MOST_PACKED == 0:  # the event loop has other work
+                    await asyncio.sleep(0)
                 self._hold(key := key_of_lost(document), request)
                 self._detector.mark(Mark(lost=document))
                 self._detector.mark(Mark(packed=(key, self.packing.pack(request))))
@@ -325,7 +328,7 @@ class LostPages:
             return
         decision = page.decision
         if decision.status == "revisit":
-            self._let_copies_go(decision)
+            await self._let_copies_go(decision)
         key = take_mark(request, LOST) if LOST in request.meta else None
         if decision.match_pending:
             own = key_of_lost(decision.document)

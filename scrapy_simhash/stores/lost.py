@@ -109,10 +109,13 @@ def lose(stored: Documents, numbers: Iterable[int]) -> None:
 
     They are, unless an original shows the same as its copy by now, and that comes through.
     """
-    for number, record in stored.glance(numbers).items():
-        if record.state != State.DUPLICATE:
-            continue
-        original = stored.glance([record.original]).get(record.original)
+    records = stored.glance(numbers)
+    dropped = {
+        number: record for number, record in records.items() if record.state == State.DUPLICATE
+    }
+    originals = stored.glance({record.original for record in dropped.values()})
+    for number, record in dropped.items():
+        original = originals.get(record.original)
         if original is not None and _shown_by(original) != _shown_by(record):
             original = None
         if original is None or original.state != State.DONE:
