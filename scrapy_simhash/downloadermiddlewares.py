@@ -212,8 +212,9 @@ class SimhashDownloaderMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note in the log a page that did not come, once Scrapy has given up."""
-        ignored = isinstance(exception, IgnoreRequest) or request.callback is NO_CALLBACK
-        if not ignored and self._detector.is_open:
+        unwanted = request.callback is NO_CALLBACK or request.meta.get("simhash_skip")
+        refused = isinstance(exception, IgnoreRequest)  # by another middleware
+        if not (unwanted or refused) and self._detector.is_open:
             decision = self._detector.pass_over(request.url, 0, "not_fetched")
             decision.tests = [type(exception).__name__]
             self._actions.count(decision)

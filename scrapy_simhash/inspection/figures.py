@@ -70,7 +70,7 @@ class Figures(Counts):
         self._number = 0
         self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
-        self._not_fetched: Counter[str] = Counter()  # by HTTP status or error
+        self._not_fetched: dict[int, str] = {}  # HTTP statuses and errors, by hashes of addresses
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
@@ -101,11 +101,12 @@ class Figures(Counts):
             self._add_kept(decision)
         elif status not in JUDGED:
             if decision.reason in NOT_FETCHED:
-                self._not_fetched.update(decision.tests)
+                self._not_fetched[hash(url)] = ", ".join(decision.tests)
             self._reasons[decision.reason or status].add(url)
 
     def _add_judged(self, decision: Decision) -> None:
         """Count a page for all, for its host and for the time of its judgement."""
+        self._not_fetched.pop(hash(decision.url), None)
         dropped = decision.action == "drop"
         numbers = {
             "judged": 1,
@@ -204,7 +205,7 @@ class Figures(Counts):
             "kept": total["judged"] - total["dropped"],
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
-            "not_fetched": dict(self._not_fetched.most_common()),
+            "not_fetched": dict(Counter(self._not_fetched.values()).most_common()),
             "originals_not_visited": self._not_visited.total(),
             "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),

@@ -161,17 +161,26 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
 async def test_pages_that_did_not_come_are_told_in_the_report(
     tmp_path: Path, end: End, run: Run
 ) -> None:
-    """An error is retried and counts once; that of a download that nobody parses does not count."""
+    """An error is retried and counts once; that of a download that nobody parses does not count.
+
+    Nor does one of a page that came later.
+    """
     answers = {f"/{n}": Answer(b"broken", 500) for n in range(3)}
     answers |= {"/gone": Answer(b"gone", 404), "/slow": Answer(page(2).encode(), gate=Event())}
     answers["/one"] = Answer(page(1).encode())
     with serve(answers) as site:
         requests = [*map(Request, site.urls()), Request(site.url("/slow?0"), callback=NO_CALLBACK)]
         site.answers["/slow?0"] = answers["/slow"]
+        requests.append(Request(site.url("/slow?1"), meta={"simhash_skip": True}))
+        site.answers["/slow?1"] = site.answers["/slow"]
+        await crawl(tmp_path, [site.url("/late")])
+        site.answers["/late"] = Answer(page(3).encode())
+        requests.append(Request(site.url("/late")))
+        end.read()
         settings: dict[str, Any] = {"DOWNLOAD_TIMEOUT": 0.5, "RETRY_TIMES": 1}
         done = await crawl(tmp_path, requests, **settings)
     assert done.counted["not_judged/not_fetched"] == 1
-    assert end.read() == ["Judged 1 page: 1 new.", DETAILS]
+    assert end.read() == ["Judged 2 pages: 2 new.", DETAILS]
     (error,) = next(each["tests"] for each in done.decisions if each["reason"] == "not_fetched")
     said = f"HTTP 500: 3, HTTP 404: 1, {error}: 1"
     assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
