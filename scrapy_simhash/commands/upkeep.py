@@ -200,9 +200,10 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
 
         store.visit(look)
         drops = [document for document in found if document.state == "duplicate"]
-        if len(found) - len(drops) <= 1:  # only the original has its text
-            found = drops
         requested = find_requested(config, {document.facts.url for document in found})
+        # Where only the original has its text; but a wall's may stand for another page, too.
+        if len(found) - len(drops) <= 1 and not (drops and requested):
+            found = drops
         answers = [_describe(store, document, requested) for document in found]
         if output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(answer['url'])}\n" for answer in answers]

@@ -316,7 +316,9 @@ async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
     assert [each["sink"] for each in done.decisions] == [False] * 4 + [True] * 8
     wall, urls = site.url(f"/login?next={members(0)}"), tmp_path / "urls"
     listed = run("undo", "--original", wall, "-o", urls, "--store", tmp_path)
-    assert listed.out.split() == urls.read_text().split() == requests[1:]
+    assert listed.out.split() == urls.read_text().split() == requests
+    assert "11 drops undone" in listed.err
+    assert "1 kept page of the same text listed, too" in listed.err
 
 
 async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> None:
