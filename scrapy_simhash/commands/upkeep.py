@@ -288,7 +288,7 @@ def _list_lost(config: Config) -> Iterator[Answer]:
     """List lost pages, with what `crawl.lost.read_requests` makes requests of."""
     page = None
     with open_as_it_is(config.store) as store:
-        for page in store.lost.list_pages():
+        for page in store.list_lost():
             yield _describe_lost(page)
     if page is None:
         raise PartlyFailedError(

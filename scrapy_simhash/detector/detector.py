@@ -284,15 +284,15 @@ class Detector:
             self._client.mark(mark)
 
     async def find_due(self) -> list[tuple[bytes, int]]:
-        """Find lost pages that this crawl has to request, see `LostTable.find_due`."""
+        """Find lost pages that this crawl has to request, see `stores.lost.find_due`."""
         return await self._ask("find_due", list[tuple[bytes, int]], [])
 
     async def take_lost(self, keys: Sequence[bytes]) -> list[tuple[bytes, Lost]]:
-        """Take lost pages over, see `LostTable.take`."""
+        """Take lost pages over, see `stores.lost.take`."""
         return await self._ask("take_lost", list[tuple[bytes, Lost]], [], list(keys))
 
     async def count_left(self) -> tuple[dict[str, int], str]:
-        """Count the lost pages that this crawl leaves, see `LostTable.count_left`."""
+        """Count the lost pages that this crawl leaves, see `stores.lost.count_left`."""
         return await self._ask("count_left", tuple[dict[str, int], str], ({}, ""))
 
     async def describe_doubts(self) -> str:

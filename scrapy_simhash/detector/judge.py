@@ -12,6 +12,7 @@ import signal
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,8 +49,9 @@ from scrapy_simhash.detector.process import Parent, end_with
 from scrapy_simhash.detector.worker import unpack_fingerprint
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.stores.lost import forget, lose, repack
+from scrapy_simhash.stores.lost import count_left, find_due, forget, lose, repack, take
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.rows import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -202,7 +204,7 @@ class GroupJudge:
         if not store.readonly:
             if not again:
                 store.start_crawl(given.crawl, given.spider, lease=not given.leased)
-                lost = store.lost.count()
+                lost = store.read(lambda stored: stored.values.count(LOST))
             elif not given.leased:  # that of the other judge ended with it
                 store.engine.leases.take(given.crawl)
             opened.callback(self._end_crawl)
@@ -380,14 +382,14 @@ class GroupJudge:
 
     def _find(self, question: Question) -> Any:
         """Find the answer to a question."""
-        lost, crawl, spider = self._store.lost, self._given.crawl, self._given.spider
+        store, crawl, spider = self._store, self._given.crawl, self._given.spider
         match question.name:
             case "find_due":
-                return lost.find_due(crawl, spider)
+                return store.read(partial(find_due, crawl=crawl, spider=spider))
             case "take_lost":
-                return lost.take(crawl, spider, question.keys)
+                return store.write(partial(take, crawl=crawl, spider=spider, keys=question.keys))
             case "count_left":
-                return lost.count_left(crawl, spider)
+                return store.read(partial(count_left, crawl=crawl, spider=spider))
             case "describe_doubts":
                 titles: dict[str, str] = {}
                 with suppress(StoreError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
@@ -43,7 +44,9 @@ from scrapy_simhash.judging.rule import Deciding
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.stores.lost import describe_lost
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.stores.rows import key_of_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,8 +242,8 @@ def _explain_document(
         now = compare_pages(config, store, document, original)
     if not (dropped or document.record.original):
         return now | _explain_kept(document, original, nearest_url, now, logged)
-    lost = store.lost.find(document.document)
-    is_lost = lost is not None and lost.due
+    keys = [key_of_lost(document.document)]
+    is_lost = any(page.due for page in store.read(partial(describe_lost, keys=keys)))
     return now | _explain_duplicate(document, original, now, logged, is_lost=is_lost)
 
 

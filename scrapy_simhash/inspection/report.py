@@ -144,7 +144,7 @@ def _list_lost(store: Store, crawls: Collection[str]) -> list[dict[str, str]]:
     """List the pages dropped for others that crawls lost, or requested in vain."""
     return [
         {"url": page.lost.url, "original": page.original}
-        for page in store.lost.list_pages()
+        for page in store.list_lost()
         if page.due and not {page.lost.crawl, page.lost.taken}.isdisjoint(crawls)
     ]
 

@@ -10,8 +10,8 @@ finds that the page has changed.
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Reader
     from scrapy_simhash.stores.documents import Documents
 
-Result = TypeVar("Result")
 # A transaction that reads or writes so many rows takes some milliseconds.
-_ROWS_PER_CALL = 512
+ROWS_PER_CALL = 512
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
 
@@ -137,21 +136,21 @@ def count_lost(stored: Documents) -> int:
     """Count the lost pages whose original's items will not come."""
     alive = cache(stored.alive)
     return sum(
-        _is_due(lost, original, alive) for _, lost, original in _read(stored, _list_keys(stored))
+        _is_due(lost, original, alive) for _, lost, original in _read(stored, list_keys(stored))
     )
 
 
 def _read(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Lost, Record | None]]:
     """Read the undamaged rows with these keys, with the records of their originals."""
-    for some in cut(keys, _ROWS_PER_CALL):
+    for some in cut(keys, ROWS_PER_CALL):
         packed = stored.values.get_all(LOST, some)
         rows = list(read_rows(Lost, zip(some, packed, strict=True)))
         originals = stored.glance({lost.page for _, lost in rows})
         yield from ((key, lost, originals.get(lost.page)) for key, lost in rows)
 
 
-def _list_keys(stored: Documents, spider: str = "") -> list[bytes]:
-    """List the keys of the rows of a spider, or all, and perhaps some others."""
+def list_keys(stored: Documents, spider: str = "") -> list[bytes]:
+    """List the keys of the rows of a spider, or all, and perhaps some others; 60 bytes each."""
     name = spider.encode()
     return [key for key, row in stored.values.scan(LOST) if name in row]
 
@@ -177,89 +176,50 @@ def _list_due(
             yield key, lost
 
 
-class _Transactions(Protocol):
-    """A store."""
+def find_due(stored: Documents, crawl: str, spider: str) -> list[tuple[bytes, int]]:
+    """Return the keys of the pages that a crawl of a spider has to request, with originals.
 
-    def read(self, work: Callable[[Documents], Result]) -> Result: ...
-
-    def write(self, work: Callable[[Documents], Result]) -> Result: ...
-
-
-class LostTable:
-    """The lost pages of a store; each method takes transactions of its own."""
-
-    def __init__(self, store: _Transactions) -> None:
-        self._store = store
-
-    def count(self) -> int:
-        """Count all rows."""
-        return self._store.read(lambda stored: stored.values.count(LOST))
-
-    def list_pages(self) -> Iterator[LostPage]:
-        """List the lost pages; leaves out damaged rows.
-
-        Reads their keys at once, 60 bytes each, and 512 rows in a transaction. A page is due if the
-        spider's next crawl requests it.
-        """
-        for some in cut(self._store.read(_list_keys), _ROWS_PER_CALL):
-            yield from self._store.read(partial(_describe, keys=some))
-
-    def find(self, document: int) -> LostPage | None:
-        """Find the row of a dropped page by the number of its document; None if it has none."""
-        keys = [key_of_lost(document)]
-        return next(iter(self._store.read(partial(_describe, keys=keys))), None)
-
-    def find_due(self, crawl: str, spider: str) -> list[tuple[bytes, int]]:
-        """Return the keys of the pages that a crawl of a spider has to request, with originals.
-
-        They were lost by this crawl or by crawls that ended, and this one did not take them. Reads
-        all rows of the spider.
-        """
-
-        def work(stored: Documents) -> list[tuple[bytes, int]]:
-            due = _list_due(stored, _list_keys(stored, spider), crawl, spider)
-            return [(key, lost.awaited) for key, lost in due if lost.taken != crawl]
-
-        return self._store.read(work)
-
-    def take(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[tuple[bytes, Lost]]:
-        """Hand pages over to a crawl that requests them again, and return their rows as they were.
-
-        They are due still. A crawl that asks again, because it got no answer, gets them again; a
-        later one, unless their rows were deleted.
-        """
-
-        def work(stored: Documents) -> list[tuple[bytes, Lost]]:
-            taken = list(_list_due(stored, keys, crawl, spider))
-            for key, lost in taken:
-                stored.values.put(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
-            return taken
-
-        return self._store.write(work) if keys else []
-
-    def count_left(self, crawl: str, spider: str) -> tuple[Counter[str], str]:
-        """Count what a crawl leaves that is about to end: `lost` pages of its spider.
-
-        Those `waiting` for a page that another running crawl is at work on are counted apart. The
-        text is the address of a page that one of the lost was dropped for, "" if none is known.
-        """
-
-        def work(stored: Documents) -> tuple[Counter[str], str]:
-            alive = cache(lambda each: each != crawl and stored.alive(each))
-            left, failed = Counter[str](), ""
-            for _, lost, original in _read(stored, _list_keys(stored, spider)):
-                if lost.spider != spider or alive(lost.taken or lost.crawl):
-                    continue
-                due = _is_due(lost, original, alive)
-                left["lost" if due else "waiting"] += 1
-                if due and not failed and original is not None:
-                    failed = original.facts.url
-            return left, failed
-
-        return self._store.read(work)
+    They were lost by this crawl or by crawls that ended, and this one did not take them. Reads all
+    rows of the spider.
+    """
+    due = _list_due(stored, list_keys(stored, spider), crawl, spider)
+    return [(key, lost.awaited) for key, lost in due if lost.taken != crawl]
 
 
-def _describe(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
+def take(
+    stored: Documents, crawl: str, spider: str, keys: Iterable[bytes]
+) -> list[tuple[bytes, Lost]]:
+    """Hand pages over to a crawl that requests them again, and return their rows as they were.
+
+    They are due still. A crawl that asks again, because it got no answer, gets them again; a later
+    one, unless their rows were deleted.
+    """
+    taken = list(_list_due(stored, keys, crawl, spider))
+    for key, lost in taken:
+        stored.values.put(LOST, key, pack_row(key, structs.replace(lost, taken=crawl)))
+    return taken
+
+
+def count_left(stored: Documents, crawl: str, spider: str) -> tuple[Counter[str], str]:
+    """Count what a crawl leaves that is about to end: `lost` pages of its spider.
+
+    Those `waiting` for a page that another running crawl is at work on are counted apart. The text
+    is the address of a page that one of the lost was dropped for, "" if none is known.
+    """
+    alive = cache(lambda each: each != crawl and stored.alive(each))
+    left, failed = Counter[str](), ""
+    for _, lost, original in _read(stored, list_keys(stored, spider)):
+        if lost.spider != spider or alive(lost.taken or lost.crawl):
+            continue
+        due = _is_due(lost, original, alive)
+        left["lost" if due else "waiting"] += 1
+        if due and not failed and original is not None:
+            failed = original.facts.url
+    return left, failed
+
+
+def describe_lost(stored: Documents, keys: Sequence[bytes]) -> list[LostPage]:
+    """Read lost pages by the keys of their rows; leaves out those that are missing or damaged."""
     pages = []
     for key, lost, original in _read(stored, keys):
         due = not stored.alive(lost.taken or lost.crawl) and _is_due(lost, original, stored.alive)

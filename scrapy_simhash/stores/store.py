@@ -33,7 +33,14 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
-from scrapy_simhash.stores.lost import LostTable, count_lost, mark_done, withdraw
+from scrapy_simhash.stores.lost import (
+    ROWS_PER_CALL,
+    count_lost,
+    describe_lost,
+    list_keys,
+    mark_done,
+    withdraw,
+)
 from scrapy_simhash.stores.rows import CrawlRecord, pack_row
 from scrapy_simhash.stores.upkeep import (
     Mender,
@@ -48,12 +55,13 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Marked, Match, Verdict
     from scrapy_simhash.stores.header import Header
+    from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
@@ -91,7 +99,6 @@ class Store(AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self.lost = LostTable(self)
         self._sites = Sites()
         self._dissolved: set[int] = set()
         try:
@@ -379,6 +386,11 @@ class Store(AbstractContextManager["Store"]):
         documents: list[StoredDocument] = []
         self.visit(documents.append)
         return documents
+
+    def list_lost(self) -> Iterator[LostPage]:
+        """List the lost pages, 512 in a transaction; leaves out damaged rows."""
+        for some in cut(self.read(list_keys), ROWS_PER_CALL):
+            yield from self.read(partial(describe_lost, keys=some))
 
     def bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded: sorted, shape (n,); reads a table."""

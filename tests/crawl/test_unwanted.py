@@ -99,7 +99,7 @@ async def test_the_copy_that_pipelines_want_comes_through(
     wanted = {"/first", "/good-again"} if first else {"/good-again"}
     assert wanted <= set(done.paths)
     with open_store(str(tmp_path / "s"), readonly=True) as store:
-        assert store.lost.count() == 0
+        assert list(store.list_lost()) == []
 
 
 @pytest.mark.parametrize("at_once", [1, 8])
@@ -135,4 +135,4 @@ async def test_pipelines_that_drop_all_cost_no_requests(
     said = "not tried because pipelines dropped all items of their copies."
     assert f"Lost: {plural(untried, 'page')}, {said}" in caplog.messages
     with open_store(str(tmp_path), readonly=True) as store:
-        assert store.lost.count() == 0
+        assert list(store.list_lost()) == []

@@ -221,7 +221,7 @@ async def test_a_page_that_came_through_and_is_dropped_anew_is_lost_anew(
     for _ in range(2):
         copy = await client.submit(again)
         assert copy.status == "near_duplicate"
-        assert store.lost.find(copy.document)
+        assert [page.lost.url for page in store.list_lost()] == [again.page.url]
         client.mark(Mark(found=key_of_lost(copy.document)))
 
 

@@ -22,7 +22,7 @@ from scrapy_simhash.judging.documents import Document, Version
 from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording, pack
-from scrapy_simhash.stores.lost import forget
+from scrapy_simhash.stores.lost import find_due, forget, take
 from scrapy_simhash.stores.rows import key_of_lost
 from tests.golden.lines import Line, Numbers, show_verdict
 from tests.helpers.documents import alter
@@ -377,8 +377,9 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         store.end_crawl(ended[0])
     if world.draw(0.2):
         crawl = world.choose(world.alive)[0]
-        due = [key for key, _ in store.lost.find_due(crawl, "spider")]
-        taken = store.lost.take(crawl, "spider", due[::2] if world.draw(0.2) else due)
+        due = [key for key, _ in store.read(partial(find_due, crawl=crawl, spider="spider"))]
+        keys = due[::2] if world.draw(0.2) else due
+        taken = store.write(partial(take, crawl=crawl, spider="spider", keys=keys))
         found = sorted((world.order[lost.page], lost.url) for _, lost in taken)
         yield Line(f"lost {found}", f"taken by {crawl}")
     if world.draw(0.1):

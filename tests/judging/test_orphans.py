@@ -3,7 +3,10 @@
 Who may mark what, and what becomes of it, is held against an oracle, see `storemachine`.
 """
 
+from functools import partial
+
 from scrapy_simhash.judging.documents import Document, Version
+from scrapy_simhash.stores.lost import take
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import (
@@ -49,8 +52,9 @@ def test_lost_pages_are_handed_over_again_to_a_crawl_that_got_no_answer(home: st
         ]
     with begin_crawl(home, crawl="crawl-2") as store:
         keys = [key for key, _ in take_lost(store, "crawl-2")]
-        assert [key for key, _ in store.lost.take("crawl-2", "spider", keys)] == keys != []
-        assert store.lost.find_due("crawl-2", "spider") == []
+        again = store.write(partial(take, crawl="crawl-2", spider="spider", keys=keys))
+        assert [key for key, _ in again] == keys != []
+        assert take_lost(store, "crawl-2") == []
 
 
 def test_a_drop_for_another_text_of_the_same_page_is_lost(home: str) -> None:
