@@ -389,6 +389,24 @@ class Documents:
         """List the near-duplicates of a document."""
         return [number_of(found) for found in self.values.members(DUPLICATES, octets(original))]
 
+    def list_deletable(self, numbers: Iterable[int]) -> list[int]:
+        """Add near-duplicates, and theirs in turn; leaves out what is missing or in use."""
+        # Without its original, the drop of a near-duplicate cannot be explained. An original
+        # becomes a near-duplicate itself if its crawl dies and it is fetched again.
+        chosen: set[int] = set()
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
+            record = self.get(number)
+            if number not in chosen and record is not None and not self.is_in_use(record):
+                chosen.add(number)
+                waiting += self.list_duplicates(number)
+        return sorted(chosen)
+
+    def is_in_use(self, record: Record) -> bool:
+        """Whether a document is pending in a running crawl."""
+        return record.state == State.PENDING and self.alive(record.crawl)
+
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         """Get the record of a crawl, or None."""
         packed = self.values.get(CRAWLS, crawl.encode())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.leases import leases_of
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
@@ -33,10 +34,6 @@ ENGINES = {
     "lmdb": "scrapy_simhash.stores.lmdb.engine:LmdbEngine",
     "memory": "scrapy_simhash.stores.memory:MemoryEngine",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
-}
-_LEASES = {
-    "lmdb": "scrapy_simhash.stores.leases:leases_of",
-    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redisserver:LeasesApart"),
 }
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the
 # tables of `a`, which deletes its old ones.
@@ -101,7 +98,7 @@ def open_as_it_is(url: str) -> Store:
 
 def has_leases_apart(url: str) -> bool:
     """Whether one process can have the lease of a crawl, and another one the store."""
-    return scheme_of(url) in _LEASES
+    return url != MEMORY
 
 
 def open_leases(url: str) -> Leases:
@@ -110,9 +107,11 @@ def open_leases(url: str) -> Leases:
     Raises:
         StoreUnusableError: the server cannot be reached.
     """
-    scheme = scheme_of(url)
-    leases: Leases = resolve_name(_LEASES[scheme])(store_folder(url) if scheme == "lmdb" else url)
-    return leases
+    if is_server(url):
+        from scrapy_simhash.stores.redisserver import LeasesApart  # noqa: PLC0415 - loads redis
+
+        return LeasesApart(url)
+    return leases_of(store_folder(url))
 
 
 class ServerAddress(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, partial
@@ -14,12 +15,11 @@ import numpy as np
 
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
-from scrapy_simhash.judging.documents import StoredDocument, number_of_mark
+from scrapy_simhash.judging.documents import State, StoredDocument, number_of_mark
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
@@ -46,6 +46,7 @@ from scrapy_simhash.stores.upkeep import (
     Mender,
     count_fingerprints,
     list_bulk_loaded,
+    list_undelivered,
     note_bulk_loaded,
     read_table,
     rewrite_tables,
@@ -68,6 +69,10 @@ Result = TypeVar("Result")
 
 # A problem that every check finds is not caused by concurrent writes.
 _CHECKS_BESIDE_OTHERS = 2
+# A deletion of so many locks the store for less than a second at a time.
+_DOCUMENTS_PER_DELETION = 1_000
+# The number of the largest scopes to list.
+_SCOPES_SHOWN = 20
 
 
 class Store(AbstractContextManager["Store"]):
@@ -403,7 +408,18 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> dict[str, Any]:
-            counted = upkeep.count_documents(stored)
+            states, distances, scopes = Counter[str](), Counter[int](), Counter[str]()
+            for _, record in stored.scan():
+                if isinstance(record, DamagedError):
+                    states["damaged"] += 1
+                    continue
+                states[record.state.name.lower()] += 1
+                states["stubs"] += record.facts.stub and not record.facts.file
+                states["files"] += record.facts.file
+                scopes[record.facts.scope] += 1
+                if record.state == State.DUPLICATE:
+                    distances[record.distance] += 1
+            documents = states["damaged"] + scopes.total()
             name, octets = self.engine.measure()
             return {
                 "store": self.url,
@@ -413,10 +429,18 @@ class Store(AbstractContextManager["Store"]):
                 "libraries": self._header.libraries,
                 **self._describe_tables(stored),
                 "crawls": stored.values.count(CRAWLS),
-                **counted,
+                "documents": documents,
+                **({"damaged": states["damaged"]} if states["damaged"] else {}),
+                "done": states["done"],
+                "pending": states["pending"],
+                "near_duplicates": states["duplicate"],
+                "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+                "stubs": states["stubs"],
+                "files": states["files"],
+                "scopes": dict(scopes.most_common(_SCOPES_SHOWN)),
                 "lost": count_lost(stored),
                 name: octets,
-                "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
+                "bytes_per_document": round(octets / max(1, documents), 1),
             }
 
         return self.read(work)
@@ -458,7 +482,7 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> NDArray[np.uint64]:
             found = read_table(stored, 0)
-            return found[~contains(upkeep.list_undelivered(stored), found)] if delivered else found
+            return found[~contains(list_undelivered(stored), found)] if delivered else found
 
         return self.read(work)
 
@@ -495,13 +519,27 @@ class Store(AbstractContextManager["Store"]):
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
         times for a document, and the document's `wording` is None.
         """
-        return self.read(
-            lambda stored: upkeep.select_documents(stored, wanted, self.engine.leases.alive)
-        )
+
+        def work(stored: Documents) -> list[int]:
+            found = (
+                number
+                for number, record in stored
+                if not stored.is_in_use(record) and wanted(StoredDocument(number, record))
+            )
+            return stored.list_deletable(list(found))
+
+        return self.read(work)
 
     def spare(self, documents: Sequence[int]) -> None:
-        """Exempt near-duplicates from being dropped when they are fetched again."""
-        self.write(lambda stored: upkeep.spare_documents(stored, documents))
+        """Exempt near-duplicates from being dropped when they are fetched again; skips others."""
+
+        def work(stored: Documents) -> None:
+            for number, record in stored.get_all(documents).items():
+                if record.state == State.DUPLICATE:
+                    record.spared = True
+                    stored.put(number, record)
+
+        self.write(work)
 
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
@@ -510,9 +548,16 @@ class Store(AbstractContextManager["Store"]):
         that no other document has, and that were not bulk-loaded, leave the tables. Each
         transaction deletes a thousand documents.
         """
-        alive = self.engine.leases.alive
-        chosen = self.read(lambda stored: upkeep.with_near_duplicates(stored, documents, alive))
-        deleted = 0
-        for part in cut(chosen, upkeep.DOCUMENTS_PER_DELETION):
-            deleted += self.write(partial(upkeep.delete_documents, numbers=part, alive=alive))
-        return deleted
+
+        def work(stored: Documents, numbers: Sequence[int]) -> int:
+            stored.prefetch_documents(numbers)
+            stored.keys.read_ladders(numbers)
+            found = stored.get_all(stored.list_deletable(numbers))
+            for number, record in found.items():
+                stored.take_out(number, record)
+                stored.remove(number, record)
+            return len(found)
+
+        chosen = self.read(lambda stored: stored.list_deletable(documents))
+        parts = cut(chosen, _DOCUMENTS_PER_DELETION)
+        return sum(self.write(partial(work, numbers=part)) for part in parts)

@@ -1,4 +1,4 @@
-"""Look after a store: describe, count and delete its documents, check and mend it.
+"""Look after a store: check and mend it, read and write its tables as a whole.
 
 A record says which rows lead to its document (`documents.rows_of`): what is missing is written, and
 what nobody has is removed. A damaged record is reported, and what leads to it stays as it is: since
@@ -9,13 +9,13 @@ document takes its place. A damaged row of a lost page is made anew, without its
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Record, State, StoredDocument
+from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.keys import MOST_UNDER_KEY
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
@@ -50,124 +50,14 @@ from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
 from scrapy_simhash.tables.probing import ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.tables.permutation import Design
 
-# The number of the largest scopes to list.
-_ROWS_SHOWN = 20
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
-
-
-def count_documents(stored: Documents) -> dict[str, Any]:
-    """Count documents by state, distance and scope."""
-    states: Counter[str] = Counter()
-    distances: Counter[int] = Counter()
-    scopes: Counter[str] = Counter()
-    stubs = files = damaged = 0
-    for _, record in stored.scan():
-        if isinstance(record, DamagedError):
-            damaged += 1
-            continue
-        stubs += record.facts.stub and not record.facts.file
-        files += record.facts.file
-        states[record.state.name.lower()] += 1
-        scopes[record.facts.scope] += 1
-        if record.state == State.DUPLICATE:
-            distances[record.distance] += 1
-    return {
-        "documents": states.total() + damaged,
-        **({"damaged": damaged} if damaged else {}),
-        "done": states["done"],
-        "pending": states["pending"],
-        "near_duplicates": states["duplicate"],
-        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
-        "stubs": stubs,
-        "files": files,
-        "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
-    }
-
-
-# With this number, a deletion locks the store for less than a second at a time.
-DOCUMENTS_PER_DELETION = 1_000
-
-
-def select_documents(
-    stored: Documents, wanted: Callable[[StoredDocument], bool], alive: Callable[[str], bool]
-) -> list[int]:
-    """List the wanted documents and their near-duplicates; reads every record."""
-    found = [
-        number
-        for number, record in stored
-        if not _in_use(record, alive) and wanted(StoredDocument(number, record))
-    ]
-    return with_near_duplicates(stored, found, alive)
-
-
-def spare_documents(stored: Documents, numbers: Iterable[int]) -> None:
-    """Exempt near-duplicates from the next judgement; skips those that do not exist."""
-    for number in numbers:
-        record = stored.get(number)
-        if record is not None and record.state == State.DUPLICATE:
-            record.spared = True
-            stored.put(number, record)
-
-
-def with_near_duplicates(
-    stored: Documents, numbers: Iterable[int], alive: Callable[[str], bool]
-) -> list[int]:
-    """Add near-duplicates, and theirs in turn; skips documents that are missing or in use."""
-    # Without its original, the drop of a near-duplicate cannot be explained. An original becomes a
-    # near-duplicate itself if its crawl dies and it is fetched again.
-    chosen: set[int] = set()
-    waiting = list(numbers)
-    while waiting:
-        number = waiting.pop()
-        record = stored.get(number)
-        if number not in chosen and record is not None and not _in_use(record, alive):
-            chosen.add(number)
-            waiting += stored.list_duplicates(number)
-    return sorted(chosen)
-
-
-def delete_documents(
-    stored: Documents, numbers: Sequence[int], alive: Callable[[str], bool]
-) -> int:
-    """Delete documents that are not in use, with their near-duplicates; returns how many."""
-    stored.prefetch_documents(numbers)
-    stored.keys.read_ladders(numbers)
-    chosen = with_near_duplicates(stored, numbers, alive)
-    for number in chosen:
-        record = stored.get(number)
-        if record is None:  # it was there when it was chosen
-            raise StoreError(
-                f"document {number} is found in one place and not in another: the store is "
-                "damaged; `scrapy simhash check` says where"
-            )
-        stored.take_out(number, record)
-        stored.remove(number, record)
-    return len(chosen)
-
-
-def _in_use(record: Record, alive: Callable[[str], bool]) -> bool:
-    return record.state == State.PENDING and alive(record.crawl)
-
-
-def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
-    """List the fingerprints that must not cause drops in another store; sorted, shape (n,)."""
-    # They were not bulk-loaded, and all their documents are pending, withdrawn, or stubs, which
-    # have too little text for simhash.
-    done: set[int] = set()
-    others: set[int] = set()
-    for _, record in stored:
-        if record.state != State.DUPLICATE:
-            delivered = record.state == State.DONE and not record.facts.stub
-            (done if delivered else others).add(record.facts.fingerprint)
-    left = [each for each in others - done if stored.numbers(each, most=1) != [0]]
-    return np.array(sorted(left), np.uint64)
 
 
 _DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES, KEYS)
@@ -455,3 +345,17 @@ def note_bulk_loaded(stored: Documents, fingerprints: NDArray[np.uint64]) -> Non
     fingerprints = indexed[contains(fingerprints, indexed)]
     for fingerprint in fingerprints.tolist():
         stored.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
+
+
+def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
+    """List the fingerprints that must not cause drops in another store; sorted, shape (n,)."""
+    # They were not bulk-loaded, and all their documents are pending, withdrawn, or stubs, which
+    # have too little text for simhash.
+    done: set[int] = set()
+    others: set[int] = set()
+    for _, record in stored:
+        if record.state != State.DUPLICATE:
+            delivered = record.state == State.DONE and not record.facts.stub
+            (done if delivered else others).add(record.facts.fingerprint)
+    left = [each for each in others - done if stored.numbers(each, most=1) != [0]]
+    return np.array(sorted(left), np.uint64)

@@ -22,7 +22,7 @@ def test_more_documents_than_one_transaction_deletes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
-    monkeypatch.setattr("scrapy_simhash.stores.upkeep.DOCUMENTS_PER_DELETION", 3)
+    monkeypatch.setattr("scrapy_simhash.stores.store._DOCUMENTS_PER_DELETION", 3)
     draw = random.Random(5)  # noqa: S311 - reproducible
     fingerprints = [draw.getrandbits(64) for _ in range(6)]
     originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
