@@ -107,11 +107,10 @@ def open_leases(url: str) -> Leases:
     Raises:
         StoreUnusableError: the server cannot be reached.
     """
-    if is_server(url):
-        from scrapy_simhash.stores.redisserver import LeasesApart  # noqa: PLC0415 - loads redis
-
-        return LeasesApart(url)
-    return leases_of(store_folder(url))
+    if not is_server(url):
+        return leases_of(store_folder(url))
+    leases: Leases = resolve_name("scrapy_simhash.stores.redisserver:LeasesApart")(url)
+    return leases
 
 
 class ServerAddress(NamedTuple):
