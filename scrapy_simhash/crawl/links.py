@@ -29,7 +29,7 @@ from scrapy_simhash.crawl.policy import (
     list_redirects,
     spider_of,
 )
-from scrapy_simhash.crawl.running import list_asked
+from scrapy_simhash.crawl.running import keep_in_job, list_asked
 from scrapy_simhash.detector.log import PARAMETER
 from scrapy_simhash.pages.addresses import host_of, list_forms
 from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, digest_links, leads_back
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.pages.facts import Reader
 
-_STATE_KEY = "simhash_followed"  # in `spider.state`
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
 _MOST_REMEMBERED = 50_000
 _MOST_NOTED = 1_000  # in the log, for people
@@ -200,12 +199,8 @@ class Links:
     @cached_property
     def _followed(self) -> dict[str, dict[int, int]]:
         """The depth at which links of documents were followed, by callback and document."""
-        # Scrapy keeps in `state` what the next run of a job must know; that may have another store,
-        # so documents are named by their addresses as well.
-        state = getattr(spider_of(self._crawler), "state", None)
-        lasts = isinstance(state, dict) and bool(self._crawler.settings["JOBDIR"])
-        followed: dict[str, dict[int, int]] = {}
-        return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
+        # The next run may have another store, so documents are named by their addresses as well.
+        return keep_in_job(self._crawler, "simhash_followed")
 
     def decided(self, request: Request, page: JudgedPage) -> None:
         """Have the callback called for a near-duplicate whose links are followed."""

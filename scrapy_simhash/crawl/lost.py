@@ -14,7 +14,7 @@ import json
 import logging
 import sys
 import time
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from scrapy_simhash.crawl.running import (
     RULE_ERRBACK,
     add_option,
     is_closing,
+    keep_in_job,
     wake,
 )
 from scrapy_simhash.detector.messages import Mark
@@ -235,7 +236,6 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
 _WHOLE = {"", "flag", PASS}  # actions that let items and links of a page pass
 _GONE = {404, 410}  # of pages that nobody will get
 _MOST_MADE = 1_000  # at one idle moment
-_MOST_PACKED = 100  # at once, which takes 7 ms
 # Requests in memory, which may have credentials; of those beyond only the addresses are kept.
 _MOST_HELD = 10_000
 
@@ -258,11 +258,7 @@ class LostPages:
         # Requests as they were, by the keys of their pages: some cannot be stored.
         self._held: dict[bytes, Request] = {}
         self._made: dict[bytes, int] = {}  # with the documents that they were dropped for
-        # Those of pages dropped for documents that this crawl has not fetched yet, by these; they
-        # are lost only if such a document shows another text by then.
         self._start_time = time.time()
-        self._copies: defaultdict[int, dict[int, Request]] = defaultdict(dict)
-        self._number_of_copies = 0
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
         # Whether there may be others; at first, those that an earlier crawl left.
@@ -288,6 +284,18 @@ class LostPages:
             spider_of(self._crawler), cookies=self._crawler.settings.getbool("COOKIES_ENABLED")
         )
 
+    @cached_property
+    def _copies(self) -> dict[int, dict[int, bytes]]:
+        """Packed requests of pages dropped for documents that this crawl has not fetched yet.
+
+        By these documents and their own. They are lost only if such a one has changed by then.
+        """
+        return keep_in_job(self._crawler, f"simhash_copies_{self._detector.seed}")
+
+    @cached_property
+    def _room(self) -> int:
+        return _MOST_HELD - sum(map(len, self._copies.values()))
+
     def decided(self, request: Request, page: JudgedPage) -> None:
         """Hold the request of a page dropped for one that this crawl has not fetched yet."""
         # Without waiting for anything: that one may be judged next, and overtake this page.
@@ -296,27 +304,27 @@ class LostPages:
             decision.action not in _WHOLE
             and not self._readonly
             and (decision.match_time or self._start_time) < self._start_time
-            and self._number_of_copies < _MOST_HELD
+            and self._room > 0
         ):
-            copies, held = self._copies[decision.match_document], request.copy()
-            self._number_of_copies += decision.document not in copies
-            copies[decision.document] = held
-            if decision.action == "ignore-outlinks":
-                page.on_done = partial(set_mark, held, DELIVERED, decision.text_digest)
+            copies = self._copies.setdefault(decision.match_document, {})
+            self._room -= decision.document not in copies
+            copies[decision.document] = self.packing.pack(request)
+            if not copies[decision.document]:
+                self._hold(key_of_lost(decision.document), request.copy())
 
-    async def _let_copies_go(self, original: Decision) -> None:
+    def _let_copies_go(self, original: Decision) -> None:
         """Let the copies of a page go that was fetched now; if it has changed, they are lost."""
         copies = self._copies.pop(original.document, {})
-        self._number_of_copies -= len(copies)
+        self._room += len(copies)
         if original.reason == "changed" and copies:
             self._dropped = self._outdated = True
             self._awaited.add(original.document)
-            for number, (document, request) in enumerate(copies.items()):
-                if number % _MOST_PACKED == 0:  # the event loop has other work
-                    await asyncio.sleep(0)
-                self._hold(key := key_of_lost(document), request)
+            for document, packed in copies.items():
                 self._detector.mark(Mark(lost=document))
-                self._detector.mark(Mark(packed=(key, self.packing.pack(request))))
+                self._detector.mark(Mark(packed=(key_of_lost(document), packed)))
+        else:
+            for document in copies:
+                self._held.pop(key_of_lost(document), None)
 
     def _hold(self, key: bytes, request: Request) -> None:
         if len(self._held) < _MOST_HELD:
@@ -328,7 +336,7 @@ class LostPages:
             return
         decision = page.decision
         if decision.status == "revisit":
-            await self._let_copies_go(decision)
+            self._let_copies_go(decision)
         key = take_mark(request, LOST) if LOST in request.meta else None
         if decision.match_pending:
             own = key_of_lost(decision.document)
@@ -368,7 +376,8 @@ class LostPages:
         if again and decision.action in _WHOLE:
             self._forget(again)
         page.repeated = take_mark(request, DELIVERED) == decision.text_digest
-        if decision.match_pending and decision.action == "ignore-outlinks":
+        is_copy = decision.document in self._copies.get(decision.match_document, ())
+        if decision.action == "ignore-outlinks" and (decision.match_pending or is_copy):
             # Once its items came through, its links are lost all the same if its original is.
             page.on_done = partial(self._keep_links, request, decision)
 
@@ -378,6 +387,9 @@ class LostPages:
         key, packed = key_of_lost(decision.document), self.packing.pack(request, marks)
         if key in self._held:
             set_mark(self._held[key], DELIVERED, decision.text_digest)
+        copies = self._copies.get(decision.match_document, {})
+        if decision.document in copies:
+            copies[decision.document] = packed
         self._detector.mark(Mark(packed=(key, packed)))
 
     def failed_again(self, page: JudgedPage) -> None:

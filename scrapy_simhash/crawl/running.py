@@ -17,7 +17,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import NotConfigured
@@ -64,6 +64,14 @@ def list_asked(crawler: Crawler) -> AbstractSet[bytes]:
     own = getattr(getattr(crawler.engine, "scheduler", None), "df", None)
     found = getattr(own, "_fingerprints", None)
     return found if isinstance(found, set) else set()
+
+
+def keep_in_job(crawler: Crawler, name: str) -> dict[Any, Any]:
+    """Get a dictionary that a job with a JOBDIR keeps until it is resumed, if it ends in order."""
+    state = getattr(crawler.spider, "state", None)  # of Scrapy, which pickles it
+    lasts = isinstance(state, dict) and bool(crawler.settings["JOBDIR"])
+    kept: dict[Any, Any] = {}
+    return state.setdefault(name, kept) if state is not None and lasts else kept
 
 
 logger = logging.getLogger(__name__)

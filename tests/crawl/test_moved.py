@@ -185,6 +185,13 @@ async def test_of_a_page_kept_without_its_links_only_these_come_again(
     assert [site.asked.count(path) for path in paths] == [1, 2, 1]
 
 
+async def test_a_job_that_is_resumed_knows_the_copies(site: Site, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    await crawl_moved(site, tmp_path, "/archive", **settings)
+    done = await crawl(tmp_path, [site.url("/latest")], **settings)
+    assert done.paths == ["/latest", "/archive"]
+
+
 async def test_requests_with_credentials_are_made_again(site: Site, tmp_path: Path) -> None:
     class AskingSpider(PagesSpider):
         async def start(self) -> AsyncIterator[Request]:
