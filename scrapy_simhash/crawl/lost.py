@@ -255,7 +255,7 @@ class LostPages:
         self._readonly = readonly  # then no page is held, so none is lost
         self._detector = detector
         self._owed = add_option("`scrapy simhash owed`", option)  # where commands need it
-        # Requests as they were, by the keys of their pages: some cannot be stored.
+        # Requests that are not in the store, by the keys of their pages: some cannot be.
         self._held: dict[bytes, Request] = {}
         self._made: dict[bytes, int] = {}  # with the documents that they were dropped for
         self._start_time = time.time()
@@ -349,6 +349,7 @@ class LostPages:
                     self._detector.mark(Mark(packed=(own, packed)))
                     with suppress(StoreError):  # then only this crawl can request it
                         await self._detector.settle()
+                        self._held.pop(own, None)
             else:
                 self._forget(own)
         if key and response.status in _GONE:

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 from scrapy.http import Request, Response
 
+from scrapy_simhash.crawl import lost
 from scrapy_simhash.crawl.lost import Packing
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, pack_row
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
-from tests.helpers.crawling import PagesSpider, crawl, read_lines
+from tests.helpers.crawling import PagesSpider, crawl, describe, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.losing import list_lost
 from tests.helpers.pages import page
@@ -99,6 +100,25 @@ async def test_a_request_with_credentials_is_made_again_by_its_own_crawl_only(
     again = await crawl(tmp_path / "b", [site.url("/else")], AskingSpider)
     assert again.paths == ["/else"]
     assert len(list_lost_at(tmp_path / "b")) == 1
+
+
+async def test_requests_that_are_stored_take_no_room_of_those_that_cannot_be(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(PagesSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            yield describe(response)
+            if response.url.endswith("/one"):
+                await asyncio.to_thread(wait_until, lambda: len(read_lines(log)) == 3)
+                raise RuntimeError("a bug of the spider's")
+
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setattr(lost, "_MOST_HELD", 1)
+    site.answers["/other"] = Answer(page(1, menu="A third").encode())
+    asking = Request(site.url("/other"), headers={"Authorization": SECRET})
+    done = await crawl(tmp_path, [*map(site.url, ("/one", "/twin")), asking], Failing)
+    assert done.counted["requested_again"] == 2
+    assert "owed/lost" not in done.counted
 
 
 def list_lost_at(folder: Path) -> list[Lost]:
