@@ -14,8 +14,7 @@ from scrapy_simhash._printable import plural, printable_text
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
-from scrapy_simhash.judging.judge import MOST_CALLED, list_readers
-from scrapy_simhash.judging.keys import name_reader
+from scrapy_simhash.judging.judge import MOST_CALLED, list_readers, name_reader
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
     LEAST_AGREED_OF_OTHER_NAMES,

@@ -29,12 +29,12 @@ from scrapy_simhash.errors import CorpusError
 from scrapy_simhash.judging.comparison import Context, compare
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.keys import MOST_UNDER_KEY, count_common, make_keys
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
 from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.stores.keys import MOST_UNDER_KEY, count_common, make_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

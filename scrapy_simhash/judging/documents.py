@@ -248,7 +248,7 @@ class Record(msgspec.Struct, array_like=True):
         new_links: share of its links that its original lacked, 0 to 1, or None.
         earlier_readers: who got the same text before.
         without_items: when it was done last, no item of it had come through.
-        kept_for: who finds it by its keys, if it was kept for a reader, see `keys.name_reader`.
+        kept_for: who finds it by its keys, if it was kept for a reader, see `judge.name_reader`.
     """
 
     facts: Facts

@@ -37,7 +37,6 @@ from scrapy_simhash.judging.documents import (
     Verdict,
 )
 from scrapy_simhash.judging.gate import look_at_candidates
-from scrapy_simhash.judging.keys import name_reader
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
@@ -239,6 +238,11 @@ def list_readers(record: Record) -> tuple[Reader, ...]:
     """List who got the text of a record."""
     done = record.state == State.DONE
     return (*record.earlier_readers, record.facts.reader) if done else record.earlier_readers
+
+
+def name_reader(reader: Reader, *, across_spiders: bool) -> str:
+    """Name who gets a page, among those for whom near-duplicates are kept."""
+    return "\0".join(("" if across_spiders else reader.spider, reader.callback))
 
 
 def _make_record(document: Document, own: Record | None, match: Match | None) -> Record:

@@ -4,7 +4,7 @@ One-permutation hashing (Li, Owen, Zhang, NIPS 2012): a shingle's hash chooses o
 the smallest one in a bin of the whole text represents the bin. The sketch keeps 16 bits of its
 hash, 7 bits of its place, and whether the main text has it, too. So one sample of 256 gives the
 similarity of the whole texts and, by the shingles in a main text, that of the main texts. Another
-8 bits make a shingle rare enough to be looked up among those of all documents (`judging.keys`): of
+8 bits make a shingle rare enough to be looked up among those of all documents (`stores.keys`): of
 a million documents, one in fifty has one of another by chance.
 
 The standard error of a similarity of 0.82 is 0.024 for long texts, nearly none for texts with fewer

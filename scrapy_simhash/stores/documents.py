@@ -16,14 +16,13 @@ import xxhash
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
-from scrapy_simhash.judging.keys import KEYS, KEYS_OF_STRANGERS, make_keys, name_reader
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe, name_reader
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.keys import KeyTable, keys_of
+from scrapy_simhash.stores.keys import KEYS, KEYS_OF_STRANGERS, KeyTable, keys_of, make_keys
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -58,9 +57,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Change, Document, Gathered
     from scrapy_simhash.judging.judge import Limits
-    from scrapy_simhash.judging.keys import Keys
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
@@ -308,7 +307,7 @@ class Documents:
     def list_alike(self, page: Facts, reader: str, own: int = 0) -> dict[int, int]:
         """List the documents with rare triples of a page, each with their number; most come first.
 
-        At most 8, and 8 more of those that were kept for a reader (`keys.name_reader`). The
+        At most 8, and 8 more of those that were kept for a reader (`judge.name_reader`). The
         document of the number `own` is left out.
         """
         if page.stub or not page.sketch:

@@ -16,7 +16,6 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.keys import MOST_UNDER_KEY
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
@@ -26,7 +25,7 @@ from scrapy_simhash.stores.documents import (
     unpack_identity,
     unpack_wording,
 )
-from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
+from scrapy_simhash.stores.keys import DISSOLVED, MOST_UNDER_KEY, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.keys import KEYS, MOST_UNDER_KEY, Keys, make_keys
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keys import keys_of
+from scrapy_simhash.stores.keys import KEYS, MOST_UNDER_KEY, Keys, keys_of, make_keys
 from scrapy_simhash.stores.keyvalues import KEYS as TABLE
 from scrapy_simhash.stores.keyvalues import number_of, octets
 from scrapy_simhash.stores.memory import MemoryEngine
@@ -77,9 +76,8 @@ class KeysMachine(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        for module in ("judging.keys", "stores.keys"):
-            self.patch.setattr(f"scrapy_simhash.{module}.KEYS", self.FEW)
-            self.patch.setattr(f"scrapy_simhash.{module}.MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr(stores_keys, "KEYS", self.FEW)
+        self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
         self.patch.setattr("scrapy_simhash.stores.upkeep.MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
