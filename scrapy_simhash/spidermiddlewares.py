@@ -97,15 +97,15 @@ class SimhashSpiderMiddleware:
         page = judging.pages.get(response) if judging is not None else None
         action = page.decision.action if page is not None else ""
         async for entry in result:
-            if action == "ignore-outlinks" and isinstance(entry, Request):
-                count(self._crawler, "outlinks_ignored")
-                continue
-            if action == FOLLOW and not isinstance(entry, Request):
-                continue
             if isinstance(entry, Request):
+                if action == "ignore-outlinks":
+                    count(self._crawler, "outlinks_ignored")
+                    continue
                 mark_found(entry, response)
                 if judging is not None:
                     judging.links.requested(entry, page)
+            elif action == FOLLOW:
+                continue
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue
