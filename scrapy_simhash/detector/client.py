@@ -309,7 +309,7 @@ class JudgeClient:
         self._is_sending = False
         messages, self._later = [*self._later, *messages], []
         if self._judge is not None and messages:
-            self._judge.give(messages)
+            self._judge.send(messages)
 
     @property
     def _is_awaited(self) -> bool:
@@ -464,10 +464,6 @@ class JudgeProcess(Child):
         # The judge hashes words by Python's hash, whose key nobody else may know.
         super().__init__(asyncio.get_running_loop(), module, PYTHONHASHSEED="random")
 
-    def give(self, messages: list[bytes]) -> None:
-        """Send messages, without waiting."""
-        self.send([[message] for message in messages])
-
     def take(self, messages: list[bytes]) -> bool:
         """Pass messages on; return False if one is none."""
         try:
@@ -535,7 +531,7 @@ class JudgeThread:
             brought, self._brought = self._brought, []
         self._client.take(self, list(map(unpack_from_judge, brought)))
 
-    def give(self, messages: list[bytes]) -> None:
+    def send(self, messages: list[bytes]) -> None:
         """Hand messages over."""
         for message in messages:
             self._inbox.put(message)

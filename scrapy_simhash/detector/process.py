@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 _LENGTH = struct.Struct("<I")
 _RECEIVED_BYTES = 1 << 18
@@ -35,9 +35,10 @@ _WATCHING_SECONDS = 0.2
 _DYING_SECONDS = 1.0
 
 
-def _frame(message: Sequence[bytes]) -> list[bytes]:
-    """Make the parts of a frame from those of a message."""
-    return [_LENGTH.pack(sum(map(len, message))), *message]
+def _frame(messages: Iterable[bytes]) -> list[bytes]:
+    """Make the parts of the frames of messages; none is empty."""
+    parts = [part for message in messages for part in (_LENGTH.pack(len(message)), message)]
+    return list(filter(None, parts))
 
 
 def _take_frame(received: bytearray) -> bytes | None:
@@ -92,11 +93,10 @@ class Child:
         """Act when the process has exited, or sent what makes no sense."""
         raise NotImplementedError
 
-    def send(self, messages: Iterable[Sequence[bytes]]) -> None:
-        """Send messages, given in parts, without waiting and without copying them."""
+    def send(self, messages: Iterable[bytes]) -> None:
+        """Send messages, without waiting and without copying them."""
         waiting = bool(self._outgoing)
-        for message in messages:
-            self._outgoing.extend(filter(None, _frame(message)))
+        self._outgoing += _frame(messages)
         if not waiting:
             self._flush()
 
@@ -178,9 +178,8 @@ class Parent:
 
     def send(self, messages: Iterable[bytes]) -> None:
         """Send messages."""
-        frames = b"".join(part for message in messages for part in _frame([message]))
         with self._sending:
-            self._socket.sendall(frames)
+            self._socket.sendall(b"".join(_frame(messages)))
 
 
 def start_python(program: str, **files: Any) -> subprocess.Popen[bytes]:

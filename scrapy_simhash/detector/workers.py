@@ -359,7 +359,7 @@ class Channel(Child):
             except UnicodeEncodeError as error:  # an address that cannot be sent
                 job.fail(NotJudgedError("failed", describe_error(error)))
                 continue
-            frames += [[head], [page.body]]
+            frames += [head, page.body]
             self._jobs.append(job)
         self.send(frames)
         self._watch(min(job.order.timeout_seconds for job in jobs))

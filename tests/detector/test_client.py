@@ -201,14 +201,14 @@ async def test_a_judge_that_nobody_asked_for_long_is_not_replaced(detector: Dete
 async def test_a_page_that_ends_two_judges_passes(
     detector: Detector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give = JudgeProcess.give
+    send = JudgeProcess.send
 
-    def give_and_die(process: JudgeProcess, messages: list[bytes]) -> None:
+    def send_and_die(process: JudgeProcess, messages: list[bytes]) -> None:
         if any(b"/deadly" in message for message in messages):
             process.kill()  # before it could answer
-        give(process, messages)
+        send(process, messages)
 
-    monkeypatch.setattr(JudgeProcess, "give", give_and_die)
+    monkeypatch.setattr(JudgeProcess, "send", send_and_die)
     names = ["one", "deadly", "two"]
     pages = [fetched(name, page(number)) for number, name in enumerate(names)]
     first, deadly, last = await asyncio.gather(*map(detector.judge, pages))
