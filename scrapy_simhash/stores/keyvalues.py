@@ -37,7 +37,6 @@ from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.tables.probing import ROW_BYTES
@@ -79,7 +78,6 @@ SETS = {
 }
 # The most members of a set of NAMES: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
-_ROWS_PER_SLICE = 65_536
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
@@ -182,23 +180,6 @@ class KeyValues(ABC):
         crowded = [key for key, members in found if len(members) > most]
         rows = [key + each for key, members in found if len(members) <= most for each in members]
         return b"".join(rows), crowded
-
-    def rows(self, prefix: bytes, *, key_bytes: int, tolerant: bool = False) -> Iterator[bytes]:
-        """Read all sets of TABLES whose keys begin so.
-
-        Yields slices of some megabytes: members, each behind its key, side by side, in any order.
-        A key that has not `key_bytes`, or a member of a wrong width, is damaged: that is a
-        StoreError, but `tolerant` leaves it out.
-        """
-        width = ROW_BYTES - key_bytes
-        for some in cut(self.scan(TABLES, prefix), _ROWS_PER_SLICE):
-            odd = {key for key, member in some if (len(key), len(member)) != (key_bytes, width)}
-            if odd and not tolerant:
-                raise StoreError(
-                    f"the tables are damaged: key {min(odd).hex()} has no whole rows; mend them "
-                    "with `scrapy simhash check --rebuild`"
-                )
-            yield b"".join(key + member for key, member in some if key not in odd)
 
     def clear_tables(self) -> None:
         """Delete all keys of TABLES."""

@@ -38,6 +38,7 @@ from scrapy_simhash.stores.keyvalues import (
     NAMES,
     SETS,
     SITES,
+    TABLES,
     TEXTS,
     cut,
     number_of,
@@ -46,7 +47,7 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.stores.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
-from scrapy_simhash.tables.probing import ROW
+from scrapy_simhash.tables.probing import ROW, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,7 @@ _DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAM
 # Sets that only some of the documents fit into that belong there: how many.
 _MOST = {SITES: SAMPLE, NAMES: CALLED}
 _RECORDS_PER_READ = 1_000
+_ROWS_PER_SLICE = 65_536
 
 
 class Mender:
@@ -306,9 +308,19 @@ def count_fingerprints(stored: Documents) -> int:
 
 
 def _read_rows(stored: Documents, number: int, *, tolerant: bool) -> Iterator[bytes]:
-    """Read the rows of a table, see `KeyValues.rows`."""
-    width = 1 + stored.design.key_bytes
-    return stored.values.rows(bytes((number,)), key_bytes=width, tolerant=tolerant)
+    """Read the rows of a table, in slices of some megabytes.
+
+    A key or a rest of a wrong width is damaged: that is a StoreError, but `tolerant` leaves it out.
+    """
+    key_bytes = 1 + stored.design.key_bytes
+    for some in cut(stored.values.scan(TABLES, bytes((number,))), _ROWS_PER_SLICE):
+        odd = {key for key, rest in some if (len(key), len(key + rest)) != (key_bytes, ROW_BYTES)}
+        if odd and not tolerant:
+            raise StoreError(
+                f"the tables are damaged: key {min(odd).hex()} has no whole rows; mend them with "
+                "`scrapy simhash check --rebuild`"
+            )
+        yield b"".join(key + rest for key, rest in some if key not in odd)
 
 
 def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
@@ -320,29 +332,24 @@ def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.u
         stored.values.fill(rows.tobytes(), key_bytes=1 + design.key_bytes)
 
 
-def _read_indexed(stored: Documents) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
-
-    Both sorted, shape (n,). Reads all rows.
-    """
-    keys = (number_of(key) for key, _ in stored.values.scan(FINGERPRINTS))
-    indexed = sort_distinct(np.fromiter(keys, np.uint64))
+def _list_indexed(stored: Documents, *, noted: bool = False) -> NDArray[np.uint64]:
+    """List the fingerprints that have rows, or are noted as bulk-loaded; sorted, shape (n,)."""
     rows = stored.values.scan(FINGERPRINTS)
-    noted = (number_of(key) for key, member in rows if member == BULK_LOADED)
-    return indexed, sort_distinct(np.fromiter(noted, np.uint64))
+    keys = (number_of(key) for key, member in rows if not noted or member == BULK_LOADED)
+    return sort_distinct(np.fromiter(keys, np.uint64))
 
 
 def list_bulk_loaded(stored: Documents) -> NDArray[np.uint64]:
     """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
-    held, (indexed, noted) = read_table(stored, 0), _read_indexed(stored)
-    return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
+    held = read_table(stored, 0)
+    alone = held[~contains(_list_indexed(stored), held)]
+    return sort_distinct(np.concatenate([alone, _list_indexed(stored, noted=True)]))
 
 
 def note_bulk_loaded(stored: Documents, fingerprints: NDArray[np.uint64]) -> None:
     """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
-    indexed, _ = _read_indexed(stored)
-    fingerprints = indexed[contains(fingerprints, indexed)]
-    for fingerprint in fingerprints.tolist():
+    indexed = _list_indexed(stored)
+    for fingerprint in indexed[contains(fingerprints, indexed)].tolist():
         stored.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
 
 
