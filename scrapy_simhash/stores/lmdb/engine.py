@@ -423,9 +423,11 @@ class LmdbValues(KeyValues):
         crowded: list[bytes] = []
         if in_bucket is not None:
             cursor = self.transaction.cursor(self.databases[TABLES])
-            sizes = {key: cursor.count() for key in keys if cursor.set_key(key)}
-            crowded = [key for key, size in sizes.items() if size > in_bucket]
-            keys = [key for key, size in sizes.items() if size <= in_bucket]
+            there: list[bytes] = []
+            for key in keys:
+                if cursor.set_key(key):
+                    (crowded if cursor.count() > in_bucket else there).append(key)
+            keys = there
         return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
 
     def clear_tables(self) -> None:
