@@ -5,10 +5,11 @@ records; so do they where the folders tell pages apart. Two pages are one if
 
 1. neither has a word of its own, in its text, title or heading; or
 2. the one declares the other as its original or a view of it, and little is its own; or
-3. what differs cannot be a record's: names do not differ, no word of an address is its page's own,
-   much of what they have in common is no template, little is their own, and nothing stands in the
-   place of something else (`texts`). As long as their host is not known, and where nothing names
-   them, one of them has nothing of its own: two records each have something.
+3. what differs cannot be a record's: names and canonical addresses do not differ, no word of an
+   address is its page's own, much of what they have in common is no template, little is their own,
+   and nothing stands in the place of something else (`texts`). As long as their host is not known,
+   and where nothing names them, one of them has nothing of its own: two records each have
+   something.
 
 Where no word tells them apart, nor may a field, a sign, the order of words, or what a reader sees
 beside the text; but the order of a long text.
@@ -66,7 +67,7 @@ LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
 DECLARED = "one declares the other as its original, or as a view of it"
 # No word of a folder, which may be a release, and none of a page.
-_NUMBER, _ALL_NUMBER = re.compile(r"\d"), re.compile(r"^\d+$")
+_NUMBER, _ALL_NUMBER, _A_NUMBER = map(re.compile, (r"\d", r"^\d+$", r"\b\d+\b"))
 # What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 
@@ -253,6 +254,9 @@ def is_declared_copy(first: Facts, second: Facts, own: OwnWords) -> bool:
 
 def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) -> str:
     """Return why two pages at two addresses may be two records, or ""."""
+    declared = first.canonical, second.canonical
+    if any(side.own.any() for side in (own.first, own.second)) and _are_apart(*declared):
+        return _show_two("two canonical addresses", *declared)
     for mine, theirs, relation in (
         (first.title, second.title, evidence.title),
         (first.heading, second.heading, evidence.heading),
@@ -288,8 +292,20 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
     ):
         if holds:
             return _show_two(why, *(side.show() for side in (own.first, own.second)))
-    swap = find_swap(own)
+    swap = find_swap(own, counters=not _are_numbered(mine, theirs))
     return _show_two("two records", *swap) if swap else ""
+
+
+def _are_apart(mine: str, theirs: str) -> bool:
+    """Whether two pages both declare a canonical address, and not the same one."""
+    first, second = plain_form(mine), plain_form(theirs)
+    return bool(first and second) and first != second
+
+
+def _are_numbered(mine: str, theirs: str) -> bool:
+    """Whether the names of two addresses each have a number that the other lacks."""
+    first, second = (set(_A_NUMBER.findall(name)) for name in (mine, theirs))
+    return not (first <= second or second <= first)
 
 
 def _show_two(what: str, mine: str, theirs: str) -> str:

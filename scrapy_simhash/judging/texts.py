@@ -424,20 +424,24 @@ class OwnWords(NamedTuple):
         )
 
 
-def find_swap(own: OwnWords) -> tuple[str, str] | None:
+def find_swap(own: OwnWords, *, counters: bool = True) -> tuple[str, str] | None:
     """Find what one page has in the place of what the other has, as two records do, or None.
 
     That is a number in a block of its own, such as a cell, or other numbers, see
     `find_other_numbers`; or, behind the same word and whatever the site has there, a few other
     words, or more, of which both have some that nobody else has; or some words that one page has
     more within a block. At the top of both pages many words are a frame.
+
+    Args:
+        own: the own words of two pages.
+        counters: whether one other number or two may be a counter or a date.
     """
     first, second = own.first, own.second
     for side in first, second:
         cells = side.alone & side.text.numbers & (side.text.block_words < LEAST_IN_A_SENTENCE)
         for run in list_runs(cells):
             return _show_one(run, side, first)
-    if numbers := find_other_numbers(own):
+    if numbers := find_other_numbers(own, counters=counters):
         return numbers
     for mine, other in _pair_runs(first, second, numbers=False):
         few = max(mine.own, other.own) <= MOST_IN_A_FIELD
@@ -452,7 +456,7 @@ def find_swap(own: OwnWords) -> tuple[str, str] | None:
     return None
 
 
-def find_other_numbers(own: OwnWords) -> tuple[str, str] | None:
+def find_other_numbers(own: OwnWords, *, counters: bool = True) -> tuple[str, str] | None:
     """Find another price, or several other numbers, behind the same word, or None.
 
     What the site has there does not matter. A time or a counter is none; but of short pages one
@@ -460,11 +464,12 @@ def find_other_numbers(own: OwnWords) -> tuple[str, str] | None:
     """
     first, second = own.first, own.second
     numbers, short = 0, own.common < _SHORT
+    most = MOST_IN_A_COUNTER if counters else 0
     for mine, other in _pair_runs(first, second, numbers=True):
         shown = first.text.show(mine.start, mine.end), second.text.show(other.start, other.end)
         here = max(_count_numbers(first.text, mine), _count_numbers(second.text, other))
         numbers += max(0, here)
-        many = here > MOST_IN_A_COUNTER or numbers > 2 * MOST_IN_A_COUNTER
+        many = here > most or numbers > 2 * most
         counted = shown if short and here > 0 else ()
         small = {int(value[1]) for each in counted if (value := _SMALL.fullmatch(each))}
         if many or len(small) > 1 or first.text.has_price(mine.start, mine.end):

@@ -117,6 +117,55 @@ def test_records_that_have_no_word_of_their_own(one: str, other: str) -> None:
     assert list_dropped(judge_pages(two)) == []
 
 
+SENTENCES = (
+    "<p>Each tablet holds {} mg",
+    "<p>Its number is 97831614841{}",
+    "<p>They wrote {} tickets",
+    "<p>Call 030 12 {}",
+    "<p>The score is {}:1",
+)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+@pytest.mark.parametrize("address", ["/dose/{}", "/item?id={}", "/{}/view", "/set-{}-of-tea.html"])
+def test_one_number_tells_numbered_addresses_apart(sentence: str, address: str) -> None:
+    """A stranger's site: 24 of 72 records were lost."""
+    pages = [
+        (address.format(7_000 + number), make_article(number % 10, beside=sentence.format(number)))
+        for number in range(11, 29)
+    ]
+    assert list_dropped(judge_pages(pages)) == []
+
+
+@pytest.mark.parametrize("path", ["/article/7-copy", "/article/7/print", "/article/7?sid=a8f31c77"])
+def test_a_counter_tells_no_views_of_an_article_apart(path: str) -> None:
+    pages = [
+        (path_of, make_article(number, beside=f"<p>Read {seen} times"))
+        for number, path_of, seen in (
+            *((number, f"/article/{number}", number + 100) for number in range(10)),
+            (7, path, 2_041),
+        )
+    ]
+    assert list_dropped(judge_pages(pages)) == [path]
+
+
+@pytest.mark.parametrize("site", [ARTICLES[:7], []])
+def test_two_canonical_addresses_are_two_pages(site: list[tuple[str, str]]) -> None:
+    """Unless nothing differs; two police reports of a stranger's site were dropped for a third."""
+    for own, other, dropped in (
+        ("/amp/one", "/amp/two", ["/two"]),
+        ("/one", "/one", ["/two", "/three"]),
+        ("/one", "/one/#top", ["/two", "/three"]),
+    ):
+        heads = canonical(own), canonical(other)
+        pages = [
+            ("/one", make_article(7, head=heads[0])),
+            ("/two", make_article(7, head=heads[1])),
+            ("/three", make_article(7, head=heads[1], beside=f"<p>{' '.join(make_words(9, 20))}")),
+        ]
+        assert list_dropped(judge_pages([*site, *pages])) == dropped
+
+
 def test_releases_of_a_manual() -> None:
     """What all pages of a release have is no page's own, though it stands in another's place."""
     days = {"1.0": "<td>Thu Aug", "2.0": "<td>Tue Apr"}
