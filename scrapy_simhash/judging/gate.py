@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Candidates whose words are compared; their originals are among the best.
 MOST_LOOKED_AT = 8
 # Of the words that both have, so much may be a page's own: of a declared copy, of another one, and
-# with what other pages have, too, or if the other page has nothing of its own.
+# with what other pages have, too, or if the page that was first has more, and the other nothing.
 MOST_OF_DECLARED = 0.15
 MOST_OF_ITS_OWN = 0.25
 MOST_IN_ALL = 0.5
@@ -136,8 +136,8 @@ def look_at_words(answer: Answer, first: Facts, second: Facts, own: OwnWords | N
 
     Args:
         answer: of the rule, about pages that may be one, see `may_be_one`.
-        first: the one page.
-        second: the other one.
+        first: the page that would be dropped.
+        second: the one that stays.
         own: what each has for itself; None where the text of one cannot be read.
     """
     why, one = "the text of one cannot be read", False
@@ -277,6 +277,7 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
         return "two addresses, and other words beyond those that are kept"
     known = own.template.known
     contained = not all(side.own.any() for side in (own.first, own.second))
+    adds = own.first.own.any()  # and if it is dropped, nobody has that
     least = LEAST_IF_CONTAINED if contained else LEAST_IN_COMMON
     named = Relation.SAME in {evidence.title, evidence.heading}
     silent = not named and not (contained and _are_called_alike(first, second))
@@ -288,7 +289,7 @@ def _find_record(first: Facts, second: Facts, own: OwnWords, evidence: Evidence)
         ("nothing names two pages, each with words of its own", silent),
         ("each has words of its own, and their site is not known", not known and not contained),
         ("few words in common", own.common < (least if known else LEAST_ON_UNKNOWN)),
-        ("much is their own", in_all > MOST_IN_ALL or (not contained and new > MOST_OF_ITS_OWN)),
+        ("much is their own", in_all > MOST_IN_ALL or (adds and new > MOST_OF_ITS_OWN)),
     ):
         if holds:
             return _show_two(why, *(side.show() for side in (own.first, own.second)))

@@ -166,6 +166,14 @@ def test_two_canonical_addresses_are_two_pages(site: list[tuple[str, str]]) -> N
         assert list_dropped(judge_pages([*site, *pages])) == dropped
 
 
+def test_much_that_only_the_later_page_has_is_no_advertisement() -> None:
+    """A list with twenty products more: the longer one is kept, the shorter one may be dropped."""
+    shorter = ("/list", make_article(7))
+    longer = ("/list-of-all", make_article(7, beside=f"<p>{' '.join(make_words(9, 120))}"))
+    assert list_dropped(judge_pages([*ARTICLES[:7], shorter, longer])) == []
+    assert list_dropped(judge_pages([*ARTICLES[:7], longer, shorter])) == ["/list"]
+
+
 def test_releases_of_a_manual() -> None:
     """What all pages of a release have is no page's own, though it stands in another's place."""
     days = {"1.0": "<td>Thu Aug", "2.0": "<td>Tue Apr"}
