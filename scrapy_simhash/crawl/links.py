@@ -3,7 +3,8 @@
 A dropped page's links are those of the page that was kept, as the paper has it. They are followed
 (its callback runs, its items are dropped, its requests are made) where that does not hold: the page
 that was kept gave no links in this crawl, or was deeper under DEPTH_LIMIT; or most links are new,
-and SIMHASH_FOLLOW_NEW_LINKS is on. Links that no kept page had and nobody requested are counted.
+and SIMHASH_FOLLOW_NEW_LINKS is on. Links that no kept page had and nobody requested are counted, if
+they lead to a host of which a page came: the spider wants no other one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from struct import unpack
 from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 
 from scrapy_simhash.crawl.policy import (
@@ -27,7 +27,6 @@ from scrapy_simhash.crawl.policy import (
     depth_of,
     identify_for,
     list_redirects,
-    spider_of,
 )
 from scrapy_simhash.crawl.running import keep_in_job, list_asked
 from scrapy_simhash.detector.log import PARAMETER
@@ -285,11 +284,13 @@ class Links:
         if losing and leads_on and not (decision.sink and self._is_end(*end)):
             links = self._seen.list_new(page.links, callback)
             left = max(0, _MOST_REMEMBERED - self._remembered)
-            self._beyond += len(links[left:])
+            self._beyond += sum(map(self._is_wanted, links[left:]))
             self._remembered += len(links[:left])
             if links:
                 share = decision.new_links or 0.0
                 self._dropped.append(_DroppedPage(decision.url, share, callback, links[:left]))
+        for url in (decision.url, *list_redirects(request)):
+            self._seen.add_url(f"//{host_of(url)}")  # in the form of no address
         if reached:
             self._seen.add_url(decision.url)
         if not (losing or page.lost):
@@ -317,18 +318,19 @@ class Links:
         """
         made = list_asked(self._crawler) - self._flagged | {b""}
         found: tuple[dict[str, _DroppedPage], dict[str, _DroppedPage]] = ({}, {})
-        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
         for page in self._dropped:
             if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
                 continue
             targets = [link.encode("utf-8", "replace") for link in page.links]
             links = PageLinks(digest_links(targets), b"\n".join(targets))
             for url in self._seen.list_new(links, page.callback):
-                if self._identify(url) in made:
-                    continue
-                if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
+                if self._identify(url) not in made and self._is_wanted(url):
                     found[self._parameters.is_known(url)].setdefault(url, page)
         return found
+
+    def _is_wanted(self, url: str) -> bool:
+        """Return whether a page of the link's host came."""
+        return self._seen.has_url(f"//{host_of(url)}")
 
     def _identify(self, link: Request | str) -> bytes:
         """Return the identity of the page that a link leads to, or b"" if there can be none."""

@@ -84,17 +84,24 @@ async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_t
 
 
 @pytest.mark.parametrize(
-    ("allowed", "unseen"), [((), 1), (("127.0.0.1", "elsewhere.example"), 1), (("127.0.0.1",), 0)]
+    ("allowed", "paths", "unseen"),
+    [
+        ((), [], 0),
+        ((), ["/wanted"], 1),
+        ((), ["/moved"], 1),  # all pages of that host move to this one
+        (("127.0.0.1",), ["/wanted"], 0),
+    ],
 )
-async def test_links_to_other_hosts_are_lost_unless_the_spider_stays_on_its_own(
-    tmp_path: Path, allowed: tuple[str, ...], unseen: int
+async def test_links_to_hosts_of_which_no_page_came_are_no_loss(
+    tmp_path: Path, allowed: tuple[str, ...], paths: list[str], unseen: int
 ) -> None:
-    answers = {
-        "/list": page(1, links=["/a", "/copy"]),
-        "/copy": page(1, links=["/a", "http://elsewhere.example/"]),
-        "/a": page(2),
-    }
-    with serve(answers) as site:
+    """A spider that wants a host has requested it: others are of advertisers, say."""
+    with serve({"/wanted": page(2)}) as site:
+        other = site.root.replace("127.0.0.1", "localhost")
+        links = [other + path for path in paths]
+        site.answers["/list"] = Answer(page(1, links=["/copy", *links]).encode())
+        site.answers["/copy"] = Answer(page(1, links=[*links, f"{other}/lost"]).encode())
+        site.answers["/moved"] = Answer(location=site.url("/wanted"))
         spider = type("Staying", (FollowingSpider,), {"allowed_domains": list(allowed)})
         done = await crawl(tmp_path, [site.url("/list")], spider)
     assert done.counted.get(ONLY, 0) == unseen
