@@ -154,6 +154,7 @@ class SimhashDownloaderMiddleware:
             return
         found = Found(
             self._detector.has_log,
+            self._actions.not_fetched.count(),
             doubts,
             self.lost.failed_url,
             self.lost.failed_copy,

@@ -184,11 +184,11 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_document(original)
         originals = {each.record.original or each.document for each in kept}
-        texts = {each.text for each in kept} - {""}
+        shown = {_name_shown(each) for each in kept if each.text}
         found: list[StoredDocument] = []
 
         def look(document: StoredDocument) -> None:
-            dropped, same = document.state == "duplicate", document.text in texts
+            dropped, same = document.state == "duplicate", _name_shown(document) in shown
             if (
                 (dropped or (same and not urls and not document.record.original))
                 and (not urls or document.facts.url in urls)
@@ -201,7 +201,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         store.visit(look)
         drops = [document for document in found if document.state == "duplicate"]
         requested = find_requested(config, {document.facts.url for document in found})
-        # Where only the original has its text; but a wall's may stand for another page, too.
+        # Where only the original shows that; but a wall's may stand for another page, too.
         if len(found) - len(drops) <= 1 and not (drops and requested):
             found = drops
         answers = [_describe(store, document, requested) for document in found]
@@ -221,6 +221,11 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
             unfit = "was kept, or its drop does not meet all criteria; see --original"
             why = _explain_left(store, left, unfit)
             raise PartlyFailedError(why or "nothing to undo: no drop meets all criteria")
+
+
+def _name_shown(document: StoredDocument) -> tuple[bytes, str, str]:
+    """Name what a reader looks at; around it, pages of a wall may differ."""
+    return document.facts.text_digest, document.facts.title, document.facts.heading
 
 
 def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: bool) -> str:
@@ -276,7 +281,7 @@ def _add_prune(parser: ArgumentParser) -> None:
 def _add_undo(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
-    add("--original", metavar="URL", help="only drops for this page, or for its text")
+    add("--original", metavar="URL", help="only drops for this page, or for its main text")
     add("--distance", type=int, metavar="BITS", help="only drops at this distance")
     add_crawl(parser, "only this crawl")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
@@ -292,7 +297,7 @@ def _list_lost(config: Config) -> Iterator[Answer]:
             yield _describe_lost(page)
     if page is None:
         raise PartlyFailedError(
-            "no page is lost: what was dropped for a page that failed, if any, was fetched again"
+            "no page was dropped for one that failed, or all were fetched again"
         )
 
 
@@ -348,8 +353,8 @@ COMMANDS = {
         ),
         details="Drops that meet all given criteria are undone: the pages pass until their items "
         "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
-        "yours that reads the file of -o. With --original, kept pages that show the same text are "
-        "listed as well, as after a session that expired.",
+        "yours that reads the file of -o. With --original, kept pages of its main text and title "
+        "are listed as well, as after a session that expired.",
     ),
     "owed": Command(
         _list_lost,

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(LogStats.__module__)
 _NOT_JUDGED = "simhash/not_judged/"
-# Of more pages not judged than this share, a crawl warns.
-_MANY_NOT_JUDGED = 0.01
+# Of more pages than this share that were not judged, or did not come, a crawl warns.
+_MANY = 0.01
 _MOST_REASONS = 3
+_GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
 
 
 class SimhashLogStats(LogStats):
@@ -64,6 +65,7 @@ class Found(NamedTuple):
 
     Attributes:
         has_log: whether there is a log to report on.
+        not_fetched: numbers of pages that did not come, by HTTP statuses and errors.
         doubts: what speaks against drops.
         failed: URL of a page that a lost one was dropped for.
         failed_copy: URL of a page that failed, as the one did that it had been dropped for.
@@ -71,6 +73,7 @@ class Found(NamedTuple):
     """
 
     has_log: bool
+    not_fetched: Mapping[str, int]
     doubts: str = ""
     failed: str = ""
     failed_copy: str = ""
@@ -78,7 +81,7 @@ class Found(NamedTuple):
 
 
 class End:
-    """The end of a crawl, in at most six lines; `acted` counts near-duplicates by their actions."""
+    """The end of a crawl, in at most eight lines; `acted` counts near-duplicates by action."""
 
     def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
         self._stats = stats
@@ -92,10 +95,17 @@ class End:
         """Yield the lines that have something to say; `limits` cut the crawl off."""
         if pages := self._get("pages"):
             yield Said(logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)))
+        if again := self._get("requested_again"):
+            what = f"{plural(again, 'page')}, dropped for one that failed or changed"
+            yield Said(logging.INFO, f"Requested again: {what}.")
         if parts := list(self._list_lost(found)):
             yield Said(logging.WARNING, f"Lost: {'; '.join(parts)}.")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
+        errors = found.not_fetched
+        if failed := sum(errors[each] for each in errors.keys() - _GONE):
+            level = logging.WARNING if failed > _MANY * (pages + failed) else logging.INFO
+            yield Said(level, tell_not_fetched(errors))
         if links := self._get("links/only_on_dropped_pages"):
             lost_now = not self._acted.keys().isdisjoint(LOSING)
             who = "" if lost_now else " by a crawl that drops"
@@ -153,7 +163,7 @@ class End:
         }
         passed = sum(reasons.values())
         no_store = not reasons.keys().isdisjoint(("store_unavailable", "no_store"))
-        if not no_store and passed <= _MANY_NOT_JUDGED * (pages + passed):
+        if not no_store and passed <= _MANY * (pages + passed):
             return ""
         ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
         named = [f"{count:,} {name.replace('_', ' ')}" for name, count in ranked[:_MOST_REASONS]]
@@ -166,6 +176,14 @@ def tell_not_judged(pages: int, reasons: str = "") -> str:
     """Tell that pages were not judged."""
     came = "all came through, even copies" if pages > 1 else "it came through, even if a copy"
     return f"Not judged: {plural(pages, 'page')}{reasons}; {came}."
+
+
+def tell_not_fetched(errors: Mapping[str, int]) -> str:
+    """Tell that pages did not come, and of the most frequent statuses and errors how many."""
+    named = [f"{error}: {number:,}" for error, number in errors.items()]
+    why = ", ".join(named[:_MOST_REASONS]) + ", ..." * (len(named) > _MOST_REASONS)
+    pages = plural(sum(errors.values()), "page")
+    return f"Did not come: {pages} ({why}); the plugin dropped none of them."
 
 
 def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from itemadapter import is_item
@@ -76,8 +77,7 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     return next((reason for reason, holds in rules.items() if holds), None)
 
 
-# Reasons of pages that did not come; the test of such a decision is the HTTP status or the error.
-NOT_FETCHED = {"status", "not_fetched"}
+NOT_FETCHED = {"status", "not_fetched"}  # reasons of pages that did not come
 # Reasons why nobody expects a judgement: what is no page, and what an option exempts, as well.
 LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", *NOT_FETCHED}
 
@@ -124,6 +124,24 @@ PASS = "pass"  # noqa: S105 - no password
 LOSING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
+class NotFetched:
+    """Counts pages that did not come, by HTTP statuses and errors; what came later is none."""
+
+    def __init__(self) -> None:
+        self._errors: dict[int, str] = {}  # by hashes of addresses
+
+    def add(self, decision: Decision) -> None:
+        """Note that a page did not come, or that it came after all."""
+        if decision.reason in NOT_FETCHED:
+            self._errors[hash(decision.url)] = intern(", ".join(decision.tests))
+        elif decision.is_judged:
+            self._errors.pop(hash(decision.url), None)
+
+    def count(self) -> dict[str, int]:
+        """Return how many pages each status or error kept away, the most frequent ones first."""
+        return dict(Counter(self._errors.values()).most_common())
+
+
 class Actions:
     """Chooses actions by request and settings, and counts them; `looking` commands drop nothing."""
 
@@ -132,6 +150,7 @@ class Actions:
         self._config = config
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
+        self.not_fetched = NotFetched()
 
     def choose(self, request: Request, reader: Reader, decision: Decision) -> str:
         """Choose the action on a page for a reader; "" if it is no near-duplicate."""
@@ -143,6 +162,7 @@ class Actions:
 
     def count(self, decision: Decision) -> None:
         """Count a page by what was decided on it."""
+        self.not_fetched.add(decision)
         if decision.status == "near_duplicate":
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.detector.scopes import find_site
+from scrapy_simhash.judging.gate import NO_RECORD
 from scrapy_simhash.judging.rule import Deciding, Relation
 from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sized
 
     from scrapy_simhash.detector.log import Decision
 
@@ -33,6 +34,7 @@ class Doubt(StrEnum):
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
+    NUMBERS = "differing from the kept page in numbers only"
     TITLES = "with other titles"
     STUB = "with too little text to compare"
     SITE = "of another site"
@@ -58,6 +60,8 @@ def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
     original, evidence = decision.match_url or "", decision.evidence
     if decision.sink:
         yield Doubt.UNLIKE, original
+    elif differs_in_numbers(decision):
+        yield Doubt.NUMBERS, ""
     if evidence is not None and evidence.deciding is Deciding.TEXTS:
         if Relation.DIFFER in (evidence.title, evidence.heading):
             yield Doubt.TITLES, original
@@ -71,6 +75,13 @@ def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
         yield Doubt.SESSION, name
     if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
         yield Doubt.UNALIKE, ""
+
+
+def differs_in_numbers(decision: Decision) -> bool:
+    """Whether nothing but numbers speaks against a near-duplicate, at an address of its own."""
+    words = decision.own_words + decision.match_own_words
+    compared = decision.evidence is not None and decision.evidence.copy == NO_RECORD
+    return compared and bool(words) and all(word.isdecimal() for word in words)
 
 
 def _find_other_site(url: str, original: str) -> str:
@@ -178,7 +189,8 @@ class Doubts:
             about = f"{quote(about)}{_show_title(titles, about)}{others}" * bool(about)
             before = BEFORE.get(doubt, " repeating") + " " if about else ""
             urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
-            told.append(f"{pages} {doubt}{before}{about}{urls}")
+            said = doubt.replace("one text", _count_texts(ranked))
+            told.append(f"{pages} {said}{before}{about}{urls}")
         return "; ".join(told)
 
     def describe_walls(self, titles: Mapping[str, str]) -> str:
@@ -188,11 +200,11 @@ class Doubts:
             return ""
         pages = sum(found.pages for _, found in walls)
         known = sum(self._known[wall] for wall, _ in walls)
-        first, one = walls[0][0], "one text" if len(walls) == 1 else f"one of {len(walls):,} texts"
-        shown = f"{plural(pages, 'page')} showed {one}{_show_title(titles, first)}"
+        first, them = walls[0][0], "them" if len(walls) == 1 else "those of its main text and title"
+        shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}{_show_title(titles, first)}"
         before = f", {known:,} of which had another before" * bool(known)
         undo = f"scrapy simhash undo --original {quote(first)}"
-        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists them)"
+        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
         """Choose the doubts that are told in a sentence."""
@@ -215,6 +227,10 @@ class Doubts:
                 if told.keys().isdisjoint((each[0], changed.get(texts.get(each[0], ""))))
             ]
         return sorted(many, key=lambda each: -each[1].pages)
+
+
+def _count_texts(shown: Sized) -> str:
+    return "one text" if len(shown) == 1 else f"one of {len(shown):,} texts"
 
 
 def _show_title(titles: Mapping[str, str], url: str) -> str:

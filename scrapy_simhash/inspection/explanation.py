@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.running import add_option
+from scrapy_simhash.detector.doubts import differs_in_numbers
 from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page, weigh
@@ -24,6 +25,7 @@ from scrapy_simhash.inspection.lookup import (
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
     MANY_ALIKE,
+    OF_NUMBERS,
     OF_TODAY,
     OF_WALLS,
     advise_on_copy,
@@ -137,7 +139,11 @@ class _Logged:
                 self._add(decision, line)
             elif decision.text in texts:
                 self._shown[decision.text].add(decision.url)
-            if decision.match_url and decision.match_url in urls and not decision.reason:
+            if (
+                decision.status == "near_duplicate"
+                and decision.match_url in urls
+                and not decision.reason
+            ):
                 self._led[decision.match_url].add(decision.url)
                 self._walls |= {decision.match_url} if decision.sink else set()
 
@@ -215,7 +221,7 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
     if decision.is_judged:
         return {"verdict": "Forgotten: the store has no such page any more"}
     return {
-        "verdict": tell_not_judged(decision.reason),
+        "verdict": tell_not_judged(decision.reason, decision.tests),
         "advice": tell_reason(decision.reason)[1],
     }
 
@@ -298,14 +304,20 @@ def _explain_duplicate(
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    told = now | weigh(judged.evidence) if judged and judged.evidence else now
-    words = judged.own_words if judged and judged.evidence else now.get("own_words")
+    told = {**now}
+    own, others = now.get("own_words"), now.get("match_own_words", ())
+    if judged and judged.evidence:
+        told |= weigh(judged.evidence)
+        if differs_in_numbers(judged):
+            told["decided"] = OF_NUMBERS
+        own, others = judged.own_words, judged.match_own_words
     verdict = tell_duplicate(
         judged.action if judged else "pass" * (document.state != "duplicate"),
         original.facts.url if original else "an imported fingerprint",
         told.get("decided", Deciding.DISTANCE),
         document.record.distance,
-        words,
+        own,
+        others,
     )
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))

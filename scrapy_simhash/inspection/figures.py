@@ -8,12 +8,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
-from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
-from scrapy_simhash.detector.doubts import BEFORE, Doubt, Doubts, Examples, list_doubts
+from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched
+from scrapy_simhash.detector.doubts import (
+    BEFORE,
+    Doubt,
+    Doubts,
+    Examples,
+    differs_in_numbers,
+    list_doubts,
+)
 from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, PARAMETER
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
-from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
+from scrapy_simhash.inspection.sentences import OF_NUMBERS, OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
@@ -42,8 +49,7 @@ _MOST_OF_ADDRESS = 8
 _RECORDS_AT_A_TIME = 1_000
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
-# As many of the least alike are looked through for these.
-_MOST_LEAST_ALIKE = 2_000
+_MOST_DOUBTFUL = 2_000  # as many are looked through for these
 # What judged pages come to: all, those of a host, or of some minutes.
 _SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
@@ -66,11 +72,11 @@ class Figures(Counts):
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self.doubts = Doubts()
-        self._least_alike: list[tuple[float, int, int, Decision]] = []
+        self._doubtful: list[tuple[bool, float, int, int, Decision]] = []
         self._number = 0
         self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
-        self._not_fetched: dict[int, str] = {}  # HTTP statuses and errors, by hashes of addresses
+        self._not_fetched = NotFetched()
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
         self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
@@ -90,6 +96,7 @@ class Figures(Counts):
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
         self.doubts.add(decision)
+        self._not_fetched.add(decision)
         if decision.reason == "changed" and url in self.groups:
             self.changed.add(url)
         self._not_visited.pop((decision.crawl, decision.document), None)
@@ -100,13 +107,10 @@ class Figures(Counts):
         elif status == "new":
             self._add_kept(decision)
         elif status not in JUDGED:
-            if decision.reason in NOT_FETCHED:
-                self._not_fetched[hash(url)] = ", ".join(decision.tests)
             self._reasons[decision.reason or status].add(url)
 
     def _add_judged(self, decision: Decision) -> None:
         """Count a page for all, for its host and for the time of its judgement."""
-        self._not_fetched.pop(hash(decision.url), None)
         dropped = decision.action == "drop"
         numbers = {
             "judged": 1,
@@ -149,11 +153,12 @@ class Figures(Counts):
         alike = 1.0 if decision.similarity is None else decision.similarity
         # The heap's first one is the most alike, the newest one of several.
         self._number -= 1
-        entry = -alike, decision.distance or 0, self._number, decision
-        if len(self._least_alike) < _MOST_LEAST_ALIKE:
-            heappush(self._least_alike, entry)
+        numbers = differs_in_numbers(decision)
+        entry = numbers, -alike, decision.distance or 0, self._number, decision
+        if len(self._doubtful) < _MOST_DOUBTFUL:
+            heappush(self._doubtful, entry)
         else:
-            heappushpop(self._least_alike, entry)
+            heappushpop(self._doubtful, entry)
 
     def _add_kept(self, decision: Decision) -> None:
         """Note under which address a page is kept, and what its canonical address leaves out."""
@@ -168,11 +173,14 @@ class Figures(Counts):
             for name in {*_list_names(query)} - {*_list_names(kept)}:
                 self._parameters[name].add(url)
 
-    def list_least_alike(self) -> Iterator[Decision]:
-        """List the near-duplicates that are least alike, at most three of an original."""
+    def list_doubtful(self) -> Iterator[Decision]:
+        """List the near-duplicates that are likeliest wrong, at most three of an original.
+
+        Those that differ in numbers only come first, then those that are least alike.
+        """
         of_group: Counter[str | None] = Counter()
         seen = set()
-        for *_, decision in sorted(self._least_alike, key=lambda each: (-each[0], -each[1])):
+        for *_, decision in sorted(self._doubtful, key=lambda each: each[:3], reverse=True):
             of_group[decision.match_url] += decision.url not in seen
             if of_group[decision.match_url] <= _MOST_OF_A_GROUP and decision.url not in seen:
                 yield decision
@@ -205,7 +213,7 @@ class Figures(Counts):
             "kept": total["judged"] - total["dropped"],
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
-            "not_fetched": dict(Counter(self._not_fetched.values()).most_common()),
+            "not_fetched": self._not_fetched.count(),
             "originals_not_visited": self._not_visited.total(),
             "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),
@@ -313,9 +321,9 @@ def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | 
 def describe_drops(
     figures: Figures, store: Store | None, progress: Callable[[int, int], object]
 ) -> list[dict[str, Any]]:
-    """Describe up to 100 near-duplicates, the least alike first, with their texts side by side."""
+    """Describe up to 100 near-duplicates, the likeliest wrong ones first, with both texts."""
     drops = []
-    for decision in islice(figures.list_least_alike(), MOST_DROPS):
+    for decision in islice(figures.list_doubtful(), MOST_DROPS):
         changed = decision.match_url in figures.changed
         drops.append(_describe_drop(decision, None if changed else store))
         progress(len(drops), MOST_DROPS)
@@ -334,7 +342,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         },
         "distance": decision.distance,
         "similarity": decision.similarity,
-        "decided": decision.tests[1] if len(decision.tests) > 1 else "",
+        "decided": OF_NUMBERS if differs_in_numbers(decision) else "".join(decision.tests[1:2]),
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
         "doubts": [doubt.removeprefix("that ") for doubt, _ in list_doubts(decision)],

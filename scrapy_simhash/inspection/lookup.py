@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
+from scrapy_simhash.inspection.log import find_host
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
@@ -25,7 +26,7 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -41,12 +42,22 @@ _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 _SHOWN_OF_FACTS = ("features", "words", "language", "title")
 
 
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
+def add_suggestions(problem: str, url: str, known: Collection[str]) -> str:
     """Add to a problem with a URL at most three known ones that are written nearly like it.
+
+    Those of its own host come before all others.
 
     >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
     'no; did you mean https://www.a.example/X.html ?'
     """
+    host = find_host(url)
+    of_host = [other for other in known if find_host(other) == host]
+    suggested = " or ".join(_find_alike(url, of_host) or _find_alike(url, known))
+    return f"{problem}; did you mean {suggested} ?" if suggested else problem
+
+
+def _find_alike(url: str, known: Iterable[str]) -> Iterable[str]:
+    """Find at most three URLs that are written nearly like one."""
     form, forms = _reduce(url), {_reduce(other): other for other in known}
     for each, other in [*forms.items()]:
         forms.setdefault(each.partition("?")[0], other)  # where the query was left out
@@ -57,8 +68,7 @@ def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
         around = ordered[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS]
         near |= dict.fromkeys(each[::step] for each in around)
     found = get_close_matches(form, near, _MOST_SUGGESTED, _LEAST_ALIKE)
-    suggested = " or ".join(dict.fromkeys(forms[each] for each in found))
-    return f"{problem}; did you mean {suggested} ?" if suggested else problem
+    return dict.fromkeys(forms[each] for each in found)
 
 
 def _reduce(url: str) -> str:
@@ -175,7 +185,7 @@ def find_documents(store: Store, url: str) -> list[StoredDocument]:
     """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
     documents = store.find_document(url)
     if not documents:
-        known = (document.facts.url for document in store.list_documents())
+        known = [document.facts.url for document in store.list_documents()]
         raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
     return documents
 

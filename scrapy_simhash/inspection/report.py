@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.crawl.logstats import tell_not_judged
+from scrapy_simhash.crawl.logstats import tell_not_fetched, tell_not_judged
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.detector.log import IMPORT_PREFIX
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.stores.store import Store
 
-_ERRORS_SHOWN = 5
 # What this package wrote itself, it may replace; the template has it in its first lines.
 _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
 
@@ -197,15 +196,11 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
     cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
     limits, failed = figures["cut_off"], figures["not_fetched"]
-    why = ", ".join(
-        f"{error}: {number:,}" for error, number in list(failed.items())[:_ERRORS_SHOWN]
-    )
-    not_fetched = plural(sum(failed.values()), "page")
     parts = [
         told
         for number, told in (
             (len(limits), f"Crawled only {'; '.join(limits)}."),
-            (len(failed), f"{not_fetched} did not come ({why}); the plugin dropped none of them."),
+            (len(failed), tell_not_fetched(failed)),
             (len(figures["walls"]), f"{figures['walls']}."),
             (
                 len(figures["lost"]),

@@ -49,6 +49,7 @@ OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a log
 _NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl still runs)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
+OF_NUMBERS = "one or two numbers in a sentence count as a counter or a date"
 OF_ONE_TEXT = (
     "Known pages are kept. Log in (or see why the site shows it), and crawl these again: a page "
     "that shows its own text again passes as changed."
@@ -82,14 +83,20 @@ def tell_action(action: str) -> str:
     return _ACTIONS.get(action, "Noted by an import")
 
 
-def tell_not_judged(reason: str) -> str:
+def tell_not_judged(reason: str, errors: Sequence[str]) -> str:
     """Tell that a page was not judged, why, and that it came through, if it did."""
     came = ", so it came through" * (reason not in NOT_FETCHED)
-    return f"Not judged{came}: {tell_reason(reason)[0]}"
+    why = f" ({', '.join(errors)})" * bool(errors)
+    return f"Not judged{came}: {tell_reason(reason)[0]}{why}"
 
 
 def tell_duplicate(
-    action: str, url: str, decided: str, distance: int | None, own_words: Sequence[str] | None
+    action: str,
+    url: str,
+    decided: str,
+    distance: int | None,
+    own_words: Sequence[str] | None,
+    match_own_words: Sequence[str],
 ) -> str:
     """Tell what happened to a near-duplicate, and why.
 
@@ -99,6 +106,7 @@ def tell_duplicate(
         decided: the reason of `rule.decide`.
         distance: bits between their fingerprints.
         own_words: the first ten words that it alone has; None if that is not known.
+        match_own_words: those that only the page has that it repeats.
     """
     bits = plural(distance, "bit")
     why = {
@@ -110,12 +118,20 @@ def tell_duplicate(
     if why is None:
         why = f"it repeats {url}"
         if own_words is not None:
-            words = " ".join(own_words)
-            more = f", but {words!r}" if words else ""
-            why = f"it says nothing that {url} does not say{more}"
+            words, there = _show_words(own_words), _show_words(match_own_words)
+            why = f"it says nothing that {url} does not say"
             if len(own_words) >= MOST_WORDS:
-                why = f"it says little that {url} does not say: '{words} ...'"
+                why = f"it says little that {url} does not say: {words}"
+            elif own_words:
+                why = (
+                    f"only {words}{f' (there {there})' * bool(match_own_words)} differs from {url}"
+                )
     return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
+
+
+def _show_words(words: Sequence[str]) -> str:
+    """Show the first words that only one of two pages has."""
+    return repr(" ".join(words) + " ..." * (len(words) >= MOST_WORDS))
 
 
 def tell_undone(url: str | None, *, delivered: bool) -> str:
@@ -176,7 +192,7 @@ def advise_on_keep(led: int, alike: int, *, delivered: bool) -> str:
         return f"{error}; the next crawl that fetches it judges it afresh"
     if alike >= MANY_ALIKE:
         return "see why the site shows it; a page that shows its own text again passes as changed"
-    return "scrapy simhash explain URL URL\ncompares it with the page that it repeats"
+    return "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
 
 
 def advise_on_copy(url: str, declared: str, *, judged: bool, in_part: bool) -> str:

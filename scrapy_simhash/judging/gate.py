@@ -65,6 +65,7 @@ LEAST_OF_DECLARED = 0.85
 LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
+NO_RECORD = "the words that differ do not make them two pages"
 DECLARED = "one declares the other as its original, or as a view of it"
 # No word of a folder, which may be a release, and none of a page.
 _NUMBER, _ALL_NUMBER, _A_NUMBER = map(re.compile, (r"\d", r"^\d+$", r"\b\d+\b"))
@@ -176,7 +177,7 @@ def judge_words(first: Facts, second: Facts, own: OwnWords, evidence: Evidence) 
     if len({*own.names}) == 1 and last_segment(first.url) == last_segment(second.url):
         return _compare_folders(first.url, second.url, own, evidence), False
     record = _find_record(first, second, own, evidence)
-    return record or "the words that differ do not make them two pages", not record
+    return record or NO_RECORD, not record
 
 
 def _compare_folders(first: str, second: str, own: OwnWords, evidence: Evidence) -> str:

@@ -97,6 +97,18 @@ def test_kept_page(run: Run, store: Path) -> None:
     assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
 
 
+async def test_links_that_a_page_has_do_not_repeat_it(run: Run, tmp_path: Path) -> None:
+    """Those that nobody followed; and the advice names no page that it repeats."""
+    async with running(tmp_path) as detector:
+        decision = await detector.judge(replace(fetched(ONE, page(1)), url=ONE))
+        detector.mark(Mark(done=decision.document))
+        write_decision(detector, decision)
+        detector.note_link(TWO, ONE, 1.0, "", 1)
+    answer = run.answer("explain", ONE, "--store", tmp_path)
+    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
+    assert answer["advice"].endswith("compares it with a page that you think it repeats")
+
+
 async def crawl_siblings(store: Path) -> None:
     """Judge two pages that differ in their names only, and the second one again."""
     async with running(store) as detector:

@@ -187,3 +187,11 @@ KNOWN = [
 )
 def test_ways_of_writing(asked: str, suggested: str) -> None:
     assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"
+
+
+def test_pages_of_the_host_that_was_typed_come_first() -> None:
+    """Also of its port; where it has none that is alike, others are proposed."""
+    known = ["http://a.example:81/shop/chair", "http://a.example/shop/chairs", "http://b.example/"]
+    for port, suggested in (("", known[1]), (":81", known[0]), (":82", known[0])):
+        asked = f"http://a.example{port}/shop/chair"
+        assert add_suggestions("no", asked, known) == f"no; did you mean {suggested} ?"

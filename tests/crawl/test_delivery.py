@@ -176,13 +176,20 @@ class TurningInput:
     ids=["pipeline", "DropItem", "callback", "downloader middleware", "spider middleware"],
 )
 async def test_a_page_that_does_not_come_through_takes_drops_back(
-    site: Site, tmp_path: Path, paths: list[str], given: dict[str, Any]
+    site: Site,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    paths: list[str],
+    given: dict[str, Any],
 ) -> None:
     """Something raises, or another middleware turns the page away after it was judged."""
+    caplog.set_level("INFO", "scrapy_simhash")
     done = await crawl_twins(site, tmp_path, **given)
     assert done.paths == paths
     assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new"]
     assert done.counted["requested_again"] == 1
+    told = "Requested again: 1 page, dropped for one that failed or changed."
+    assert told in caplog.messages
     assert states(tmp_path) == {"one": "pending", "twin": "done"}
     assert lost(tmp_path) == 0
 

@@ -1,4 +1,4 @@
-"""The end of a crawl: each line there only if it has something to say, in at most six lines."""
+"""The end of a crawl: each line there only if it has something to say, in at most eight lines."""
 
 import logging
 import re
@@ -22,7 +22,9 @@ from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
-HEADS = re.compile(r"(Judged|Lost|Not judged|Not followed|Look at|Details)\b.*: ")
+HEADS = re.compile(
+    r"(Judged|Requested again|Lost|Not judged|Did not come|Not followed|Look at|Details)\b.*: "
+)
 DETAILS = "Details: scrapy simhash report"
 ANSWERS = {
     "/one": page(1, links=["/two", "/three"]),
@@ -49,7 +51,7 @@ class End:
         said = [each for each in self._log.records if HEADS.match(each.getMessage())]
         self._log.clear()
         lines = [each.getMessage() for each in said if each.levelno >= level]
-        assert len(lines) <= 6
+        assert len(lines) <= 8
         assert all(len(re.sub(r"http\S+", "", line)) <= 160 for line in lines)
         return lines
 
@@ -158,9 +160,7 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
 
 
-async def test_pages_that_did_not_come_are_told_in_the_report(
-    tmp_path: Path, end: End, run: Run
-) -> None:
+async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: Run) -> None:
     """An error is retried and counts once; that of a download that nobody parses does not count.
 
     Nor does one of a page that came later.
@@ -180,14 +180,37 @@ async def test_pages_that_did_not_come_are_told_in_the_report(
         settings: dict[str, Any] = {"DOWNLOAD_TIMEOUT": 0.5, "RETRY_TIMES": 1}
         done = await crawl(tmp_path, requests, **settings)
     assert done.counted["not_judged/not_fetched"] == 1
-    assert end.read() == ["Judged 2 pages: 2 new.", DETAILS]
     (error,) = next(each["tests"] for each in done.decisions if each["reason"] == "not_fetched")
     said = f"HTTP 500: 3, HTTP 404: 1, {error}: 1"
-    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
-        f"5 pages did not come ({said}); the plugin dropped none of them."
-    )
+    said = f"Did not come: 5 pages ({said}); the plugin dropped none of them."
+    assert end.read() == ["Judged 2 pages: 2 new.", said, DETAILS]
+    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == said
     verdict = run.answer("explain", site.url("/slow"), "--store", tmp_path)["verdict"]
-    assert verdict == "Not judged: it did not come"
+    assert verdict == f"Not judged: it did not come ({error})"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "pages", "level"),
+    [
+        ([404, 410], 1, None),
+        ([500, 404], 1, logging.WARNING),
+        ([500, 404, 404], 99, logging.INFO),
+    ],
+)
+async def test_pages_that_are_gone_warn_nobody(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    statuses: list[int],
+    pages: int,
+    level: int | None,
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
+    answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False)
+    told = [each for each in caplog.records if each.getMessage().startswith("Did not come: ")]
+    assert [each.levelno for each in told] == ([level] if level else [])
 
 
 async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
@@ -288,6 +311,53 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
         answer = run.answer("explain", site.url(f"/{number}"), "--store", tmp_path)
         assert answer["verdict"] == f"Kept: {verdict} (a login, an error?)"
         assert answer["advice"].startswith("see why the site shows it")
+
+
+async def test_a_form_beside_advertisements_is_listed_whole(
+    tmp_path: Path, end: End, run: Run
+) -> None:
+    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(10)}
+    form = make_page(make_words(99), title="Log in")
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls())
+        for n in range(8):
+            beside = f"<aside>{' '.join(make_words(200 + n % 2, 12))}</aside></body>"
+            site.answers[f"/{n}"] = Answer(form.replace("</body>", beside).encode())
+        end.read()
+        await crawl(tmp_path, site.urls())
+    first = site.url("/0")
+    said = f"8 pages that all show one of 2 texts now, repeating {first!r} ('Log in') and others"
+    assert end.read(logging.WARNING) == [f"Look at: {said}."]
+    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
+        "8 pages showed one of 2 texts ('Log in'), 8 of which had another before; what may be "
+        f"behind it was not fetched (scrapy simhash undo --original {first!r} lists those of its "
+        "main text and title)."
+    )
+    listed = run("undo", "--original", first, "--store", tmp_path)
+    assert sorted(listed.out.split()) == site.urls()[:8]
+
+
+async def test_pages_that_differ_in_numbers_only_are_looked_at_first(
+    tmp_path: Path, end: End, run: Run
+) -> None:
+    """A counter, or what a record says: no rule can know."""
+    answers = {f"/{n}": page(n, title=f"Page {n}") for n in range(8)}
+    for name, number in ("one", "211"), ("two", "214"):
+        words = [*make_words(20)[:150], "read", number, "times", *make_words(20)[150:]]
+        answers[f"/{name}"] = make_page(words)
+    answers |= {"/less": page(30), "/more": make_page([*make_words(30), *make_words(31, 20)])}
+    with serve(answers) as site:
+        await crawl(tmp_path, site.urls())
+    said = "Look at: 1 page differing from the kept page in numbers only."
+    assert end.read(logging.WARNING) == [said]
+    assert_report_agrees(tmp_path, said)
+    written = (tmp_path / "report.html").read_text("utf-8")
+    _, first, second = written.split('<article class="drop">')
+    assert '<q dir="auto">214</q>' in first
+    assert "/more" in second
+    answer = run.answer("explain", site.url("/two"), "--store", tmp_path)
+    assert answer["verdict"] == f"Dropped: only '214' (there '211') differs from {site.url('/one')}"
+    assert answer["decided"] == "one or two numbers in a sentence count as a counter or a date"
 
 
 @pytest.mark.parametrize(
