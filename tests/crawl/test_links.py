@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scrapy.http import Request, Response
 
+from scrapy_simhash.crawl import links
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import make_page, make_words, page
@@ -98,13 +99,26 @@ async def test_links_to_hosts_of_which_no_page_came_are_no_loss(
     """A spider that wants a host has requested it: others are of advertisers, say."""
     with serve({"/wanted": page(2)}) as site:
         other = site.root.replace("127.0.0.1", "localhost")
-        links = [other + path for path in paths]
-        site.answers["/list"] = Answer(page(1, links=["/copy", *links]).encode())
-        site.answers["/copy"] = Answer(page(1, links=[*links, f"{other}/lost"]).encode())
+        both = [other + path for path in paths]
+        site.answers["/list"] = Answer(page(1, links=["/copy", *both]).encode())
+        site.answers["/copy"] = Answer(page(1, links=[*both, f"{other}/lost"]).encode())
         site.answers["/moved"] = Answer(location=site.url("/wanted"))
         spider = type("Staying", (FollowingSpider,), {"allowed_domains": list(allowed)})
         done = await crawl(tmp_path, [site.url("/list")], spider)
     assert done.counted.get(ONLY, 0) == unseen
+
+
+async def test_links_beyond_the_remembered_ones_are_counted_by_the_same_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "_MOST_REMEMBERED", 0)
+    answers = {
+        "/list": page(1, links=["/copy"]),
+        "/copy": page(1, links=["/lost", "http://elsewhere.example/"]),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+    assert done.counted[ONLY] == 1
 
 
 async def test_what_a_depth_limit_cuts_off_is_no_loss_of_links(site: Site, tmp_path: Path) -> None:
