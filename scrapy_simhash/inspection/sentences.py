@@ -218,5 +218,8 @@ def advise_on_copy(url: str, declared: str, *, judged: bool, in_part: bool) -> s
             "scrapy simhash urls\nproposes a rule, if two pairs of pages differ in one part of "
             "their addresses;"
         )
-    advice.append("scrapy simhash evaluate --confirm 0.8\ntries what would be dropped then")
+    advice.append(
+        "scrapy simhash evaluate --confirm 0.8\nlists what of the whole store would go then, "
+        "rightly or not"
+    )
     return "\n".join(advice)
