@@ -48,7 +48,7 @@ near duplicates: dropped or flagged, at these distances (bits); in no table
 done: all items were delivered; pending: not yet, or never (their crawl died)
 stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
-lost: dropped for a page that failed or changed then; see `owed`
+lost: dropped for a page that failed, or has changed since; see `owed`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}

@@ -183,7 +183,9 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     crawl = find_crawl(config, crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_document(original)
-        originals = {each.record.original or each.document for each in kept}
+        originals = {
+            each.record.original if each.state == "duplicate" else each.document for each in kept
+        }
         shown = {_name_shown(each) for each in kept if each.text}
         found: list[StoredDocument] = []
 
@@ -296,9 +298,7 @@ def _list_lost(config: Config) -> Iterator[Answer]:
         for page in store.list_lost():
             yield _describe_lost(page)
     if page is None:
-        raise PartlyFailedError(
-            "no page was dropped for one that failed, or all were fetched again"
-        )
+        raise PartlyFailedError("no page waits that was dropped for one that failed or changed")
 
 
 def _describe_lost(page: LostPage) -> Answer:

@@ -142,8 +142,8 @@ class End:
         requests = plural(get("outlinks_ignored"), "request")
         done = {
             f"dropped with {plural(get('links_dropped'), 'link')}": get("dropped") - followed,
-            "dropped, but links followed": followed,
-            f"kept without {requests} of theirs": acted.get("ignore-outlinks", 0),
+            "dropped, but their links followed": followed,
+            f"kept without their {requests}": acted.get("ignore-outlinks", 0),
             "flagged": acted.get("flag", 0),
             "kept for another callback": acted.get(PASS, 0),
         }

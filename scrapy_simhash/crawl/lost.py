@@ -238,6 +238,8 @@ _GONE = {404, 410}  # of pages that nobody will get
 _MOST_MADE = 1_000  # at one idle moment
 # Requests in memory, which may have credentials; of those beyond only the addresses are kept.
 _MOST_HELD = 10_000
+# A usual request takes 429. A larger one is held as it is: others share what it refers to.
+_MOST_PACKED_BYTES = 6_400
 
 
 class LostPages:
@@ -285,10 +287,11 @@ class LostPages:
         )
 
     @cached_property
-    def _copies(self) -> dict[int, dict[int, bytes]]:
+    def _copies(self) -> dict[int, dict[int, tuple[bytes, str]]]:
         """Packed requests of pages dropped for documents that this crawl has not fetched yet.
 
-        By these documents and their own. They are lost only if such a one has changed by then.
+        By these documents and their own, each with the digest of the text that such a one had. They
+        are lost only if it has another one by then, whichever crawl saw that first.
         """
         return keep_in_job(self._crawler, f"simhash_copies_{self._detector.seed}")
 
@@ -308,23 +311,24 @@ class LostPages:
         ):
             copies = self._copies.setdefault(decision.match_document, {})
             self._room -= decision.document not in copies
-            copies[decision.document] = self.packing.pack(request)
-            if not copies[decision.document]:
+            packed = self.packing.pack(request)
+            packed = packed if len(packed) <= _MOST_PACKED_BYTES else b""
+            copies[decision.document] = packed, decision.match_text_digest
+            if not packed:
                 self._hold(key_of_lost(decision.document), request.copy())
 
     def _let_copies_go(self, original: Decision) -> None:
         """Let the copies of a page go that was fetched now; if it has changed, they are lost."""
-        copies = self._copies.pop(original.document, {})
-        self._room += len(copies)
-        if original.reason == "changed" and copies:
-            self._dropped = self._outdated = True
-            self._awaited.add(original.document)
-            for document, packed in copies.items():
-                self._detector.mark(Mark(lost=document))
-                self._detector.mark(Mark(packed=(key_of_lost(document), packed)))
-        else:
-            for document in copies:
-                self._held.pop(key_of_lost(document), None)
+        room, copies = self._room, self._copies.pop(original.document, {})
+        self._room = room + len(copies)
+        for document, (packed, digest) in copies.items():
+            key = key_of_lost(document)
+            if digest == original.text_digest:
+                self._held.pop(key, None)
+            else:
+                self._dropped = self._outdated = True
+                self._awaited.add(original.document)
+                self._detector.mark(Mark(lost=document, packed=(key, packed)))
 
     def _hold(self, key: bytes, request: Request) -> None:
         if len(self._held) < _MOST_HELD:
@@ -390,7 +394,7 @@ class LostPages:
             set_mark(self._held[key], DELIVERED, decision.text_digest)
         copies = self._copies.get(decision.match_document, {})
         if decision.document in copies:
-            copies[decision.document] = packed
+            copies[decision.document] = packed, decision.match_text_digest
         self._detector.mark(Mark(packed=(key, packed)))
 
     def failed_again(self, page: JudgedPage) -> None:

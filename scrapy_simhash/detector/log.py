@@ -86,6 +86,7 @@ class Decision(Published, kw_only=True):
     match_fingerprint: str | None = None
     own_words: list[str] = []
     match_own_words: list[str] = []
+    match_text_digest: str = ""
     match_time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] | None = None
     nearest_url: str | None = None
     nearest_distance: _Bits | None = None
@@ -135,6 +136,7 @@ class Decision(Published, kw_only=True):
             found |= _pick(match, "distance", "similarity", "tests", "evidence", "new_links")
             found |= _pick(match, "own_words", "match_own_words", "better_url")
             found |= _pick(match, "url", "document", "time", "pending", before="match_")
+            found["match_text_digest"] = match.text_digest.hex()
             if not match.document:
                 found["match_fingerprint"] = f"{match.fingerprint:016x}"
         if nearest:

@@ -160,15 +160,25 @@ class Parent:
         self._socket = socket.socket(fileno=file)
         self._received = bytearray()
         self._sending = threading.Lock()
+        self._readable = select.poll()  # `select` takes no file beyond the 1,024th
+        self._readable.register(self._socket, select.POLLIN)
 
-    def has_sent(self) -> bool:
-        """Whether something is there, or on its way."""
-        return bool(self._received or select.select([self._socket], (), (), 0.0)[0])
+    def has_sent(self, frames: int) -> bool:
+        """Whether so many whole frames are there: the rest of another may be late."""
+        with suppress(BlockingIOError):
+            while received := self._socket.recv(_RECEIVED_BYTES, socket.MSG_DONTWAIT):
+                self._received += received
+        end = 0
+        for _ in range(frames):
+            if len(self._received) < end + _LENGTH.size:
+                return False
+            end += _LENGTH.size + _LENGTH.unpack_from(self._received, end)[0]
+        return len(self._received) >= end
 
     def get(self, timeout: float | None = None) -> bytes:
         """Wait for a frame; `queue.Empty` if none comes in time, EOFError if none will."""
         while (message := _take_frame(self._received)) is None:
-            if timeout is not None and not select.select([self._socket], (), (), timeout)[0]:
+            if timeout is not None and not self._readable.poll(1_000 * timeout):
                 raise queue.Empty
             received = self._socket.recv(_RECEIVED_BYTES)
             if not received:

@@ -57,6 +57,7 @@ _WARMING_WORDS = 5_000
 _KIB = 1_024
 # Answers of so many seconds go together: to take them costs the crawl's process less than half.
 _ANSWERING_SECONDS = 0.01
+_FRAMES_OF_ORDER = 2  # what is to be done, and the body
 
 
 class Order(NamedTuple):
@@ -178,7 +179,7 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
     answers, sent = [READY], 0.0
     with suppress(EOFError, ConnectionError):
         while True:
-            if time.monotonic() - sent > _ANSWERING_SECONDS or not crawl.has_sent():
+            if time.monotonic() - sent > _ANSWERING_SECONDS or not crawl.has_sent(_FRAMES_OF_ORDER):
                 crawl.send(answers)
                 answers.clear()
                 sent = time.monotonic()

@@ -69,7 +69,7 @@ _LOOKING_SECONDS = 0.1
 # Within this a worker has come up, or has begun its next page, or has loaded what reads it: a
 # second each on an idle machine.
 _BEGINNING_SECONDS = 60.0
-# A worker gets what waits in one message, up to these; a larger page goes by itself. These and the
+# A worker gets what waits at once, up to these; a larger page goes by itself. These and the
 # numbers below are chosen, not measured.
 PAGES_PER_BATCH = 8
 LARGE_BYTES = 256 * 1_024

@@ -82,12 +82,9 @@ def find_crawl(config: Config, crawl: str | None) -> str | None:
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     """Find in the log which addresses were asked for where redirects led from them to these."""
     path, wanted = find_log(config, None), {*map(mask_passwords, urls)}
-    lines = read_log(path, LogFilter(), quiet=True) if path.is_file() else ()
-    return {
-        decision.url: decision.requested_url
-        for decision, _ in lines
-        if decision.requested_url and decision.url in wanted
-    }
+    lines = read_log(path, LogFilter(), quiet=True) if wanted and path.is_file() else ()
+    last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
+    return {url: requested for url, requested in last.items() if requested}
 
 
 def _find_last(crawls: Sequence[str]) -> str:

@@ -91,6 +91,7 @@ class Match:
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
         time: when it was fetched last, seconds since 1970, UTC; None for a bulk-loaded fingerprint.
+        text_digest: of its text then; b"" for a bulk-loaded fingerprint.
         pending: nobody has its items yet; its crawl is at work on them.
         kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
             `other_spider`, who got this one.
@@ -109,6 +110,7 @@ class Match:
     new_links: float | None = None
     # Of the moment, not of the match.
     time: float | None = field(default=None, compare=False)
+    text_digest: bytes = field(default=b"", compare=False)
     pending: bool = field(default=False, compare=False)
     kept: Kept = ""
     # Neither is kept in the store.

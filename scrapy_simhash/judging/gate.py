@@ -68,7 +68,7 @@ LEAST_ON_UNKNOWN = 100
 NO_RECORD = "the words that differ do not make them two pages"
 DECLARED = "one declares the other as its original, or as a view of it"
 # No word of a folder, which may be a release, and none of a page.
-_NUMBER, _ALL_NUMBER, _A_NUMBER = map(re.compile, (r"\d", r"^\d+$", r"\b\d+\b"))
+_NUMBER, _ALL_NUMBER, _A_NUMBER = map(re.compile, (r"\d", r"^\d+$", r"\d+"))
 # What a sign says in a name: "operator!", too.
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 

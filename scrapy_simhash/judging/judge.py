@@ -295,6 +295,7 @@ def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
         (answer.proposal, *tests),
         new_links,
         time=other.time if other else None,
+        text_digest=other.text_digest if other else b"",
         pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,

@@ -273,7 +273,7 @@ class Store(AbstractContextManager["Store"]):
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
-            if before is not None:
+            if before is not None and not self.readonly:
                 before(stored)
             judge = Judge(stored, rule, cache(stored.alive), self._sites)
             end = time.monotonic() + seconds

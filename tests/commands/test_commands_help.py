@@ -28,7 +28,7 @@ NOT_RUN = {"evaluate labelled", "log --follow", "report -o", "spark", "import cr
 # What standard error says when they run one after the other: of a command that finds nothing, too.
 TOLD = {
     "owed": (
-        "scrapy simhash owed: no page was dropped for one that failed, or all were fetched again\n"
+        "scrapy simhash owed: no page waits that was dropped for one that failed or changed\n"
     ),
     "prune": (
         "scrapy simhash prune: no document meets all criteria, or a running crawl is "

@@ -110,7 +110,7 @@ async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: E
     assert end.read() == [
         (
             "Judged 3 pages: 0 new, 1 fetched again, 2 near-duplicates (67 %): "
-            "1 dropped with 1 link, 1 dropped, but links followed."
+            "1 dropped with 1 link, 1 dropped, but their links followed."
         ),
         DETAILS,
     ]
@@ -136,7 +136,7 @@ async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path,
     settings: dict[str, Any] = {"SIMHASH_ACTION": "ignore-outlinks"}
     await crawl(tmp_path, [site.url("/one")], FollowingSpider, **settings)
     assert end.read()[0] == (
-        "Judged 3 pages: 2 new, 1 near-duplicate (33 %) kept without 2 requests of theirs."
+        "Judged 3 pages: 2 new, 1 near-duplicate (33 %) kept without their 2 requests."
     )
 
 

@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl import lost
@@ -24,7 +25,7 @@ from tests.helpers.losing import list_lost
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.reporting import report
-from tests.helpers.server import Answer, Site
+from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
 ANSWERS = {
@@ -260,3 +261,28 @@ async def test_a_lost_page_reaches_its_callback_whenever_a_crawl_is_killed(
     assert done.paths == ["/one", "/else"][: 1 if moment.answered else 2]
     assert site.asked.count("/else") == moment.requests
     assert list_lost_at(store) == []
+
+
+async def test_a_job_that_is_resumed_without_writing_judges_all_its_pages(tmp_path: Path) -> None:
+    """Its queue has lost pages; that they came is for the next crawl that writes."""
+
+    class Closing(PagesSpider):
+        async def parse(  # type: ignore[override]
+            self, response: Response
+        ) -> AsyncIterator[dict[str, Any]]:
+            if response.url.endswith("/one"):
+                await asyncio.sleep(0.5)  # its copies come meanwhile
+                raise RuntimeError("a spider's fault")
+            yield describe(response)
+            raise CloseSpider("enough")
+
+    paths = ["/one", *(f"/copy{number}" for number in range(6))]
+    answers = {path: page(1, menu=path) for path in paths} | {"/two": page(2), "/three": page(3)}
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    with serve(answers) as site:
+        await crawl(tmp_path / "store", map(site.url, paths), Closing, **job)
+        resumed = await crawl(
+            tmp_path / "store", map(site.url, ("/two", "/three")), SIMHASH_READONLY=True, **job
+        )
+    assert resumed.paths >= ["/three"]
+    assert not any("store_unavailable" in name for name in resumed.counted)

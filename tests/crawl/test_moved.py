@@ -298,3 +298,24 @@ async def test_whatever_text_moves_where_each_comes(site: Site, tmp_path: Path, 
     done = await crawl_some(24)
     assert {shown[path] for path in done.paths} == {*shown.values()}
     assert len(site.asked) == 24 + done.counted["requested_again"]
+
+
+async def test_another_crawl_may_see_the_change_first(site: Site, tmp_path: Path) -> None:
+    """It has no copies to request; to this one the original is unchanged when it comes."""
+
+    class Meeting(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            yield Request(site.url("/archive"))
+            yield Request(site.url("/else"), self.parse_else, priority=-5)
+
+        async def parse_else(self, _: Response) -> AsyncIterator[Request]:
+            other = await crawl(tmp_path, [site.url("/latest")])
+            assert other.verdicts == {"/latest": "revisit changed"}
+            yield Request(site.url("/latest"), priority=-9)
+
+    await crawl(tmp_path, [site.url("/latest")])
+    site.answers["/latest"] = CHANGED
+    done = await crawl(tmp_path, [], Meeting)
+    assert done.paths == ["/latest", "/archive"]
+    assert done.verdicts["/latest"] == "revisit unchanged"
+    assert done.counted["requested_again"] == 1

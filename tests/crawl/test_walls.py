@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Request
+from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
 from scrapy_simhash.signals import near_duplicate_found, sink_found
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -329,3 +329,40 @@ async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> N
         done = await crawl(tmp_path, site.urls())
     assert done.counted["dropped"] == 9
     assert "walls" not in done.counted
+
+
+async def test_undo_of_a_page_kept_for_another_callback(tmp_path: Path, run: Run) -> None:
+    """It is what later pages of its own callback repeat, not what it repeats itself."""
+    texts = {"Other": "Printed for you.", "Third": "Printed for you.", "Fourth": "Thanks."}
+    copies = [
+        page(1, menu=menu).replace("</article>", f"<p>{text}</p></article>")
+        for menu, text in texts.items()
+    ]
+    paths = ("/one", "/two", "/three", "/four")
+
+    class Twofold(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            for place, path in enumerate(paths):
+                callback = self.parse_other if path in {"/two", "/three"} else self.parse
+                yield Request(site.url(path), callback, priority=-place)
+
+        async def parse_other(self, response: Response) -> AsyncIterator[dict[str, Any]]:
+            yield describe(response)
+
+    with serve(dict(zip(paths, (page(1), *copies), strict=True))) as site:
+        done = await crawl(tmp_path, [], Twofold)
+        assert done.paths == ["/one", "/two"]
+        for original, dropped in (("/one", "/four"), ("/two", "/three")):
+            asked = ("undo", "--original", site.url(original), "--dry-run", "--store", tmp_path)
+            assert run(*asked).out.splitlines() == [site.url(dropped)]
+
+
+async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> None:
+    with serve({"/one": page(1), "/copy": page(1, menu="Other")}) as site:
+        site.answers["/old"] = Answer(location="/copy")
+        await crawl(tmp_path, map(site.url, ("/one", "/old")))
+        site.answers["/old"] = Answer(b"", 404)
+        await crawl(tmp_path, map(site.url, ("/one", "/copy")))
+        listed = run("undo", "--original", site.url("/one"), "--dry-run", "--store", tmp_path)
+        assert site.url("/copy") in listed.out.splitlines()
+        assert site.url("/old") not in listed.out

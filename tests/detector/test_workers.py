@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import fcntl
 import logging
 import os
+import queue
 import signal
+import socket
 import sys
 import threading
 import time
@@ -14,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scrapy_simhash.detector.process import Parent
 from scrapy_simhash.detector.worker import unpack_fingerprint
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError
@@ -33,6 +37,7 @@ from tests.helpers.processes import (
 )
 
 DEADLINE_SECONDS = 1.0
+FD_SETSIZE = 1_024  # `select` takes no file from this number on
 PAGE_MEMORY_BYTES = 64 * 2**20
 RECIPE = Recipe("html2txt", "words-2")
 BAD_PAGE = f"<html><p>{TRIGGER}</p></html>"
@@ -349,3 +354,18 @@ def test_workers_idle_or_not_end_with_a_killed_script(tmp_path: Path, extractor:
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_process_with_a_thousand_files_gets_messages() -> None:
+    """A worker sends its answers before it waits for the rest of an order."""
+    crawl, process = socket.socketpair()
+    with crawl, process:
+        here = Parent(fcntl.fcntl(process, fcntl.F_DUPFD, FD_SETSIZE))
+        assert not here.has_sent(1)
+        with pytest.raises(queue.Empty):
+            here.get(0.0)
+        crawl.sendall(b"\x02\0\0\0ab\x01\0")
+        wait_until(lambda: here.has_sent(1))
+        assert not here.has_sent(2)
+        assert here.get(0.0) == b"ab"
+        here._socket.close()

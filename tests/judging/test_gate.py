@@ -127,7 +127,13 @@ SENTENCES = (
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-@pytest.mark.parametrize("address", ["/dose/{}", "/item?id={}", "/{}/view", "/set-{}-of-tea.html"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("/dose/{}", "/item?id={}", "/{}/view", "/set-{}-of-tea.html", "/dose_{}", "/dose{}"),
+        *("/{}_view.html", "/item?id=p{}", "/tea-{}g"),
+    ],
+)
 def test_one_number_tells_numbered_addresses_apart(sentence: str, address: str) -> None:
     """A stranger's site: 24 of 72 records were lost."""
     pages = [
