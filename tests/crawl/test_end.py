@@ -321,7 +321,7 @@ async def test_a_form_beside_advertisements_is_listed_whole(
     with serve(answers) as site:
         await crawl(tmp_path, site.urls())
         for n in range(8):
-            beside = f"<aside>{' '.join(make_words(200 + n % 2, 12))}</aside></body>"
+            beside = f"<aside>{' '.join(make_words(200 + n % 2, 30))}</aside></body>"
             site.answers[f"/{n}"] = Answer(form.replace("</body>", beside).encode())
         end.read()
         await crawl(tmp_path, site.urls())

@@ -310,7 +310,7 @@ async def test_another_crawl_may_see_the_change_first(site: Site, tmp_path: Path
 
         async def parse_else(self, _: Response) -> AsyncIterator[Request]:
             other = await crawl(tmp_path, [site.url("/latest")])
-            assert other.verdicts == {"/latest": "revisit changed"}
+            assert other.verdicts["/latest"] == "revisit changed"
             yield Request(site.url("/latest"), priority=-9)
 
     await crawl(tmp_path, [site.url("/latest")])
