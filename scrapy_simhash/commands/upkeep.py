@@ -292,7 +292,7 @@ def _add_undo(parser: ArgumentParser) -> None:
 
 
 def _list_lost(config: Config) -> Iterator[Answer]:
-    """List lost pages, with what `crawl.lost.read_requests` makes requests of."""
+    """List lost pages, with what `crawl.packing.read_requests` makes requests of."""
     page = None
     with open_as_it_is(config.store) as store:
         for page in store.list_lost():
@@ -360,9 +360,9 @@ COMMANDS = {
         _list_lost,
         printer=_print_lost,
         examples=("owed", "owed --json"),
-        details="Lost pages were dropped for pages that failed, or changed then. The next crawl "
-        "of their spider requests them again, or a spider that reads a file of the lines of --json "
-        "by `scrapy_simhash.crawl.lost.read_requests`: these have callbacks and arguments, but no "
-        "credentials, as the store. `prune URL` forgets a page.",
+        details="Lost pages were dropped for pages that failed, or have changed since. The next "
+        "crawl of their spider requests them again, or a spider that reads a file of the lines of "
+        "--json by `scrapy_simhash.crawl.packing.read_requests`: these have callbacks and "
+        "arguments, but no credentials, as the store. `prune URL` forgets a page.",
     ),
 }

@@ -203,7 +203,7 @@ class Doubts:
         first, them = walls[0][0], "them" if len(walls) == 1 else "those of its main text and title"
         shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}{_show_title(titles, first)}"
         before = f", {known:,} of which had another before" * bool(known)
-        undo = f"scrapy simhash undo --original {quote(first)}"
+        undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
     def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:

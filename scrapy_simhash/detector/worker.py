@@ -183,10 +183,15 @@ def main(orders_file: int, status_file: int, crawl_process: int) -> None:
                 crawl.send(answers)
                 answers.clear()
                 sent = time.monotonic()
-            order = _unpack_order(crawl.get())
-            page = structs.replace(order.page, body=crawl.get())
-            answer, packed = _answer(order._replace(page=page), status, bound)
+            # No name holds a page while the next one is read: that costs 8 MB.
+            answer, packed = _answer(_get_order(crawl), status, bound)
             answers += [pack(answer), packed]
+
+
+def _get_order(crawl: Parent) -> Order:
+    """Wait for an order, and for the body of its page."""
+    order = _unpack_order(crawl.get())
+    return order._replace(page=structs.replace(order.page, body=crawl.get()))
 
 
 def _warm_up() -> None:

@@ -32,6 +32,7 @@ from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import host_of, plain_form
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import EMPTY, PLACES, Sketches, read_sketches
+from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,7 +258,7 @@ def compare(
     """
     found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
     deciding = find_deciding(first, second, rule, named=bool(found))
-    distance = (first.fingerprint ^ second.fingerprint).bit_count()
+    distance = hamming_distance(first.fingerprint, second.fingerprint)
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance
@@ -393,7 +394,7 @@ def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str
 def _count_data_bits(first: bytes, second: bytes) -> int:
     if not first or not second:
         return 0
-    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_count()
+    return hamming_distance(int.from_bytes(first, "big"), int.from_bytes(second, "big"))
 
 
 def _relate_addresses(first: str, second: str) -> Place:

@@ -43,7 +43,7 @@ class Lost(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         page: number of its original.
         text_digest: of the original's text; b"" if that shows another one by now.
         reader: who is getting that text.
-        request: how to make the request, see `crawl.lost.Packing`; b"" if that is not stored, so
+        request: how to make the request, see `crawl.packing.Packing`; b"" if that is not stored, so
             that only the same crawl can make it.
         taken: id of the crawl that requests the page again, or "".
     """

@@ -13,7 +13,7 @@ from scrapy import Spider, signals
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import Request, Response
 
-from scrapy_simhash.crawl.lost import Packing, read_requests, unpack_request
+from scrapy_simhash.crawl.packing import Packing, read_requests, unpack_request
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running

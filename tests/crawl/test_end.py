@@ -299,7 +299,7 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
     lost = report(tmp_path, tmp_path)["answers"]["Is anything lost?"]
     assert lost == (
         "27 pages showed one text ('Log in'), 22 of which had another before; what may be behind "
-        f"it was not fetched (scrapy simhash undo --original {first!r} lists them)."
+        f"it was not fetched (scrapy simhash undo --dry-run --original {first!r} lists them)."
     )
     listed = run("undo", "--original", first, "--store", tmp_path)
     assert sorted(listed.out.split()) == sorted(site.urls()[3:])
@@ -330,8 +330,8 @@ async def test_a_form_beside_advertisements_is_listed_whole(
     assert end.read(logging.WARNING) == [f"Look at: {said}."]
     assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
         "8 pages showed one of 2 texts ('Log in'), 8 of which had another before; what may be "
-        f"behind it was not fetched (scrapy simhash undo --original {first!r} lists those of its "
-        "main text and title)."
+        f"behind it was not fetched (scrapy simhash undo --dry-run --original {first!r} lists "
+        "those of its main text and title)."
     )
     listed = run("undo", "--original", first, "--store", tmp_path)
     assert sorted(listed.out.split()) == site.urls()[:8]

@@ -14,7 +14,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl import lost
-from scrapy_simhash.crawl.lost import Packing
+from scrapy_simhash.crawl.packing import Packing
 from scrapy_simhash.pages.facts import NOBODY
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, pack_row

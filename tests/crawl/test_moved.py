@@ -12,6 +12,7 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl import lost
+from scrapy_simhash.crawl.packing import Packing
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.signals import near_duplicate_found
@@ -233,7 +234,7 @@ async def test_only_so_many_requests_are_held(
     """For the copies of the next original there is room again, if requests can be stored."""
     monkeypatch.setattr(lost, "_MOST_HELD", 1)
     if not stored:
-        monkeypatch.setattr(lost.Packing, "pack", lambda *_: b"")
+        monkeypatch.setattr(Packing, "pack", lambda *_: b"")
     await crawl(tmp_path, [site.url("/else")])
     site.answers |= {
         "/copy": Answer(page(3, menu="Other").encode()),

@@ -188,7 +188,7 @@ async def test_a_form_is_told_by_an_address_that_still_shows_it(
     assert answer["answers"]["Is any drop wrong?"] == said
     assert answer["answers"]["Is anything lost?"] == (
         "8 pages showed one text ('Log in'); what may be behind it was not fetched (scrapy "
-        f"simhash undo --store {tmp_path} --original {wall[1]!r} lists them)."
+        f"simhash undo --store {tmp_path} --dry-run --original {wall[1]!r} lists them)."
     )
     assert [each["title"] for each in answer["groups"]] == ["Member 3 (changed since)"]
     written = (tmp_path / "report.html").read_text("utf-8")
@@ -221,8 +221,8 @@ async def test_a_form_is_told_at_known_and_new_addresses(
     (answer,) = run.answers("report", "-o", tmp_path / "report.html", "--store", tmp_path)
     assert answer["answers"]["Is anything lost?"] == (
         f"12 pages showed one text ('Log in'), {known} of which had another before; what may be "
-        f"behind it was not fetched (scrapy simhash undo --store {tmp_path} --original "
-        f"{requests[0]!r} lists them)."
+        f"behind it was not fetched (scrapy simhash undo --store {tmp_path} --dry-run "
+        f"--original {requests[0]!r} lists them)."
     )
 
 
