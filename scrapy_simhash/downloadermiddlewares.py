@@ -64,7 +64,7 @@ CLOSE_REASON = "simhash_store_unusable"
 
 
 class SimhashDownloaderMiddleware:
-    """Judges final HTML pages; the verdict goes to `meta["simhash"]`, flags, stats and log."""
+    """Judges final pages and files; the verdict goes to `meta["simhash"]`, flags, stats and log."""
 
     # `SimhashSpiderMiddleware` does the dropping, so that a near-duplicate counts as received,
     # shows its flag in the "Crawled" line and reaches its errback.

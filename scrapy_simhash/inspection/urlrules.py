@@ -292,9 +292,9 @@ def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome 
 def compare_pages(first: Facts, second: Facts, rule: Rule) -> Outcome:
     """Compare two pages that vote, by the judgement's rule, however far apart they are.
 
-    They are `different` where texts of 64 words and more are less than .6 alike, and less than .6
-    of the shorter one is in the other (a print view lacks the navigation); or where no name of the
-    one fits the other. But not if a day lies between them. The rest is `grey`.
+    They are `different` where texts of 64 words and more are less than half alike, and less than
+    half of the shorter one is in the other (a print view lacks the navigation); or where no
+    name of the one fits the other. But not if a day lies between them. The rest is `grey`.
     """
     rule = Rule(rule.distance, CONFIRM if rule.confirm is None else rule.confirm)
     if find_deciding(first, second, rule) is not Deciding.TEXTS:

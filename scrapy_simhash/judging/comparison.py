@@ -173,7 +173,7 @@ class Context(NamedTuple):
     Attributes:
         sites: of either; both are known, or none.
         name: the part of a name by which the one was found for the other; "" if by none.
-        keys: how many rare triples, or whole sketches, it was found by, see `keys`.
+        keys: how many rare triples, or whole sketches, it was found by.
     """
 
     sites: tuple[Site, Site] = UNKNOWN_SITES

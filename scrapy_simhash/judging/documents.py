@@ -133,8 +133,8 @@ class Verdict:
             else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
-        nearest: of a document that is kept, the one most like it within the distance, or of its
-            name and .6 alike, whose `tests` say what parts them; None where there is none.
+        nearest: of a document that is kept, the one most like it within the distance, or half
+            alike, whose `tests` say what parts them; None where there is none.
     """
 
     status: Status
@@ -354,7 +354,7 @@ class Reading(Protocol):
         """Find the documents to which the identities of a page lead, its own one first."""
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
-        """Find the candidates of a page, but for its own document."""
+        """Find the candidates of a page; its own document may be among them."""
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.facts import Reader
 
-# A name that more documents have is not looked up: it is the site's, or that of a kind of page; and
+# A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
 # Of plain simhash: no page may cost more than this many records, however many are near to it.

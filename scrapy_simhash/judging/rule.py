@@ -1,11 +1,11 @@
 """The rule: all that decides about two documents, and how.
 
 A candidate is a document within k bits, one of the same host in whose names a part is the same, or
-one with the same rare triples (`keys`). Other names (`names`) are other pages. Where they are the
-same, or tell nothing, content must agree: what many pages of the site have does not count, nor as
-much what stands before and behind the common part. `decide` is all of it; docs/design.md states it
-on one page, and docs/study.md has the measurements behind each constant. What it would drop at
-another last segment of the address is then compared word by word (`gate`).
+one with the same rare triples (`stores.keys`). Other names (`names`) are other pages. Where they
+are the same, or tell nothing, content must agree: what many pages of the site have does not count,
+nor as much what stands before and behind the common part. `decide` is all of it; docs/design.md
+states it on one page, and docs/study.md has the measurements behind each constant. What it would
+drop at another last segment of the address is then compared word by word (`gate`).
 """
 
 from __future__ import annotations

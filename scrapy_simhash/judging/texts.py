@@ -525,7 +525,7 @@ def _pair_runs(first: Side, second: Side, *, numbers: bool) -> Iterator[tuple[Ru
 def compare_words(
     first: Text, second: Text, template: Template, urls: tuple[str, str] = ("", "")
 ) -> OwnWords:
-    """Compare the texts of two addresses of one site; takes some 0.2 ms."""
+    """Compare the texts of two addresses; takes some 0.2 ms."""
     parts = part_folders(*urls)
     mine = _find_own(first, second, template, urls[0], parts[0])
     theirs = _find_own(second, first, template, urls[1], parts[1])
