@@ -23,15 +23,16 @@ from sites import load_pages, make_site
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.inspection.evaluation import judge_in_order
-from scrapy_simhash.inspection.labels import LabelledDocuments, locate, read_corpus
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import Page as Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "example_project")]
+sys.path[:0] = [str(ROOT), str(ROOT / "example_project"), str(ROOT / "benchmarks" / "study")]
+from evaluate import judge_in_order  # noqa: E402
+from labels import LabelledDocuments, locate, read_corpus  # noqa: E402
+
 from tests.helpers.pages import make_words  # noqa: E402
 from tests.helpers.records import SHAPES, make_article, make_record  # noqa: E402
 
@@ -97,7 +98,7 @@ def plant(folder: Path, seed: int) -> Iterator[Page]:
 def _count_words(body: bytes) -> int:
     """Count the words of a page with a body and an end of it."""
     try:
-        text = read_page(body, None, Config().extractor).whole
+        text = read_page(body, None).whole
     except NotJudgedError:
         return 0
     return len(text.split()) * (b"<body" in body and b"</body" in body)

@@ -3,7 +3,7 @@
 One crawl over pages made as they are asked for, answered from memory; every fifth is a copy of an
 earlier one. After every hundredth part of the pages it looks at
 
-* anonymous memory of the crawl and of its workers (`RssAnon`), without mapped pages of the store;
+* anonymous memory of the crawl and of its judge (`RssAnon`), without mapped pages of the store;
 * bytes of the store's data file; threads, child processes, open files.
 
 After the first tenth memory must grow by less than 5 MB (medians of the first and of the last tenth
@@ -99,7 +99,7 @@ def take_sample(store: Path, pages: int) -> dict[str, float]:
     return {
         "pages": pages,
         "crawl_mb": read_memory("self"),
-        "workers_mb": sum(read_memory(pid) for pid in children),
+        "judge_mb": sum(read_memory(pid) for pid in children),
         "store_bytes": (store / "data.mdb").stat().st_size,
         "threads": len(list(Path("/proc/self/task").iterdir())),
         "processes": len(children),
@@ -146,14 +146,14 @@ def crawl(pages: int, store: Path) -> tuple[LongSpider, int]:
 
 
 def list_left_behind(store: Path) -> list[str]:
-    """List threads, workers and open files of the plugin that outlived the crawl."""
+    """List threads, judges and open files of the plugin that outlived the crawl."""
     threads = [t.name for t in threading.enumerate() if "simhash" in t.name]
     files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
     commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in list_children()]
-    workers = [
-        command.replace("\0", " ") for command in commands if "detector.worker import" in command
+    judges = [
+        command.replace("\0", " ") for command in commands if "judge.process import" in command
     ]
-    return [*threads, *workers, *(file for file in files if file.startswith(str(store)))]
+    return [*threads, *judges, *(file for file in files if file.startswith(str(store)))]
 
 
 def judge(samples: list[dict[str, float]]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def judge(samples: list[dict[str, float]]) -> dict[str, Any]:
     pages = np.array([sample["pages"] for sample in kept])
     octets = np.array([sample["store_bytes"] for sample in kept])
     return {
-        **{f"{name}_growth": grown(name) for name in ("crawl_mb", "workers_mb")},
+        **{f"{name}_growth": grown(name) for name in ("crawl_mb", "judge_mb")},
         "store_bytes_a_page": round(float(np.polyfit(pages, octets, 1)[0]), 1),
         "store_r_squared": round(float(np.corrcoef(pages, octets)[0, 1] ** 2), 5),
         **{
@@ -181,10 +181,10 @@ def judge(samples: list[dict[str, float]]) -> dict[str, Any]:
 
 def find_faults(growth: dict[str, Any], pages: int) -> Iterator[str]:
     """Name the bounds that were broken."""
-    # A connection, or a worker that is being replaced, comes and goes; a leak grows.
+    # A connection, or a judge that is being replaced, comes and goes; a leak grows.
     yield from (f"{name} grew" for name in _COUNTED if growth[f"{name}_growth"] > 0)
     if pages >= FEWEST_PAGES_JUDGED:
-        for name in ("crawl_mb", "workers_mb"):
+        for name in ("crawl_mb", "judge_mb"):
             if growth[f"{name}_growth"] >= MOST_GROWTH_MB:
                 yield f"{name} grew by {growth[f'{name}_growth']}"
         if growth["store_r_squared"] < LEAST_R_SQUARED:

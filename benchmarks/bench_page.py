@@ -1,10 +1,10 @@
 """What does reading a page cost: by reader, by step, beside trafilatura?
 
 Page by page in one process, in turns: `trafilatura.extract(html, fast=True)`, the opponent, of HTML
-that is decoded already; everything that a worker does with the page, by each reader; and once more
-by the default one with a clock at each step. Each page begins with another of these, and garbage is
+that is decoded already; all that a judge does to read the page, by each reader; and once more by
+the default one with a clock at each step. Each page begins with another of these, and garbage is
 collected in between, so that nobody pays for another's. Figures are means over pages, medians of
-several rounds. Not measured: the way to a worker and back, the store (`bench_store`), Scrapy
+several rounds. Not measured: the way to a judge and back, the store (`bench_store`), Scrapy
 (`bench_crawl`).
 """
 

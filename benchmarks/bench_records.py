@@ -1,6 +1,6 @@
 """What does a site of records cost: one template, thousands of pages, little of their own?
 
-Each site of a folder of labelled pages (`--folder`, see `inspection.labels`) is crawled in turns
+Each site of a folder of labelled pages (`--folder`, see `study/labels.py`) is crawled in turns
 without the plugin and with it, from memory, with a callback that does nothing: wall seconds, pages
 that were not compared, drops, and bytes of the store's file; with `--together` all pages at once.
 `--board N` makes N records instead, of 40 words of their own in a template of 20 sentences, and
@@ -27,19 +27,22 @@ from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_simhash.inspection.labels import locate, read_corpus
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, CONFIRMED_DISTANCE_BITS, Rule
 from scrapy_simhash.pages.facts import Page, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
+# Labelled pages are what the study is of.
+sys.path.append(str(Path(__file__).parent / "study"))
+from labels import locate, read_corpus
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from labels import LabelledPage
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.inspection.labels import LabelledPage
 
 VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "lmdb", "numpy")
 _READER = Reader("bench", "parse")
@@ -146,16 +149,15 @@ def judge(pages: Iterator[str], count: int) -> list[float]:
         tempfile.TemporaryDirectory() as folder,
         open_store(folder, rule.distance, confirm=rule.confirm) as store,
     ):
-        store.start_crawl("bench", "bench")
         group = []
         for number, html in enumerate(pages):
             url = f"http://board.example/job/{number}"
             made = fingerprint_page(html, seed=store.seed, url=url)
             page = Page(url, identity=b"%d" % number, time=time.time(), reader=_READER)
-            group.append(make_document(made, rule, page, crawl="bench"))
+            group.append(make_document(made, rule, page))
             if len(group) == _PAGES_PER_GROUP or number == count - 1:
                 started = time.process_time()
-                store.find_and_add(group)
+                store.find_and_add(group, crawl="bench")
                 spent[number // _SLICE] += 1000 * (time.process_time() - started)
                 group = []
     sizes = [min(_SLICE, count - at) for at in range(0, count, _SLICE)]

@@ -1,8 +1,9 @@
 """What does a store on Redis cost: memory, and time by group, beside LMDB in the same run?
 
-With `--writers` it measures processes that write at once in place of that, each with pages of its
-own that were read before, 16 on their way: how many they judge a second, and how long a page waits.
-Pages are made-up articles, which all processes get at other addresses, or those of a folder.
+With `--writers` it measures processes that judge and write at once in place of that, each with
+pages of its own that were read before: it judges one after the other, and writes those that are
+kept in groups, as a crawl does. Pages are made-up articles, which all processes get at other
+addresses, or those of a folder.
 
 Starts a `redis-server` of its own: without persistence, for writers with `appendfsync always`.
 """
@@ -10,7 +11,6 @@ Starts a `redis-server` of its own: without persistence, for writers with `appen
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gzip
 import multiprocessing
 import statistics
@@ -25,23 +25,22 @@ import numpy as np
 from machine import DURABLE, print_table, progress, run_redis, write_result
 from redis import Redis
 from sites import make_page
-from subjects import CRAWL, Pages, add_pages, draw
+from subjects import Pages, add_pages, draw
 
-from scrapy_simhash.config import Config
-from scrapy_simhash.detector.client import JudgeClient
-from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.messages import Asked, Open
-from scrapy_simhash.detector.worker import make_answer
-from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.pages.facts import Page, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
 
+    from scrapy_simhash.judging.documents import Change, Document, Verdict
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 SEED, CONFIRM = 20_070_508, 0.9
@@ -49,7 +48,8 @@ DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
-ON_THEIR_WAY = 16
+GROUP_WRITTEN = 20
+RULE = Rule(3, CONFIRM)
 PATIENCE_SECONDS = 600
 
 
@@ -86,7 +86,6 @@ def measure(count: int) -> dict[str, Any]:
         url = f"{server}?prefix={PREFIX}"
         empty = used_memory(client)
         filled = stack.enter_context(open_store(url, distance=0))
-        filled.start_crawl(CRAWL, "bench")
         start = time.perf_counter()
         for done in range(0, count, PAGES_PER_FILL):
             documents = pages.make_of(draw(random, min(PAGES_PER_FILL, count - done)))
@@ -105,17 +104,13 @@ def measure(count: int) -> dict[str, Any]:
             beside = stack.enter_context(open_store(str(folder / f"lmdb-{distance}"), distance))
             beside.bulk_load(stored)
             stores[f"lmdb, {distance} bits"] = beside
-        for store in stores.values():
-            if "unix:" not in store.url:
-                store.start_crawl(CRAWL, "bench")
         progress("timing")
         row["add_us"] = time_groups(stores, Pages(stored, random))
-        filled.end_crawl(CRAWL)
     return row
 
 
-def read_pages(folder: Path | None, count: int, writer: int) -> list[Asked]:
-    """Fingerprint the pages of a process."""
+def read_pages(folder: Path | None, count: int, writer: int) -> list[Document]:
+    """Read the pages of a process."""
     paths = [] if folder is None else sorted(folder.glob("*.html.gz"))
     pages = []
     for number in range(count):
@@ -123,47 +118,58 @@ def read_pages(folder: Path | None, count: int, writer: int) -> list[Asked]:
         body = gzip.decompress(paths[at].read_bytes()) if paths else make_page(number, writer)
         url = f"http://site.example/{at if paths else f'{writer}/{number}'}"
         made = fingerprint_page(body, "utf-8", seed=SEED, url=url)
-        page = Page(url, identity=url.encode(), time=0.0)
-        decision = Decision(url=url, status="not_judged", body_bytes=len(body))
-        pages.append(Asked(number, page, decision, make_answer(number, made), more=True))
+        page = Page(url, identity=url.encode(), time=0.0, reader=Reader("bench", "parse"))
+        pages.append(make_document(made, RULE, page))
     return pages
 
 
 def write_pages(
     url: str, arguments: tuple[Path | None, int, int], ready: Barrier, told: Queue[dict[str, Any]]
 ) -> None:
-    """Be one of the processes: judge all pages, some of them on their way at any time."""
-    pages = read_pages(*arguments)
-    asyncio.run(judge_pages(url, f"bench-{arguments[2]}", pages, ready, told))
-
-
-async def judge_pages(
-    url: str, crawl: str, pages: list[Asked], ready: Barrier, told: Queue[dict[str, Any]]
-) -> None:
-    """Judge pages in this process."""
-    config = Config(store=url, confirm=CONFIRM, distance=3)
-    client = JudgeClient(Open(config, Recipe(), None, crawl, "bench", leased=False))
-    await client.open()
+    """Be one of the processes."""
+    pages, crawl = read_pages(*arguments), f"bench-{arguments[2]}"
     waits: list[float] = []
     statuses: Counter[str] = Counter()
-    room = asyncio.Semaphore(ON_THEIR_WAY)
-
-    async def judge(page: Asked) -> None:
-        async with room:
+    with open_store(url, confirm=CONFIRM) as store:
+        sites = Sites()
+        kept: list[Change] = []
+        ready.wait(PATIENCE_SECONDS)
+        began = time.time()
+        for page in pages:
             asked = time.time()
-            try:
-                statuses[(await client.submit(page)).status] += 1
-            except NotJudgedError:
-                statuses["unavailable"] += 1
+            verdict, change = judge_page(store, page, crawl, sites)
             waits.append(time.time() - asked)
-
-    ready.wait(PATIENCE_SECONDS)
-    began = time.time()
-    await asyncio.gather(*map(judge, pages))
-    ended = time.time()
-    ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
-    await client.close()
+            statuses[verdict.status] += 1
+            kept.append(change)
+            if len(kept) == GROUP_WRITTEN or page is pages[-1]:
+                write_group(store, kept)
+                kept = []
+        ended = time.time()
+        ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
     told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
+
+
+def judge_page(store: Store, page: Document, crawl: str, sites: Sites) -> tuple[Verdict, Change]:
+    """Judge a page as the judge of a crawl does, but for what is young."""
+
+    def work(stored: Documents) -> tuple[Verdict, Change]:
+        stored.read_ahead(page, RULE)
+        return Judge(stored, RULE, crawl, sites=sites).judge(page)
+
+    return store.read(work)
+
+
+def write_group(store: Store, kept: list[Change]) -> None:
+    """Write a group as the judge of a crawl does."""
+    numbered = enumerate(kept, store.take_numbers(len(kept)))
+    changes = [change._replace(number=change.number or taken) for taken, change in numbered]
+
+    def work(stored: Documents) -> None:
+        stored.read_ahead_of_saves(change[:2] for change in changes)
+        for change in changes:
+            stored.save(*change)
+
+    store.write(work)
 
 
 def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import faiss
 import numpy as np
 from machine import print_table, progress, write_result
 from subjects import (
-    CRAWL,
     SEED,
     Pages,
     Subject,
@@ -94,14 +93,12 @@ def measure(folder: Path, count: int, tables: str) -> dict[str, Any]:
         if count <= MOST_BESIDE:
             subjects |= load_beside(ours, fingerprints, random, row)
         row |= measure_probes(subjects, random)
-        store.start_crawl(CRAWL, "bench")
         documents = Pages(fingerprints, random).make(PAGES)
         start = time.perf_counter()
         add_pages(store, documents, GROUP)
         row["find and add, us"] = 1e6 * (time.perf_counter() - start) / PAGES
         afterwards = {"probe afterwards, us": (ours, ours.queries)}
         row |= measure_probes(afterwards, random)
-        store.end_crawl(CRAWL)
     # Of the largest so far, and of FAISS: the system has no other.
     row["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return row

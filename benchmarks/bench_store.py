@@ -30,7 +30,6 @@ from machine import print_table, progress, write_result
 from simhash import Simhash, SimhashIndex
 from subjects import (
     BRUTE_FORCE,
-    CRAWL,
     DISTANCE,
     FAISS,
     SEED,
@@ -129,7 +128,6 @@ def sync(path: Path, documents: Sequence[Document]) -> None:
 def fill(folder: Path, design: str, count: int, random: np.random.Generator) -> dict[str, Any]:
     """Fill a store by groups, and read its sizes."""
     with open_store(str(folder), distance=DISTANCE, tables=design) as store:
-        store.start_crawl(CRAWL, "bench")
         pages = Pages(draw(random, 1_000_000), random)
         for start in range(0, count, PAGES_PER_FILL):
             documents = pages.make(min(PAGES_PER_FILL, count - start))
@@ -148,7 +146,6 @@ def measure(count: int, designs: Sequence[str], runs: int, folder: Path) -> dict
         progress(f"{count:,}: loading {name}")
         stores[name] = open_store(str(folder / design), distance=DISTANCE, tables=design)
         stores[name].bulk_load(fingerprints)
-        stores[name].start_crawl(CRAWL, "bench")
         filled = fill(folder / f"filled-{design}", design, count, random)
         rows[name] = {
             "bytes, loaded": round(stores[name].stats()["file_bytes"] / count, 1),

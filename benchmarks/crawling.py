@@ -22,6 +22,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
+from scrapy_simhash.config import Config
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.pages.recipe import DEFAULT_FEATURES
 from scrapy_simhash.signals import near_duplicate_found
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 KINDS = ("off", "naive", "flag", "drop")
 THRESHOLDS = "thresholds"  # `flag`, with the garbage collector's thresholds of docs/running.md
+# One process reads pages, also of a checkout in which the setting had another name.
+ONE_PROCESS = {
+    f"SIMHASH_{name.upper()}": 1 for name in ("processes", "workers") if hasattr(Config, name)
+}
 WARM_UP_PAGES = 100
 _SLEEP_SECONDS = 0.005
 _MB = 1e6
@@ -56,7 +61,7 @@ class MemoryHandler:
 
     async def download_request(self, request: Request) -> Response:
         """Answer a request."""
-        body = self.pages[_number_of(request.url)]
+        body = self.pages[number_of(request.url)]
         return HtmlResponse(request.url, body=body, headers={"Content-Type": "text/html"})
 
     async def close(self) -> None:
@@ -171,7 +176,7 @@ class BenchSpider(Spider):
         slot.finish_response = finish_and_count  # type: ignore[method-assign]
 
     def _note(self, request: Request, verdict: dict[str, Any]) -> None:
-        self.found[_number_of(request.url)] = _number_of(verdict["match_url"])
+        self.found[number_of(request.url)] = number_of(verdict["match_url"])
 
     async def _watch_loop(self) -> None:
         while True:
@@ -196,7 +201,8 @@ class BenchSpider(Spider):
         }
 
 
-def _number_of(url: str) -> int:
+def number_of(url: str) -> int:
+    """Read the number of a page at the end of its address."""
     return int(url.rpartition("/")[2])
 
 
@@ -245,7 +251,7 @@ def crawl(kind: str, site: Site, root: str | None, *, callback: bool) -> dict[st
     if kind == "naive":
         settings["DOWNLOADER_MIDDLEWARES"] = {NaiveMiddleware: 545}
     if kind in {"flag", "drop", THRESHOLDS}:
-        settings["ADDONS"] = {"scrapy_simhash.Addon": 500}
+        settings |= ONE_PROCESS | {"ADDONS": {"scrapy_simhash.Addon": 500}}
         settings["SIMHASH_ACTION"] = "drop" if kind == "drop" else "flag"
     if kind == THRESHOLDS:
         gc.set_threshold(10_000, 20, 100)

@@ -51,7 +51,7 @@ def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[s
         "settings": len(list(_list_fields("config.py", "Config"))),
         "commands": _count_elements(_parse("commands/command.py"), "COMMANDS"),
         "stats": len(re.findall(r"\*\*`simhash/", reference)),
-        "keys of a verdict": len(list(_list_fields("detector/log.py", "Published"))),
+        "keys of a verdict": len(list(_list_fields("judge/log.py", "Published"))),
         "tables of a store": sum(_count_elements(keyvalues, name) for name in ("VALUES", "SETS")),
         "methods that a store kind writes": _count_abstract(keyvalues),
         "lines of tests": count_lines(ROOT / "tests", {".py"}),

@@ -5,7 +5,7 @@ risen, `--write` holds what was measured from now on, unless one has risen. Room
 the top of the package; "ground" is for the files that lie there.
 
 The way of a near-duplicate page, from the middleware to the errback, is traced by `sys.setprofile`
-in all threads, and in the worker process. It is the list of files in which the calls and the
+in all threads, and in the judge's process. It is the list of files in which the calls and the
 returns of Python functions happen, in order; a generator or coroutine that goes on is called again,
 one that waits returns. Every change from one file to another is a move, private files counted: A
 calls B, and B returns to A, is two as soon as A does anything else. Each thread has its own way,

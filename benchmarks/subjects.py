@@ -87,8 +87,7 @@ class Pages:
                 features=731,
                 words=802,
                 time=1.8e9 + self._count,
-            ),
-            crawl=CRAWL,
+            )
         )
 
 
@@ -146,11 +145,9 @@ class Times:
 
 
 def add_pages(store: Store, documents: Sequence[Document], group: int) -> None:
-    """Judge pages as a crawl does: each group's documents are marked done with the next group."""
-    done: list[int] = []
+    """Judge pages, and write each group at once."""
     for start in range(0, len(documents), group):
-        verdicts = store.find_and_add(documents[start : start + group], crawl=CRAWL, done=done)
-        done = [verdict.document for verdict in verdicts if verdict.status == "new"]
+        store.find_and_add(documents[start : start + group], crawl=CRAWL)
 
 
 def our_subject(store: Store, distance: int = DISTANCE) -> Subject:

@@ -1,7 +1,7 @@
 """Writes down which functions of a package are called, in every thread and process.
 
 `structure.py` copies this file as `sitecustomize.py` into a folder on PYTHONPATH, so that it runs
-at the start of each interpreter, worker processes included, which inherit their environment and
+at the start of each interpreter, the judge's process included, which inherit their environment and
 end by SIGKILL. Each call and each return is a line of its own: thread, seconds of the monotonic
 clock, which all processes share, event, file below the package, function. Does nothing
 where STRUCTURE_PACKAGE and STRUCTURE_TRACE do not name the package's folder and the file.

@@ -32,7 +32,7 @@ TRIP_FILE = "trip.json"
 # A store draws the seed of its token hash, and at how many bits pages are found depends on it.
 SEED = 1
 CONFIRM = 0.8
-# Marks of the pages before share a commit within a second; the page that is traced comes later.
+# What came through before is written when the page that is traced comes.
 DELAY_SECONDS = 2.5
 WORDS = 600
 # What is known of each trip.
@@ -144,7 +144,7 @@ def crawl(store: Path) -> None:
     settings = {
         "ADDONS": {"scrapy_simhash.Addon": 500},
         "SIMHASH_STORE": str(store),
-        "SIMHASH_WORKERS": 1,
+        "SIMHASH_PROCESSES": 1,
         "DOWNLOADER_MIDDLEWARES": {BeginMiddleware: 546},
         "CONCURRENT_REQUESTS": 1,
         "DOWNLOAD_DELAY": DELAY_SECONDS,

@@ -34,8 +34,8 @@ nitpick_ignore_regex = [
     ("py:class", "BaseSettings|Response"),
     ("py:class", r"Shape|n|pairs|matches|\d+"),
     # What one store hands to another that takes it over.
-    ("py:class", r"Row|Marked|(.*\.)?(Documents|Result|CrawlRecord|Learned)"),
-    ("py:class", r"(.*\.)?(Allowance|Found|Asked|KnownPage|Marks)"),
+    ("py:class", r"(.*\.)?(Documents|Result)"),
+    ("py:class", r"(.*\.)?(Found|Marks)"),
     # An alias of `Literal`; and what stands before a colon in a sentence, taken for a type.
     ("py:class", r"RuleAction|Kept|XXH3-64|.*\s.*"),
 ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-T = TypeVar("T")
 # Leaves space for a count of millions and everything else in 80 columns.
 _BAR_CHARACTERS = 12
 
@@ -53,11 +52,3 @@ def show_steps(unit: str, total: int) -> Iterator[Callable[..., None]]:
             show(all_done, total)
 
         yield advance
-
-
-def track(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
-    """Show a bar while items are consumed one by one."""
-    with show_steps(unit, total) as advance:
-        for item in items:
-            yield item
-            advance()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -13,12 +13,7 @@ from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
-from scrapy_simhash.pages.recipe import (
-    DEFAULT_EXTRACTOR,
-    DEFAULT_FEATURES,
-    SECOND_EXTRACTOR,
-    default_extractor,
-)
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +24,6 @@ DROPPING = {"drop", "follow"}
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
-SECONDS_A_DAY = 86_400
 
 # Each type says in words what it admits, for messages.
 _Flag = Annotated[bool, Meta(description="True or False")]
@@ -38,12 +32,6 @@ _Patterns = Annotated[
     tuple[_Text, ...], Meta(description="a list of regular expressions, or one of them")
 ]
 _Share = Annotated[float, Meta(ge=0, le=1)]
-_Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
-_Bytes = Annotated[int, Meta(ge=1, description="1 byte or more")]
-
-
-def _default_workers() -> int:
-    return max(1, (os.cpu_count() or 1) - 1)
 
 
 @dataclass(frozen=True)
@@ -53,12 +41,12 @@ class Config:
     Raises SettingError for a value that is out of its range.
 
     Attributes:
-        store: folder of the store, or a URL: `lmdb:///folder`, `redis://...`. A relative folder is
-            below Scrapy's data path: `.scrapy` in the project, or in the current folder where there
-            is no project, as under `runspider`. The crawl does not start if the project's folder
-            cannot be found, [as under Scrapyd](beside.md#scrapyd)
+        store: folder of the store, a URL (`lmdb:///folder`, `redis://...`), or `memory:`. A
+            relative folder is below Scrapy's data path: `.scrapy` in the project, or in the current
+            folder where there is no project, as under `runspider`. The crawl does not start if the
+            project's folder cannot be found, [as under Scrapyd](beside.md#scrapyd)
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
-            and drops its requests; `flag` only marks it
+            and drops its requests; `flag` only flags it
         confirm: share, 0 to 1, of what two pages have between their first and last common words
             that must agree, where their names fit, too; what stands before and behind may differ
             more, so drops may be less alike ([the decision](design.md#the-decision)). To be
@@ -69,25 +57,26 @@ class Config:
             the same name. See [scopes](scope.md)
         across_spiders: `True` also drops a page for one that another spider got in a callback of
             the same name, see [several spiders](dropping.md#several-spiders-on-one-store)
+        incremental: `True` also drops a page for one that an earlier crawl got, for crawls that
+            fetch only what is new. By default each crawl is complete by itself: the first copy of
+            a page that only earlier crawls got is kept
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
             `never_drop`)
-        follow_new_links: follow the links of a near-duplicate if at least half of them are not on
-            its original, nor but for a session requested. See [links of dropped
-            pages](dropping.md#links-of-dropped-pages)
+        follow_new_links: follow the links of a near-duplicate if at least half of them are on no
+            page that was kept. See [links of dropped pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
-        workers: processes that read pages, 0 to 1024; 0 reads and judges them in Scrapy's own, for
-            debugging
+        processes: processes that judge pages, 0 to 64, each those of its hosts; 0 judges them in
+            Scrapy's own, for debugging: a page that hangs holds the crawl then. A store of
+            `memory:` needs 1 or 0
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
             `trafilatura`, `html2txt` (all visible text), and the import path of a function from
             HTML to text. See [the main text](running.md#get-the-main-text)
         log: path of the decision log; a relative one is below the project's folder, or below the
             current folder without a project. `None` writes no log
-        expire_days: days after its last fetch from which a page causes no more drops, above 0;
-            `None`: never. Nothing is deleted, see `prune`. Imported fingerprints have no date and
-            do not expire
-        readonly: judge pages, but write nothing to the store; for test runs
+        readonly: judge pages by what is in the store, whichever crawl got it, and write nothing;
+            for test runs. Copies that are new in this crawl are not found
         enabled: `False` switches both middlewares off
         distance: (advanced) bits, of 64, in which the fingerprints of two candidates differ at
             most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
@@ -97,16 +86,11 @@ class Config:
         tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
         extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,
-            `trafilatura`, `html2txt`, or the import path of a function from an lxml tree to text;
-            see [readers](#how-to-choose-a-reader). Where turbohtml cannot be imported, the default
-            is `trafilatura-fast`
+            `trafilatura`, `html2txt`, or the import path of a function from HTML to text; see
+            [readers](#how-to-choose-a-reader)
         features: (advanced) features of a text: `words-1`, `words-2`, `words-3` (shingles of 1 to 3
             words, weight 1 + ln count), or the import path of a
             `scrapy_simhash.pages.features.FeatureSet`
-        max_bytes: (advanced) bytes; a page with a larger body is not judged (`too_large`); 1 or
-            more
-        page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the
-            worker is killed, and the page is `not_judged` (`timed_out`)
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"
@@ -114,28 +98,25 @@ class Config:
     confirm: Annotated[_Share | None, Meta(description="0 to 1, or None")] = CONFIRM
     scope: _Text = "global"
     across_spiders: _Flag = False
+    incremental: _Flag = False
     never_drop: _Patterns = ()
     follow_new_links: _Flag = False
     files: _Flag = False
-    # More than any machine has cores are a mistake that would fill the memory.
-    workers: Annotated[int, Meta(ge=0, le=1_024, description="0 to 1024 processes")] = field(
-        default_factory=_default_workers
-    )
+    # Two judges keep 1 to 7 % of the copies on other hosts twice; more than any machine has cores
+    # are a mistake.
+    processes: Annotated[int, Meta(ge=0, le=64, description="0 to 64 processes")] = 1
     hand_over_text: Annotated[
         bool | _Text, Meta(description="True or False, or the name of a reader")
     ] = False
     log: Annotated[str | None, Meta(description="a path, or None")] = DEFAULT_LOG
-    expire_days: Annotated[_Positive | None, Meta(description="above 0, or None")] = None
     readonly: _Flag = False
     enabled: _Flag = True
     distance: Annotated[
         int, Meta(ge=UNSET_DISTANCE, description="a whole number, 0 or more bits")
     ] = UNSET_DISTANCE
     tables: str = "auto"
-    extractor: _Text = field(default_factory=default_extractor)
+    extractor: _Text = DEFAULT_EXTRACTOR
     features: _Text = DEFAULT_FEATURES
-    max_bytes: _Bytes = 4 * 2**20
-    page_timeout: _Positive = 5.0
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -155,9 +136,7 @@ class Config:
     @property
     def text_reader(self) -> str:
         """The reader of the text that is handed over; "" if none is."""
-        if self.hand_over_text is not True:
-            return self.hand_over_text or ""
-        return "trafilatura" if default_extractor() == SECOND_EXTRACTOR else DEFAULT_EXTRACTOR
+        return DEFAULT_EXTRACTOR if self.hand_over_text is True else self.hand_over_text or ""
 
     @property
     def rule(self) -> Rule:

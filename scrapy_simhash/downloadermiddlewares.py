@@ -1,23 +1,32 @@
-"""The downloader middleware: judges responses and publishes their verdicts."""
+"""The downloader middleware: has responses judged, and publishes their verdicts."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
+from msgspec import structs
 from scrapy import Spider, signals
 from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import is_asyncio_available
 
-from scrapy_simhash._printable import describe_error, quote
+from scrapy_simhash._printable import (
+    MOST_ERROR_CHARACTERS,
+    describe_error,
+    plural,
+    printable,
+    quote,
+)
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.links import Links
+from scrapy_simhash.crawl.links import NotFollowed
 from scrapy_simhash.crawl.logstats import End, Found, describe_limits
-from scrapy_simhash.crawl.lost import LostPages
+from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -25,46 +34,64 @@ from scrapy_simhash.crawl.policy import (
     Actions,
     JudgedPage,
     count,
-    find_encoding,
     find_reader,
+    identify,
     is_page,
+    list_redirects,
     look,
-    spider_of,
 )
 from scrapy_simhash.crawl.running import (
     add_option,
     fail_command,
+    is_closing,
     is_looking,
+    name_crawl,
     name_store,
     place_log,
     place_store,
     tell_bad_setting,
     tell_half,
 )
-from scrapy_simhash.detector.detector import Detector
-from scrapy_simhash.detector.log import describe_look
-from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge.doubts import Doubts
+from scrapy_simhash.judge.log import (
+    CUT_OFF,
+    FORGOTTEN,
+    NOT_FOLLOWED,
+    CrawlLog,
+    describe_look,
+    new_crawl,
+)
 from scrapy_simhash.pages.facts import NOBODY, Page
-from scrapy_simhash.pages.links import NO_LINKS
-from scrapy_simhash.signals import near_duplicate_found, sink_found
-from scrapy_simhash.stores.opening import show_url
+from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.stores.opening import MEMORY, show_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.detector.worker import Answer
+    from scrapy_simhash.judge.client import Outcome
+    from scrapy_simhash.judge.messages import Closed, Opened, Wanted
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
 
 CLOSE_REASON = "simhash_store_unusable"
+_POLLING_SECONDS = 1.0
+_GONE = {404, 410}
+_MOST_LINKS_LOGGED = 1_000  # for people
+# To hand over; the second one where there is no first.
+_TEXTS: tuple[Wanted, ...] = ("text", "whole_text")
+# Reasons whose cause is not the page but the user's extractor, feature set or scope.
+_USERS_FAULTS = {"failed", "scope_failed"}
+# So many pages are named in warnings; the others in DEBUG lines.
+_MOST_WARNED = 10
 
 
 class SimhashDownloaderMiddleware:
-    """Judges final pages and files; the verdict goes to `meta["simhash"]`, flags, stats and log."""
+    """Has final pages and files judged; verdicts go to `meta["simhash"]`, flags, stats and log."""
 
     # `SimhashSpiderMiddleware` does the dropping, so that a near-duplicate counts as received,
     # shows its flag in the "Crawled" line and reaches its errback.
@@ -82,24 +109,26 @@ class SimhashDownloaderMiddleware:
             logger.warning("Ignored %s", unknown)
         self.looking = is_looking()
         if self.looking:  # write neither to the store nor to its log
-            config = replace(config, readonly=True, log=None)
+            config = replace(config, readonly=True, log=None, processes=0)
         self.config = place_log(place_store(config))
-        self._text_reader = config.text_reader
         self._option = name_store(crawler.settings, self.config)
         self._crawler = crawler
-        self._detector = Detector(self.config, here=self.looking)
-        self._warned_of_unnamed = self._warned_of_text = False
+        self._given = make_open(self.config)
+        self._judges: Judges | None = None  # while the store is open
+        self._log = CrawlLog()
+        self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
+        self._is_failing = self._has_warned_of_unnamed = self._has_warned_of_text = False
+        self._warned = 0
         self._ended = ""  # why
+        self._polling: asyncio.TimerHandle | None = None
         self.pages: JudgedPages = WeakKeyDictionary()
         self._actions = Actions(crawler, self.config, looking=self.looking)
-        self.lost = LostPages(crawler, self._detector, self._option, readonly=config.readonly)
-        self.delivery = Delivery(crawler, self._detector, self.pages, self.lost)
-        self.links = Links(crawler, self.config, self._detector)
-        self._parts = self.delivery, self.links, self.lost
-        self._walls: set[int] = set()  # documents that showed one
+        self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
+        self.not_followed = NotFollowed(crawler)
+        self._doubts = Doubts(examples=1)
         connect = crawler.signals.connect
-        connect(self.lost.spider_idle, signals.spider_idle)  # after that of `delivery`
         connect(self.spider_opened, signals.spider_opened)
+        connect(self.engine_started, signals.engine_started)
         connect(self.spider_closed, signals.spider_closed)
 
     @classmethod
@@ -111,10 +140,12 @@ class SimhashDownloaderMiddleware:
             tell_bad_setting(error)
             raise
 
+    # Opening
+
     async def spider_opened(self, spider: Spider) -> None:
-        """Open store, log and workers; stop the crawl if the store cannot be used."""
+        """Open store and log, and start the judges; stop the crawl if the store cannot be used."""
         try:
-            await self._detector.open(spider.name)
+            opened = await self._open(spider)
         except Exception as error:
             if self.config.readonly and isinstance(error, StoreUnusableError):
                 logger.info("Pages are not judged: %s", error, extra={"spider": spider})
@@ -132,57 +163,121 @@ class SimhashDownloaderMiddleware:
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
             await self.spider_closed(self._ended)
             return
-        if not self.delivery.followed and not self.looking:
+        self._tell_opened(spider, opened)
+
+    def engine_started(self) -> None:
+        """Warn if pages are judged that nobody drops; the other middleware is open by now."""
+        if self._judges is not None and not (self.delivery.followed or self.looking):
             tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
+
+    async def _open(self, spider: Spider) -> Opened:
+        crawl = name_crawl(self._crawler, new_crawl())
+        given = structs.replace(self._given, crawl=crawl, spider=spider.name)
+        judges = Judges(given, self.config.processes)
+        try:
+            opened = await judges.open()
+            self._log = CrawlLog(given.config.log, crawl, spider.name, opened.seed)
+        except BaseException:
+            await judges.close()
+            raise
+        self._judges = judges
+        self._readers = opened.readers
+        # The garbage collector passes over what is there: 80,000 objects that stay, which else
+        # hold the event loop for 30 ms every few hundred pages.
+        gc.freeze()
+        self._poll()
+        return opened
+
+    def _tell_opened(self, spider: Spider, opened: Opened) -> None:
+        extra = {"spider": spider}
+        if self.config.store == MEMORY:
+            logger.warning(
+                "SIMHASH_STORE = %r: nothing is kept when this crawl ends, or its judge does, and "
+                "its drops cannot be explained later; name a folder to keep what it saw",
+                self.config.store,
+                extra=extra,
+            )
         logger.info(
-            "Candidates within %d bits%s; near-duplicates: %s; store %s%s",
-            self._detector.distance,
-            ", or of one host with a name in common" if self.config.confirm is not None else "",
+            "On near-duplicates: %s; store %s%s",
             self.config.action,
             show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
-            extra={"spider": spider},
+            extra=extra,
         )
+        theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
+        if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
+            logger.info(
+                "The store has pages of %s, but of other callbacks (%s): they are compared with no "
+                "page of this crawl",
+                quote(spider.name),
+                ", ".join(theirs),
+                extra=extra,
+            )
+
+    def _poll(self) -> None:
+        """End all waits once the spider closes: else it would close only after them."""
+        self._polling = asyncio.get_running_loop().call_later(_POLLING_SECONDS, self._poll)
+        if self._judges is not None and self._judges.waiting and is_closing(self._crawler):
+            self._judges.end_waits()
+
+    # Closing
 
     async def spider_closed(self, reason: str) -> None:
-        """Write pending data, and log what a person should know of the crawl."""
+        """Write what is left, and log what a person should know of the crawl."""
         self._ended = reason
         stats = self._crawler.stats
         limits = describe_limits(stats, reason, self._crawler.settings.getint("DEPTH_LIMIT"))
-        doubts = await self._close(limits) if self._detector.is_open else ""
+        if self._judges is not None:
+            await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own
             return
         found = Found(
-            self._detector.has_log,
+            self._log.file is not None,
             self._actions.not_fetched.count(),
-            doubts,
-            self.lost.failed_url,
-            self.lost.failed_copy,
-            self.links.of_lists,
+            self._doubts.describe(),
+            self.not_followed.of_lists,
         )
         for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
             text = add_option(said.text, self._option)
             logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
 
-    async def _close(self, limits: str) -> str:
-        """Settle what is open, and write what was noted; find what speaks against drops."""
+    async def _close(self, judges: Judges, limits: str) -> None:
+        """Have everything written; whatever breaks, the judges and the log are closed."""
+        if self._polling is not None:
+            self._polling.cancel()
         try:
-            for part in self._parts:
-                try:
-                    await part.close()
-                except Exception as error:  # noqa: BLE001 - it costs the others nothing
-                    self._report("Not settled at the end of the crawl", type(part).__name__, error)
-            if limits:
-                self._detector.note_limits(limits)
-            doubts = await self._detector.describe_doubts()
-        finally:  # whatever breaks, what was noted is written
-            await self._detector.close()
-        if lost := self._detector.lost_lines:
+            self.delivery.close()
+        finally:
+            self._judges = None
+            closed = await judges.close()
+            gc.unfreeze()
+        if closed.unwritten:
+            logger.warning(
+                "%s not written: the store cannot be; their pages come again, or are kept twice",
+                plural(closed.unwritten, "change"),
+                extra={"spider": self._crawler.spider},
+            )
+        await self._note_links(closed)
+        if limits and self._log.has_lines:
+            self._log.write(self._log.pass_over("", limits, status=CUT_OFF))
+        if lost := self._log.close():
             count(self._crawler, "failed/log", lost)
-        return doubts
+
+    async def _note_links(self, closed: Closed) -> None:
+        """Count and log the links that only dropped pages had."""
+        found = await asyncio.to_thread(self.not_followed.find, closed, self._doubts.list_idle())
+        number = len(found) + closed.beyond * bool(found)
+        if number:
+            count(self._crawler, "links/only_on_dropped_pages", number)
+        for link in found[:_MOST_LINKS_LOGGED]:
+            line = self._log.pass_over(link.url, "", status=NOT_FOLLOWED)
+            line.new_links, line.match_url, line.links = link.new_links, link.page_url, number
+            self._log.write(line)
+
+    # Pages
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Judge a response, and always pass it on."""
+        """Have a response judged, and always pass it on."""
         # A spider may have copied the meta of another response, with its verdict.
         for key in (META_KEY, TEXT_KEY):
             request.meta.pop(key, None)
@@ -190,129 +285,167 @@ class SimhashDownloaderMiddleware:
             self.pages.pop(request, None)  # if it was judged before
             count(self._crawler, "not_judged/simhash_skip")
             return response
-        reader, scheduled = NOBODY, self.delivery.is_scheduled(request)
-        if scheduled and not self.looking:
-            reader = self._find_reader(request)
-        page = self.pages[request] = await self._judge(request, response, reader)
-        if self.looking:
-            logger.info("%s", describe_look(page.decision))
-        page.scheduled = scheduled
+        scheduled = self.delivery.is_scheduled(request)
+        reader = self._find_reader(request)
+        page = self.pages[request] = await self._judge(request, response, reader, scheduled)
         decision = page.decision
+        self._actions.count(decision)
+        if self.looking:
+            logger.info("%s", describe_look(decision))
         request.meta[META_KEY] = decision.make_verdict()
-        if self._detector.is_open:
-            self._detector.write(decision)
-        for part in self._parts:
-            try:
-                await part.judged(request, response, page)
-            except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-                self._not_followed(response, error)
+        self._log.write(decision)
+        if page.number and self.delivery.followed:
+            self.delivery.expect(page)
+        elif page.number:
+            self._settle(page.number, "done")
+        if decision.is_judged:
+            self.not_followed.came(decision.url, decision.requested_url)
+            self._doubts.add(decision)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
-            await self._announce(request, response, decision)
+            await self._crawler.signals.send_catch_log_async(
+                near_duplicate_found,
+                response=response,
+                request=request,
+                verdict=request.meta[META_KEY],
+                spider=self._crawler.spider,
+            )
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note in the log a page that did not come, once Scrapy has given up."""
         unwanted = request.callback is NO_CALLBACK or request.meta.get("simhash_skip")
         refused = isinstance(exception, IgnoreRequest)  # by another middleware
-        if not (unwanted or refused) and self._detector.is_open:
-            decision = self._detector.pass_over(request.url, 0, "not_fetched")
+        if not (unwanted or refused) and self._judges is not None:
+            decision = self._log.pass_over(request.url, "not_fetched")
             decision.tests = [type(exception).__name__]
             self._actions.count(decision)
-            self._detector.write(decision)
-
-    async def _announce(self, request: Request, response: Response, decision: Decision) -> None:
-        """Send the signals of a near-duplicate; of a wall at the first page that shows it."""
-        sent = [near_duplicate_found]
-        if decision.sink and decision.match_document not in self._walls:
-            self._walls.add(decision.match_document)
-            count(self._crawler, "walls")
-            sent.insert(0, sink_found)
-        for signal in sent:
-            await self._crawler.signals.send_catch_log_async(
-                signal,
-                response=response,
-                request=request,
-                verdict=request.meta[META_KEY],
-                spider=self._crawler.spider,
-            )
-
-    def arrived(self, response: Response, page: JudgedPage) -> None:
-        """Note that a page reaches its callback, whatever fails here."""
-        self.pages[response] = page
-        for part in (self.delivery, self.lost):
-            try:
-                part.arrived(response, page)
-            except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-                self._not_followed(response, error)
+            self._log.write(decision)
 
     def _find_reader(self, request: Request) -> Reader:
         """Find who gets a page; warn once of callbacks that have no name."""
         reader = NOBODY
         try:
-            reader = find_reader(spider_of(self._crawler), request)
+            across = self.config.across_spiders
+            reader = find_reader(self._crawler, request, across_spiders=across)
         except Exception as error:  # noqa: BLE001 - the page passes, however odd its callback is
             self._report("Callback without a name", quote(request.url), error)
-        if reader == NOBODY and not self._warned_of_unnamed and request.callback is not NO_CALLBACK:
-            self._warned_of_unnamed = True
+        unnamed = reader == NOBODY and request.callback is not NO_CALLBACK
+        if unnamed and not (self.looking or self._has_warned_of_unnamed):
+            self._has_warned_of_unnamed = True
             logger.warning(
-                "The callback %s of %s is no method of the spider: its pages are only flagged, and "
-                "none is dropped for them",
+                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
+                "and no page is dropped for one of them",
                 quote(repr(request.callback)),
                 quote(request.url),
                 extra={"spider": self._crawler.spider},
             )
         return reader
 
-    async def _judge(self, request: Request, response: Response, reader: Reader) -> JudgedPage:
-        """Decide on a page, and what to do with it; whatever breaks, it passes."""
-        read: list[Answer] = []
+    async def _judge(
+        self, request: Request, response: Response, reader: Reader, scheduled: bool
+    ) -> JudgedPage:
+        """Have a page judged; whatever breaks, it passes."""
+        judges, octets = self._judges, len(response.body)
         try:
             asked = look(self._crawler, self.config, request, response, reader)
-            if isinstance(asked, str) or not self._detector.is_open:
+            if isinstance(asked, str) or judges is None:
                 reason = asked if isinstance(asked, str) else "no_store"
-                decision = self._detector.pass_over(response.url, len(response.body), reason)
+                decision = self._log.pass_over(response.url, reason, octets)
                 decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-            else:
-                decision = await self._detector.judge(asked, on_read=read.append)
-            page = JudgedPage(decision, reader, links=read[0].targets if read else NO_LINKS)
-            decision.action = self._actions.choose(request, reader, decision)
-            self.links.decided(request, page)
-            self.lost.decided(request, page)
+                if response.status in _GONE and scheduled and judges is not None:
+                    fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+                    judges.forget(identify(fingerprint, reader))
+                return JudgedPage(decision, reader)
+            if self.looking:
+                return await self._look(judges, request, response)
+            droppable = scheduled and self.delivery.followed
+            action = self._actions.choose(request, reader, droppable=droppable)
+            young = scheduled and reader != NOBODY
+            number, future = judges.ask(asked, response.body, action, young=young)
+            said = await future
+            decision = said.decision or self._log.pass_over(response.url, "failed", octets)
+            self._is_failing = False
+            if said.waited_seconds:
+                count(self._crawler, "waited")
+                count(self._crawler, "waited_seconds", said.waited_seconds)
+            # What is dropped needs no text, and no reader is as quick as the one that judges by.
+            if self.config.text_reader and is_page(response) and decision.action != "drop":
+                request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
+            urls = (request.url, *list_redirects(request))
+            return JudgedPage(decision, reader, number if said.young else 0, urls)
+        except NotJudgedError as error:
+            decision = self._log.pass_over(response.url, error.reason, octets)
+            decision.extractor = self.config.extractor
+            self._tell_not_judged(error, response.url)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)
-            decision = self._detector.pass_over(response.url, len(response.body), "failed")
-            page = JudgedPage(decision, reader)
-        self._actions.count(decision)
-        for made in read:
-            if made.second_opinion:
-                count(self._crawler, f"second_opinion/{made.second_opinion}")
-            # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self._text_reader and is_page(response) and page.decision.action != "drop":
-                request.meta[TEXT_KEY] = await self._read_text(response)
-        return page
+            decision = self._log.pass_over(response.url, "failed", octets)
+        return JudgedPage(decision, reader)
 
-    async def _read_text(self, response: Response) -> str:
+    async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
+        """Judge a page that somebody looks at, as one for each callback that the store has."""
+        decision = self._log.pass_over(response.url, "no_store", len(response.body))
+        for reader in self._readers or (NOBODY,):
+            asked = look(self._crawler, self.config, request, response, reader)
+            if isinstance(asked, Page):
+                said = await judges.ask(asked, response.body)[1]
+                decision = said.decision or decision
+            if decision.status in {"near_duplicate", "revisit"}:
+                break
+        return JudgedPage(decision)
+
+    async def _read_text(self, judges: Judges, page: Page, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
-        page = Page(response.url, response.body, find_encoding(response))
-        text, failed = await self._detector.read_text(page)
+        text = failed = ""
+        for wanted in _TEXTS:
+            try:
+                text = (await judges.ask(page, response.body, wanted=wanted)[1]).text
+            except NotJudgedError as error:
+                failed = failed or printable(f"{error.reason}: {error.detail}")
+            if text:
+                break
+            failed = failed or "no text"
         if failed:
             count(self._crawler, "failed/text")
             logger.log(
-                logging.DEBUG if self._warned_of_text else logging.WARNING,
+                logging.DEBUG if self._has_warned_of_text else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self._text_reader,
+                self.config.text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},
             )
-            self._warned_of_text = True
+            self._has_warned_of_text = True
         return text
 
-    def _not_followed(self, response: Response, error: Exception) -> None:
-        count(self._crawler, "failed/page")
-        self._report("Not noted", quote(response.url), error)
+    def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
+        """Warn of the first pages that the user's code fails on, and of a store that does."""
+        level, extra = logging.DEBUG, {"spider": self._crawler.spider}
+        detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        if error.reason == "store_unavailable":
+            if not self._is_failing:
+                logger.warning(
+                    "Pages are not judged while the store fails: %s", detail, extra=extra
+                )
+            self._is_failing = True
+        elif error.reason in _USERS_FAULTS and self._warned < _MOST_WARNED:
+            self._warned += 1
+            level = logging.WARNING
+        logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail, extra=extra)
+
+    # What is told and written
+
+    def _settle(self, number: int, outcome: Outcome) -> None:
+        if self._judges is not None:
+            self._judges.settle(number, outcome)
+
+    def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
+        """Write into the log that a page is no original after all."""
+        line = self._log.pass_over(page.decision.url, reason, status=FORGOTTEN)
+        line.document = page.decision.document
+        self._log.write(line)
 
     def _report(self, what: str, about: str, error: Exception) -> None:
         # One line without a traceback, because the error may quote the page.

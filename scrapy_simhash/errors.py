@@ -15,7 +15,6 @@
     SourceError                 something to import cannot be read
     InspectionError             a command cannot answer what it was asked
     PartlyFailedError           a command found nothing, or did part of its work
-    CorpusError                 a folder has no labelled pages
     SparkError                  a job on Spark cannot run
 
 `exceptions.NearDuplicate`, which a spider gets, is not an error.
@@ -119,10 +118,6 @@ class NotJudgedError(Exception):
         super().__init__(reason, detail)  # both, so that it pickles
         self.reason = reason
         self.detail = detail
-
-
-class CorpusError(InspectionError):
-    """The folder is not a corpus of labelled pages; the message says what is missing."""
 
 
 class SparkError(Exception):

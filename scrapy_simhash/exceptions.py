@@ -16,9 +16,6 @@ class NearDuplicate(IgnoreRequest):
     Args:
         response: the page.
         verdict: the value of `response.meta["simhash"]`.
-
-    Attributes:
-        sink: the page shows a wall, such as a login page: the crawl did not get what is behind it.
     """
 
     def __init__(self, response: Response, verdict: dict[str, Any]) -> None:
@@ -27,4 +24,3 @@ class NearDuplicate(IgnoreRequest):
         )
         self.response = response
         self.verdict = verdict
-        self.sink = bool(verdict.get("sink"))

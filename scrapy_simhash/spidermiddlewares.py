@@ -1,4 +1,4 @@
-"""The spider middleware: drops near-duplicates or their outlinks, and follows delivered pages."""
+"""The spider middleware: drops near-duplicates or their outlinks, and follows the others."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, count, mark_found
+from scrapy_simhash.crawl.policy import META_KEY, count, mark_found
 from scrapy_simhash.crawl.running import tell_half
-from scrapy_simhash.detector.log import describe_near_duplicate
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
+from scrapy_simhash.judge.log import FOLLOW, describe_near_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judge.log import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ class SimhashSpiderMiddleware:
             self._tell(decision)
             count(self._crawler, "dropped")
         if decision.action != "drop":
-            judging.arrived(response, page)
+            judging.pages[response] = page
+            judging.delivery.arrived(page)
             return
         count(self._crawler, "bytes_dropped", len(response.body))
         count(self._crawler, "links_dropped", decision.links)
@@ -81,12 +82,11 @@ class SimhashSpiderMiddleware:
     def process_spider_exception(
         self, response: Response, exception: Exception
     ) -> AsyncIterator[Any] | None:
-        """End a drop silently if no errback handled it; withdraw a page whose callback failed."""
+        """End a drop silently if no errback handled it; forget a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return _close_browser_page(response)
         if self._judging is not None and (page := self._judging.pages.get(response)):
             self._judging.delivery.failed(page)
-            self._judging.links.failed(page)
         return None
 
     async def process_spider_output(
@@ -103,18 +103,17 @@ class SimhashSpiderMiddleware:
                     continue
                 mark_found(entry, response)
                 if judging is not None:
-                    judging.links.requested(entry, page)
+                    judging.not_followed.follows = True
+                    if page is not None:
+                        judging.delivery.requested(page, entry)
             elif action == FOLLOW:
                 continue
             elif entry is not None and page is not None:
-                if page.repeated:
-                    continue
                 page.items += 1
             yield entry
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None and page is not None:
             judging.delivery.ended(page)
-            judging.links.ended(page)
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:

@@ -1,8 +1,8 @@
-"""Settings for the whole suite, and the worker process that crawls in it share."""
+"""Settings for the whole suite."""
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -11,12 +11,11 @@ import pytest
 from filelock import FileLock
 from tldextract import tldextract
 
-from scrapy_simhash.detector import detector as detector_module
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
+from tests.helpers import crawling
 from tests.helpers.commanding import Run
-from tests.helpers.detecting import working
-from tests.helpers.documents import ALL_KINDS, begin_crawl
+from tests.helpers.documents import ALL_KINDS, open_lmdb
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisServer, run_redis
@@ -34,21 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
     load_examples(few=first_tier and EVERYTHING not in os.environ)
 
 
-@pytest.fixture(scope="session")
-async def warm_worker() -> AsyncIterator[None]:
-    """Keep one worker process for all crawls with `SIMHASH_WORKERS = 1`; to start it takes long."""
-    async with working(1, 5.0):
-        yield
-
-
 @pytest.fixture(autouse=True)
 def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge in this process, because to start another one takes half a second a crawl.
 
     The gate does not, nor tests that use `judge_apart`, nor crawls in processes of their own.
     """
-    if EVERYTHING not in os.environ and "judge_apart" not in request.fixturenames:
-        monkeypatch.setattr(detector_module, "has_leases_apart", lambda _: False)
+    apart = EVERYTHING in os.environ or "judge_apart" in request.fixturenames
+    monkeypatch.setitem(crawling.SETTINGS, "SIMHASH_PROCESSES", int(apart))
 
 
 @pytest.fixture
@@ -150,8 +142,8 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(home: str) -> Iterator[Store]:
-    """An empty store and a crawl in it; consistent at the end."""
-    with begin_crawl(home) as store:
+    """An empty store; consistent at the end."""
+    with open_lmdb(home) as store:
         yield store
         assert store.check() == []
 

@@ -2,7 +2,7 @@
 
 `python benchmarks/study/bench_methods.py FOLDER... [--seeds 5] [--without-addresses]
 [--output FILE]`. Our two rows go
-the way of `scrapy simhash evaluate`, from the bytes through a store, and are means over seeds; all
+the way of `evaluate.py`, from the bytes through a store, and are means over seeds; all
 others get the texts that our reader found (main texts, then whole visible texts) and judge each
 pair on its own. Not measured: how a method finds candidates among many pages, and how it would do
 with another reader or other parameters than those named. Pairs labelled `unknown` are left out.
@@ -13,23 +13,22 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from evaluate import wilson
 from labelled import describe_run, load, make_parser
 from methods import METHODS, Method
 from scoring import CONFIG, brief, print_table, score, share, update_json, with_intervals
 from seeds import judge_by_seed
 from summary import summarise_for_study
 
-from scrapy_simhash._progress import show_steps, track
-from scrapy_simhash.inspection.evaluation import wilson
+from scrapy_simhash._progress import show_steps
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from labelled import Pages
+    from labels import Corpus, LabelledPair
     from scoring import Answer
-
-    from scrapy_simhash.inspection.labels import Corpus, LabelledPair
 
 _OURS, _PLAIN = "ours", "ours, plain simhash, k=3"
 _SEEDS = 5
@@ -41,7 +40,7 @@ _HEAD = (
 
 
 def measure_ours(corpus: Corpus, seeds: int) -> dict[str, Any]:
-    """Judge the pairs as `scrapy simhash evaluate` does, the whole way from the bytes."""
+    """Judge the pairs as `evaluate.py` does, the whole way from the bytes."""
     with show_steps("pages", seeds * len(corpus.pages)) as advance:
         by_seed = [judged for _, judged in judge_by_seed(corpus, CONFIG, seeds, advance)]
     plain = [
@@ -80,10 +79,12 @@ def measure_others(
     # Two methods that keep the same of a page share it.
     kept: dict[Callable[[str], Any], dict[str, Any]] = {}
     figures = {}
-    for method in track(methods, "methods", len(methods)):
-        if method.prepare not in kept:
-            kept[method.prepare] = {name: method.prepare(text) for name, text in texts.items()}
-        figures[method.name] = score(pairs, _compare(method, kept[method.prepare]))
+    with show_steps("methods", len(methods)) as advance:
+        for method in methods:
+            if method.prepare not in kept:
+                kept[method.prepare] = {name: method.prepare(text) for name, text in texts.items()}
+            figures[method.name] = score(pairs, _compare(method, kept[method.prepare]))
+            advance()
     return figures
 
 

@@ -1,7 +1,7 @@
 """How right the plugin is by each reader, on labelled pages: means over seeds, and the worst one.
 
 `python benchmarks/study/bench_readers.py FOLDER... [--readers turbohtml,trafilatura-fast]
-[--seeds 5] [--output FILE]`. The pairs go the way of `scrapy simhash evaluate`, with everything
+[--seeds 5] [--output FILE]`. The pairs go the way of `evaluate.py`, with everything
 else of the recipe and the rule at its defaults. "Hard" are the distinct pairs that look most alike,
 see `summary`. Not measured: time (`bench_page`).
 """
@@ -14,19 +14,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from labels import read_corpus
 from seeds import describe_seeds, judge_by_seed
 from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.labels import read_corpus
 
 # `machine` is one folder up, beside the benchmarks.
 sys.path.append(str(Path(__file__).parent.parent))
 from machine import write_result
 
 if TYPE_CHECKING:
-    from scrapy_simhash.inspection.labels import Corpus
+    from labels import Corpus
 
 READERS = "turbohtml,trafilatura-fast"
 

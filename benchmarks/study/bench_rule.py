@@ -16,12 +16,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from evaluate import evaluate, tally
+from labels import locate, read_corpus
 from scoring import print_table, share
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.scopes import find_site
-from scrapy_simhash.inspection.evaluation import evaluate, tally
-from scrapy_simhash.inspection.labels import locate, read_corpus
+from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging import gate, rule, texts
 from scrapy_simhash.pages.addresses import host_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import ModuleType
 
-    from scrapy_simhash.inspection.evaluation import Judged
+    from evaluate import Judged
 
 _CONSTANTS: dict[ModuleType, Sequence[str]] = {
     rule: (

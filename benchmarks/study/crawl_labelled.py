@@ -1,83 +1,160 @@
 """What a crawl of labelled pages drops and keeps, in several random orders, as JSON.
 
-`python benchmarks/study/crawl_labelled.py FOLDER [--orders 3]`; labels judge each drop.
+`python benchmarks/study/crawl_labelled.py FOLDER [--orders 3] [--beside CHECKOUT]`; labels judge
+each drop. Each order is a crawl by Scrapy with the defaults, in a process of its own; no page is
+fetched from anywhere. With another checkout, its crawls alternate with those of this one.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import json
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
-from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import structs
-
-from scrapy_simhash.config import Config
-from scrapy_simhash.inspection import evaluation
-from scrapy_simhash.inspection.evaluation import rounded
-from scrapy_simhash.inspection.labels import LABELS, LabelledDocuments, locate, read_corpus
-from scrapy_simhash.pages.fingerprint import make_recipe
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import HtmlResponse, Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
-    from scrapy_simhash.inspection.labels import Corpus
-    from scrapy_simhash.judging.documents import Match
+    from labels import Corpus
 
+    Drops = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+ROOT = Path(__file__).parents[2]
 _MEANS = ("dropped", "right", "wrong", "cannot_tell", "wrong_share", "found_share", "lost")
 
 
-def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
-    """Judge all pages of a folder in one store, in so many orders, each with a seed of its own."""
+class Handler:
+    """Answers each request with its page."""
+
+    lazy = False
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        """Make the handler; called by Scrapy."""
+        return cls(crawler.settings["PATHS"])
+
+    async def download_request(self, request: Request) -> Response:
+        """Read the file of a page."""
+        path = self._paths[request.url]
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:  # noqa: ASYNC230, PTH123
+            body = file.read()
+        headers = {"Content-Type": "text/html"}
+        return HtmlResponse(request.url, headers=headers, body=body, request=request)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class LabelledSpider(Spider):
+    """Asks for all pages, and yields an item of each."""
+
+    name = "labelled"
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Ask for the pages in their order."""
+        for number, url in enumerate(self.settings["PATHS"]):
+            yield Request(url, priority=-number, dont_filter=True)
+
+    def parse(self, response: Response) -> Iterator[dict[str, str]]:
+        """Yield the address of a page."""
+        yield {"url": response.url}
+
+
+def crawl(folder: str, pages: list[tuple[str, str]]) -> None:
+    """Crawl pages, by URL and path, with a store in a folder."""
+    handlers = dict.fromkeys(("http", "https"), Handler)
+    settings = {
+        "ADDONS": {"scrapy_simhash.Addon": 500},
+        "SIMHASH_STORE": folder,
+        "DOWNLOAD_HANDLERS": handlers,
+        "PATHS": dict(pages),
+        "ROBOTSTXT_OBEY": False,
+        "METAREFRESH_ENABLED": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "LOG_LEVEL": "ERROR",
+    }
+    process = AsyncCrawlerProcess(settings)
+    process.crawl(LabelledSpider)
+    process.start()
+
+
+def crawl_apart(checkout: Path, names: Mapping[str, str], pages: list[tuple[str, str]]) -> Drops:
+    """Crawl pages by the code of a checkout; return what was dropped for what, by their names."""
+    with TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, __file__, "--one", folder],
+            input=json.dumps(pages),
+            env=os.environ | {"PYTHONPATH": str(checkout)},
+            text=True,
+            check=True,
+        )
+        log = (Path(folder) / "log.jsonl").read_text("ascii").splitlines()
+    lines = map(json.loads, log)
+    return {
+        names[line["url"]]: (names[line["match_url"]], line)
+        for line in lines
+        if line["status"] == "near_duplicate" and line["action"] == "drop"
+    }
+
+
+def crawl_labelled(folder: Path, orders: int, beside: Path | None = None) -> dict[str, Any]:
+    """Crawl all pages of a folder in so many orders, each by each of the checkouts."""
+    from labels import locate, read_corpus  # noqa: PLC0415 - `--one` runs beside another checkout
+
     corpus = read_corpus(folder)
     truth = _Truth(corpus, folder / "pairs_grey.csv")
     # A crawl takes an equal address for a revisit.
-    shared = Counter(page.url for page in corpus.pages.values())
-    pages = {
-        name: structs.replace(page, url=locate(page) + f"#{name}" * (shared[page.url] > 1))
-        for name, page in corpus.pages.items()
-    }
-    known, problems = replace(corpus, pages=pages), list(corpus.problems)
-    crawled: list[dict[str, Any]] = []
+    name_of = {Request(locate(page)).url: name for name, page in corpus.pages.items()}
+    urls = {name: url for url, name in name_of.items()}
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for seed in range(orders):
-        made = evaluation.fingerprint_all(
-            known, config, lambda: None, [] if crawled else problems, seed
-        )
-        documents = evaluation.make_documents(known, made, config)
-        names = sorted(documents)
+        names = sorted(urls)
         Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
-        judged = {name: document for name in names if (document := documents[name])}
-        verdicts = evaluation.judge_in_order(judged.values(), config, seed)
-        name_of = {each.document: name for name, each in zip(judged, verdicts, strict=True)}
-        drops = {
-            name: (name_of[each.match.document], each.match)
-            for name, each in zip(judged, verdicts, strict=True)
-            if each.match is not None
-        }
-        crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
-    shares = {name: [row[name] for row in crawled if row[name] is not None] for name in _MEANS}
+        pages = [(urls[name], str(corpus.pages[name].path.absolute())) for name in names]
+        for checkout in filter(None, (ROOT, beside)):
+            drops = crawl_apart(checkout, name_of, pages)
+            found[str(checkout)].append({"seed": seed, **_describe(corpus, truth, names, drops)})
     return {
-        "recipe": asdict(make_recipe(config.extractor, config.features)),
-        "distance": config.distance,
-        "confirm": config.confirm,
-        "pages": len(made),
-        "documents": len({truth.document_of(name) for name in made}),
-        "not_judged": Counter(page for page in made.values() if isinstance(page, str)),
-        "problems": problems,
-        "orders": crawled,
-        "mean": {name: rounded(fmean(row)) if row else None for name, row in shares.items()},
+        "pages": len(urls),
+        "documents": len({truth.document_of(name) for name in urls}),
+        "problems": corpus.problems,
+        **{
+            "here" if checkout == str(ROOT) else "beside": {
+                "mean": {name: _find_mean(name, crawls) for name in _MEANS},
+                "orders": crawls,
+            }
+            for checkout, crawls in found.items()
+        },
     }
+
+
+def _find_mean(name: str, crawls: Iterable[Mapping[str, Any]]) -> float | None:
+    values = [each[name] for each in crawls if each[name] is not None]
+    return round(fmean(values), 4) if values else None
 
 
 class _Truth:
     """Whether two pages are one document, by labels, clusters, and pairs nobody would label."""
 
     def __init__(self, corpus: Corpus, grey: Path) -> None:
+        from labels import LABELS, LabelledDocuments  # noqa: PLC0415 - as above
+
         self.document_of = LabelledDocuments(corpus).find
         pairs: dict[str, list[tuple[str, str]]] = {label: [] for label in LABELS}
         for pair in corpus.pairs:
@@ -103,9 +180,7 @@ class _Truth:
         return judgement or self._documents.get(documents, "unlabelled")
 
 
-def _describe(
-    corpus: Corpus, truth: _Truth, names: Iterable[str], drops: Mapping[str, tuple[str, Match]]
-) -> dict[str, Any]:
+def _describe(corpus: Corpus, truth: _Truth, names: Iterable[str], drops: Drops) -> dict[str, Any]:
     """Count what one order of the pages gave."""
     judgements = {name: truth.judge_drop(name, kept) for name, (kept, _) in drops.items()}
     kept: defaultdict[str, list[str]] = defaultdict(list)  # pages by document, in their order
@@ -128,10 +203,10 @@ def _describe(
         "wrong": (wrong := counts["wrong"]),
         "cannot_tell": counts["grey"] + counts["unlabelled"],
         "grey": counts["grey"],
-        "wrong_share": rounded(wrong / (right + wrong)) if right + wrong else None,
+        "wrong_share": round(wrong / (right + wrong), 4) if right + wrong else None,
         "redundant": redundant,
         "found": found,
-        "found_share": rounded(found / redundant) if redundant else None,
+        "found_share": round(found / redundant, 4) if redundant else None,
         "lost": len(lost),
         "perhaps_lost": len(gone) - len(lost),
         "lost_documents": lost,
@@ -139,7 +214,7 @@ def _describe(
         "wrong_drops": [
             {"dropped": name, "kept": original}
             | {"dropped_url": corpus.pages[name].url, "kept_url": corpus.pages[original].url}
-            | {each: getattr(match, each) for each in ("distance", "similarity", "tests")}
+            | {each: match[each] for each in ("distance", "similarity", "tests")}
             for name, (original, match) in drops.items()
             if judgements[name] == "wrong"
         ],
@@ -150,4 +225,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--orders", type=int, default=3)
-    print(json.dumps(crawl_labelled(Config(), **vars(parser.parse_args())), indent=1))
+    parser.add_argument("--beside", type=Path, help="another checkout")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        crawl(str(given.folder), json.load(sys.stdin))
+    else:
+        print(json.dumps(crawl_labelled(given.folder, given.orders, given.beside), indent=2))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labels import read_corpus
 from msgspec import structs
 
-from scrapy_simhash._progress import track
-from scrapy_simhash.config import Config
+from scrapy_simhash._progress import show_steps
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.inspection.labels import read_corpus
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText
 
@@ -24,7 +24,7 @@ from machine import describe_machine, describe_versions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.inspection.labels import Corpus
+    from labels import Corpus
 
 Pages = dict[str, PageText]
 
@@ -74,9 +74,9 @@ def load(folder: Path, *, without_addresses: bool = False) -> tuple[Corpus, Page
     if without_addresses:
         corpus = forget_addresses(corpus)
     pages = {}
-    for page in track(corpus.pages.values(), "pages", len(corpus.pages)):
-        try:
-            pages[page.id] = read_page(page.read(), None, Config().extractor)
-        except NotJudgedError:
-            continue
+    with show_steps("pages", len(corpus.pages)) as advance:
+        for page in corpus.pages.values():
+            with suppress(NotJudgedError):
+                pages[page.id] = read_page(page.read(), None)
+            advance()
     return corpus, pages

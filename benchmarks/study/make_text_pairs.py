@@ -1,4 +1,4 @@
-"""Make pages of plain texts that people judged in pairs, for `scrapy simhash evaluate`.
+"""Make pages of plain texts that people judged in pairs, for `evaluate.py`.
 
 `python benchmarks/study/make_text_pairs.py FOLDER OUT`. FOLDER is laid out as the pairs of Froebe,
 Bittner, Potthast and Hagen (ECIR 2020) are: `text_pairs.csv` (id_a, id_b, human_label, label,
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder to make")
     options = parser.parse_args()
     count = make_folder(options.folder, options.out)
-    print(f"{count} pairs; now: scrapy simhash evaluate {options.out}")
+    print(f"{count} pairs; now: python benchmarks/study/evaluate.py {options.out}")
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ from random import Random
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+from evaluate import judge_in_order
 from scoring import print_table
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.features import normalise, tokenise
@@ -96,7 +96,7 @@ class Site:
         return len(mine & theirs) / max(1, len(mine | theirs))
 
     def _shingle(self, url: str) -> set[tuple[str, ...]]:
-        whole = read_page(self.files[url].read_bytes(), None, _CONFIG.extractor).whole
+        whole = read_page(self.files[url].read_bytes(), None).whole
         words = tokenise(normalise(whole))
         return set(zip(*(words[start:] for start in range(_SHINGLE)), strict=False))
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from evaluate import Judged
 from summary import summarise_for_study
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.inspection.labels import LabelledPair
+    from labels import LabelledPair
 
     Answer = Callable[[str, str], bool]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection.evaluation import evaluate, rounded, tally
+from evaluate import evaluate, rounded, tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from evaluate import Judged
+    from labels import Corpus
+
     from scrapy_simhash.config import Config
-    from scrapy_simhash.inspection.evaluation import Judged
-    from scrapy_simhash.inspection.labels import Corpus
 
 
 def judge_by_seed(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection.evaluation import group_by_source, rounded, summarise, tally, wilson
+from evaluate import group_by_source, rounded, summarise, tally, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_simhash.inspection.evaluation import Judged
-    from scrapy_simhash.inspection.labels import LabelledPair
+    from evaluate import Judged
+    from labels import LabelledPair
 
 # Pairs that the corpus calls hard but about which people differ, too.
 _NEAR_IDENTICAL = "near-identical-wording-other-page"
@@ -18,7 +18,7 @@ _ARGUABLE_TAGS = {_NEAR_IDENTICAL, "error-page-other-status"}
 
 
 def summarise_for_study(judged: Sequence[Judged], distance: int = 0) -> dict[str, Any]:
-    """Count the answers as `scrapy simhash evaluate` does, and in the study's own ways."""
+    """Count the answers as `evaluate.py` does, and in the study's own ways."""
     known = [pair for pair in judged if pair.pair.label != "unknown"]
     by_source = group_by_source(known)
     return {

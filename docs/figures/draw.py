@@ -3,7 +3,7 @@
     python docs/figures/draw.py                        # draws again what data.json has
     python docs/figures/draw.py --measure [FOLDER]     # measures first
 
-Figure 1 is of the labelled pages in FOLDER (see `scrapy simhash evaluate`), without one left as it
+Figure 1 is of the labelled pages in FOLDER (see docs/study.md), without one left as it
 is. Figures 2a and 2b are of the example's local site, whose pages may be copied.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 DATA = HERE / "data.json"
+EVALUATE = HERE.parent.parent / "benchmarks" / "study" / "evaluate.py"
 BITS = 64
 BUCKETS = 128
 
@@ -53,7 +54,7 @@ def main(*arguments: str) -> None:
 
 def measure_labelled(folder: str) -> dict[str, Any]:
     """Judge labelled pairs at every distance."""
-    command = [sys.executable, "-m", "scrapy", "simhash", "evaluate", folder, "--json"]
+    command = [sys.executable, str(EVALUATE), folder, "--json"]
     answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {name: answer[name] for name in ("pages", "pairs", "by_distance")}
 

@@ -135,12 +135,11 @@ def export_archive(
     config: Config, archive_path: Path, *, all_tables: bool, overwrite: bool
 ) -> Iterator[dict[str, Any]]:
     """Write the fingerprints of the store to an archive, with its seed and recipe."""
-    # Fingerprints whose documents are all pending, withdrawn or too short are left out: bulk-loaded
-    # into another store, they would cause drops although their page was never delivered. Without
-    # `all_tables`, the archive has only the sorted fingerprints, and cannot be probed on its own.
+    # What only stubs have is no simhash: it is left out. Without `all_tables`, the archive has only
+    # the sorted fingerprints, and cannot be probed on its own.
     with open_as_it_is(config.store) as store:
         everything = store.fingerprints().size
-        fingerprints = store.fingerprints(delivered=True)
+        fingerprints = store.fingerprints(stubs=False)
         design = store.design if all_tables else SORTED_ONLY
         seed, recipe = store.seed, store.recipe
     with show_progress("writing the archive"):

@@ -40,7 +40,7 @@ _INTERRUPTED = 130
 def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
     """Print an answer: one field a line, then a table for each list of objects that is not empty.
 
-    Objects that have lists are printed one below the other. Its interval follows each share.
+    Objects that have lists are printed one below the other.
     """
     tables: dict[str, list[Answer]] = {}
     for key, value in answer.items():
@@ -55,16 +55,13 @@ def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
             yield f"{name}:"
             for inner in value:
                 yield f"{indent}  {printable(inner) or '(global)'}: {format_cell(value, inner)}"
-        elif parts and not key.endswith(_INTERVAL):
+        elif parts:
             yield f"{name}:"
             yield from (f"{indent}  {printable(part)}" for part in parts)
         elif not _is_many(value):
             yield f"{name}: {format_cell(answer, key)}"
     for title, rows in tables.items():
         yield from list_rows(rows, title)
-
-
-_INTERVAL = "_interval"
 
 
 def _is_many(value: object) -> bool:
@@ -76,7 +73,6 @@ def list_rows(rows: Sequence[Answer], title: str) -> Iterable[str]:
     from rich.cells import cell_len  # noqa: PLC0415 - not for each call of `scrapy`
 
     names = list(dict.fromkeys(name for row in rows for name in row))
-    names = [name for name in names if not name.endswith(_INTERVAL)]
     has_lists = any(_is_many(row.get(name)) for row in rows for name in names)
     lines = [] if has_lists else [*_align(rows, names)]
     # What is not for a terminal may be cut into columns by a program, and has no bound.
@@ -109,12 +105,10 @@ def _align(rows: Sequence[Answer], names: Sequence[str]) -> Iterable[str]:
 
 
 def format_cell(row: Answer, name: str) -> str:
-    """Format a value of an object: with its interval, if it is a share; "-" for none."""
+    """Format a value of an object; "-" for none."""
     value = row.get(name)
     if value is None:
         return "-"
-    if f"{name}{_INTERVAL}" in row:
-        return format_share(row, name)
     return _format(name, value)
 
 
@@ -262,14 +256,6 @@ def describe_match(answer: Answer, prefix: str = "") -> str:
 def name_page(url: str | None) -> str:
     """Format a URL; imported fingerprints have none."""
     return IMPORTED if url is None else printable(url)
-
-
-def format_share(figures: dict[str, Any], name: str) -> str:
-    """Write a share with its interval: .987 (0.950-0.998)."""
-    if figures[name] is None:
-        return "-"
-    low, high = figures[f"{name}_interval"]
-    return f"{figures[name]:.3f} ({low:.3f}-{high:.3f})"
 
 
 def read_count(text: str) -> int:

@@ -26,7 +26,6 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
-from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
@@ -34,6 +33,7 @@ from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
+from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -45,14 +45,12 @@ if TYPE_CHECKING:
 # Lines of at most 80 columns, for `--help` and `stats`.
 _STATS_TERMS = """\
 near duplicates: dropped or flagged, at these distances (bits); in no table
-done: all items were delivered; pending: not yet, or never (their crawl died)
+done: their items came through
 stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
-lost: dropped for a page that failed, or has changed since; see `owed`
-complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
-buckets too full: prefixes that too many fingerprints share; probes skip them"""
+complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}
-_STATES = {"done": "items delivered", "pending": "items not delivered", "duplicate": "dropped"}
+_STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
 _PASSAGES_SHOWN = 4
@@ -74,8 +72,6 @@ def _print_stats(answer: Answer) -> Iterable[str]:
 
 
 def _print_log(answer: Answer) -> Iterable[str]:
-    if "rows" in answer:
-        return print_fields(answer)
     return _print_summary(answer) if "statuses" in answer else _print_decision(answer)
 
 
@@ -87,8 +83,7 @@ def _print_decision(answer: Answer) -> Iterable[str]:
         line += f"  ({printable(answer['reason'])})"
     yield style(line, _COLOURS.get(status, ""))
     if status == "near_duplicate":
-        wall = ", a wall" * bool(answer.get("sink"))
-        yield f"    {describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
+        yield f"    {describe_match(answer)}, of {name_page(answer.get('match_url'))}"
     elif status == NOT_FOLLOWED:
         yield f"    a link that only dropped pages have: {name_page(answer.get('match_url'))}"
     elif answer.get("nearest_tests"):
@@ -107,13 +102,8 @@ def _print_summary(answer: Answer) -> Iterable[str]:
         shown[name] = {tell(each): count for each, count in shown[name].items()}
     if not_judged := shown.pop("not_judged"):
         shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
-    yield from print_fields(
-        {
-            **shown,
-            f"pages that caused the most {dropped}": groups,
-            "links that nobody followed": links,
-        }
-    )
+    shown[f"pages that caused the most {dropped}"] = groups
+    yield from print_fields(shown | ({"links that nobody followed": links} if links else {}))
     if len(answer["crawls"]) > 1:
         yield "A page counts once in each crawl that met it."
 
@@ -243,9 +233,14 @@ def _print_report(answer: Answer) -> Iterable[str]:
 def _add_log(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
-    about = f"only pages with this one: {', '.join(STATUSES)}; or links: {NOT_FOLLOWED}; or "
-    about += f"crawls: {CUT_OFF}"
-    add("--status", choices=[*STATUSES, NOT_FOLLOWED, CUT_OFF], metavar="STATUS", help=about)
+    about = f"only pages with this one: {', '.join(STATUSES)}; {FORGOTTEN}; or "
+    about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
+    add(
+        "--status",
+        choices=[*STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF],
+        metavar="STATUS",
+        help=about,
+    )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     add("--distance", type=int, metavar="BITS", help="only this distance")
     add_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from itertools import starmap
 from math import inf
 from operator import attrgetter
 from pathlib import Path
@@ -24,15 +25,16 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.judging.comparison import is_better_url
+from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 
@@ -72,10 +74,10 @@ def _print_import(answer: Answer) -> Iterable[str]:
         )
 
 
-_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
-_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone", "canonical")
+_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawls", "time")
+_SHOWN = ("url", "document", "distance", "similarity", "crawls", "time", "undone", "canonical")
 _get_shown = attrgetter(
-    *("facts.url", "document", "record.distance", "record.similarity", "record.crawl"),
+    *("facts.url", "document", "record.distance", "record.similarity", "record.crawls"),
     *("facts.time", "record.spared", "facts.canonical"),
 )
 
@@ -90,22 +92,19 @@ def list_kept(
     page that was deleted or cannot be read has its number only; the near-duplicates of imported
     fingerprints come last, with `document` 0.
     """
-    originals: dict[int, int] = {}
-    found: list[tuple[Any, ...]] = []
-    groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
 
-    def note(document: StoredDocument) -> None:
-        if document.state == "duplicate":
-            originals[document.document] = document.record.original
-            if crawl in {None, document.record.crawl}:
-                found.append(_get_shown(document))
-        elif every:
-            groups[document.document] = []
+    def work(stored: Documents) -> dict[int, list[dict[str, Any]]]:
+        groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        for document in starmap(StoredDocument, stored):
+            if document.state == "duplicate":
+                if crawl is None or crawl in document.record.crawls:
+                    shown = dict(zip(_SHOWN, _get_shown(document), strict=True))
+                    groups[document.record.original].append(shown)
+            elif every:
+                groups.setdefault(document.document, [])
+        return groups
 
-    store.visit(note)
-    for shown in found:
-        duplicate = dict(zip(_SHOWN, shown, strict=True))
-        groups[_find_kept(duplicate["document"], originals)].append(duplicate)
+    groups = store.read(work)
     for number in sorted(groups, key=lambda number: number or inf):
         kept = store.get_document(number) if number else None
         known = kept.pick(*_SHOWN_OF_KEPT) if kept else {}
@@ -120,15 +119,6 @@ def list_kept(
             ):
                 better = url
         yield {**page, "document": number, "better_url": better, "duplicates": groups[number]}
-
-
-def _find_kept(number: int, originals: Mapping[int, int]) -> int:
-    """Find the page that was kept: an original whose crawl died may be a near-duplicate by now."""
-    seen: set[int] = set()
-    while number in originals and number not in seen:
-        seen.add(number)
-        number = originals[number]
-    return number
 
 
 def _list_duplicates(config: Config, crawl: str | None, *, every: bool) -> Iterator[Answer]:
@@ -228,7 +218,7 @@ COMMANDS = {
         ),
         details="What the store has already is recognised: run an import that was interrupted "
         "again. An archive has fingerprints, not documents, so importing it does not restore a "
-        "store; to restore one, put its backup in its place. Of a store, the pages come in that "
-        "were delivered, if its recipe and seed are those of the store.",
+        "store; to restore one, put its backup in its place. Of a store, the pages that came "
+        "through come in, if its recipe and seed are those of the store.",
     ),
 }

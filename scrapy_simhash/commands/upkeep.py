@@ -1,8 +1,7 @@
-"""Commands that maintain a store, or list what crawls owe: check, prune, undo, owed."""
+"""Commands that maintain a store: check, prune, undo."""
 
 from __future__ import annotations
 
-import base64
 import sys
 import time
 from math import inf
@@ -13,7 +12,6 @@ from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
-from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl, find_requested
 from scrapy_simhash.inspection.lookup import add_suggestions
@@ -23,14 +21,14 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
-    from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.stores.store import Store
 
-_BUSY = "or a running crawl is working on it"
+_SECONDS_A_DAY = 86_400
 
 
 def open_to_change(config: Config) -> Store:
@@ -120,35 +118,32 @@ def _prune(  # the criteria, each by its name
         raise ValueError("name what to delete: URLs, --days, --scope or --crawl")
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
-    oldest = inf if days is None else time.time() - days * SECONDS_A_DAY
+    oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
     crawl = find_crawl(config, crawl)
-    chosen: dict[int, str] = {}
 
     def choose(document: StoredDocument) -> bool:
-        found = (
+        return (
             (not urls or document.facts.url in urls)
             and document.facts.time < oldest
             and scope in {None, document.facts.scope}
-            and crawl in {None, document.record.crawl}
+            and (crawl is None or crawl in document.record.crawls)
         )
-        if found:
-            chosen[document.document] = document.facts.url
-        return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         with show_progress("looking through the documents"):
-            numbers = store.select(choose)
-        unfit = f"does not meet all criteria, {_BUSY}"
+            chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
+            numbers = store.read(lambda stored: stored.add_duplicates(chosen))
+        unfit = "does not meet all criteria"
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
-            for document in filter(None, map(store.get_document, numbers)):
+            for document in store.get_documents(numbers):
                 yield document.pick(
-                    "document", "url", "state", "original", "scope", "crawl", "time"
+                    "document", "url", "state", "original", "scope", "crawls", "time"
                 )
         with show_progress("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
     if not numbers:
-        raise PartlyFailedError(left or f"no document meets all criteria, {_BUSY}")
+        raise PartlyFailedError(left or "no document meets all criteria")
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
     if left:
@@ -182,25 +177,23 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
     crawl = find_crawl(config, crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
-        kept = [] if original is None else store.find_document(original)
+        kept = [] if original is None else store.find_documents([original])[original]
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
         }
         shown = {_name_shown(each) for each in kept if each.text}
-        found: list[StoredDocument] = []
 
-        def look(document: StoredDocument) -> None:
+        def choose(document: StoredDocument) -> bool:
             dropped, same = document.state == "duplicate", _name_shown(document) in shown
-            if (
-                (dropped or (same and not urls and not document.record.original))
+            return (
+                (dropped or (same and not urls))
                 and (not urls or document.facts.url in urls)
                 and (original is None or document.record.original in originals or same)
                 and (distance is None or (dropped and distance == document.record.distance))
-                and crawl in {None, document.record.crawl}
-            ):
-                found.append(document)
+                and (crawl is None or crawl in document.record.crawls)
+            )
 
-        store.visit(look)
+        found = store.list_documents(choose)
         drops = [document for document in found if document.state == "duplicate"]
         requested = find_requested(config, {document.facts.url for document in found})
         # Where only the original shows that; but a wall's may stand for another page, too.
@@ -242,13 +235,13 @@ def _describe_undone(drops: Sequence[StoredDocument], others: int, *, dry_run: b
     return f"{result}{kept * (others > 0)}\n"
 
 
-def _explain_left(store: Store, urls: Iterable[str], unfit: str) -> str:
+def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
     """Say why the documents with these URLs were not chosen; "" of none."""
-    found = {url: store.find_document(url) for url in sorted(urls)}
+    found = store.find_documents(urls) if urls else {}
     known = [] if all(found.values()) else [each.facts.url for each in store.list_documents()]
     return "; ".join(
         f"{url} {unfit}" if stored else add_suggestions(f"{url} is not in the store", url, known)
-        for url, stored in found.items()
+        for url, stored in sorted(found.items())
     )
 
 
@@ -258,7 +251,7 @@ def _describe(store: Store, document: StoredDocument, requested: Mapping[str, st
     url = document.facts.url
     return {
         "url": requested.get(mask_passwords(url), url),
-        **document.pick("document", "distance", "similarity", "crawl"),
+        **document.pick("document", "distance", "similarity", "crawls"),
         "original": original.facts.url if original else None,
     }
 
@@ -291,36 +284,6 @@ def _add_undo(parser: ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
-def _list_lost(config: Config) -> Iterator[Answer]:
-    """List lost pages, with what `crawl.packing.read_requests` makes requests of."""
-    page = None
-    with open_as_it_is(config.store) as store:
-        for page in store.list_lost():
-            yield _describe_lost(page)
-    if page is None:
-        raise PartlyFailedError("no page waits that was dropped for one that failed or changed")
-
-
-def _describe_lost(page: LostPage) -> Answer:
-    lost = page.lost
-    return {
-        "url": lost.url,
-        "original": page.original,
-        "due": page.due,
-        "request": base64.b64encode(lost.request).decode(),
-        "spider": lost.spider,
-        "crawl": lost.crawl,
-    }
-
-
-def _print_lost(answer: Answer) -> Iterable[str]:
-    text = f"dropped for {printable(answer['original'] or 'a page that is gone')}"
-    text += "" if answer["due"] else "; waits for its items"
-    text += "" if answer["request"] else "; how to request it is not stored"
-    yield printable(answer["url"])
-    yield f"        {text}"
-
-
 COMMANDS = {
     "check": Command(
         _check,
@@ -351,18 +314,9 @@ COMMANDS = {
             "undo --original http://site.example/one -o urls.txt",
             "undo --distance 7",
         ),
-        details="Drops that meet all given criteria are undone: the pages pass until their items "
-        "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
+        details="Drops that meet all given criteria are undone: the pages pass from then on; they "
+        "are fetched when a crawl meets their addresses, or by a spider of "
         "yours that reads the file of -o. With --original, kept pages of its main text and title "
         "are listed as well, as after a session that expired.",
-    ),
-    "owed": Command(
-        _list_lost,
-        printer=_print_lost,
-        examples=("owed", "owed --json"),
-        details="Lost pages were dropped for pages that failed, or have changed since. The next "
-        "crawl of their spider requests them again, or a spider that reads a file of the lines of "
-        "--json by `scrapy_simhash.crawl.packing.read_requests`: these have callbacks and "
-        "arguments, but no credentials, as the store. `prune URL` forgets a page.",
     ),
 }

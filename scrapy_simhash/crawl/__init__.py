@@ -1,1 +1,1 @@
-"""Connect to Scrapy: choose responses and actions, follow pages until done, fetch lost ones."""
+"""Connect to Scrapy: choose responses and actions, and follow each page until it came through."""

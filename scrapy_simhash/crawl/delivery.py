@@ -1,73 +1,84 @@
-"""Follow each page until it is done: its callback has ended and its items passed the pipelines.
+"""Follow each page until it is settled: its callback has ended and its items were scraped.
 
 ::
 
-    judged    on its way to the spider; withdrawn if it has not arrived when the spider is idle
+    expected  judged, on its way to the spider; failed if it has not arrived when the spider is idle
     arrived   its callback is called
-    ended     the callback's output was consumed: done once the last item is scraped or dropped
-    failed    callback, middleware or pipeline raised an exception: withdrawn
-    unwanted  pipelines dropped all its items (`DropItem`): withdrawn, if copies may fare better
+    ended     the callback's output was consumed: settled once its last item is scraped or dropped
+    failed    callback, middleware or pipeline raised an exception, the callback asks for the page
+              again, or hands an item on in a request, so that nobody knows whether it comes
+    unwanted  pipelines dropped all its items (`DropItem`)
+
+Only what is done becomes an original; a failed page is forgotten. So is an unwanted one, because
+pipelines may want the items of a copy; but where they dropped all items of the first 20 pages of a
+callback, dropping is how the spider works: from then on such pages count until an item comes
+through, and are written at the end of the crawl.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from math import inf
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import PASS, count
-from scrapy_simhash.detector.messages import Mark
-from scrapy_simhash.judging.documents import Version
+from scrapy_simhash.crawl.policy import asks_again, carries_item, count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.crawl.lost import LostPages
     from scrapy_simhash.crawl.policy import JudgedPage, JudgedPages
-    from scrapy_simhash.detector.detector import Detector
-    from scrapy_simhash.judging.documents import Marked
+    from scrapy_simhash.judge.client import Outcome
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
 
-_MOST_UNWANTED = 10_000  # pages that wait, of a callback; those beyond are done
-# Copies of one page that are tried for a callback of which no item came through: as often as Scrapy
-# retries a page (`RETRY_TIMES`).
-_MOST_TRIED = 2
+_FIRST_UNWANTED = 20
+
+
+@dataclass(slots=True)
+class _Pipelines:
+    """What pipelines do with the items of a callback."""
+
+    want: bool = False  # an item came through
+    unwanted: int = 0  # pages of which they dropped all items, the first ones
+    counting: list[int] = field(default_factory=list)  # those that count all the same
 
 
 class Delivery:
-    """Follows each judged page to the spider, and its items through the pipelines."""
+    """Follows each judged page to the spider, and its items through the pipelines.
 
-    # Pipelines that drop items on purpose may want those of a copy. Some drop all there are: until
-    # an item of a callback came through, its unwanted pages wait, and two copies of one are tried
-    # when the crawl has nothing else to do. So where pipelines drop all, a callback costs two
-    # requests at most, and saves those for links that only dropped pages have; else each dropped
-    # page is requested again at most once.
+    Args:
+        crawler: of the crawl.
+        settle: tells a judge what became of a page, by its number, see `Judges.settle`.
+        pages: those that were judged.
+        forget: is called with a page that is forgotten, and the reason.
+    """
 
     def __init__(
-        self, crawler: Crawler, detector: Detector, pages: JudgedPages, lost: LostPages
+        self,
+        crawler: Crawler,
+        settle: Callable[[int, Outcome], object],
+        pages: JudgedPages,
+        forget: Callable[[JudgedPage, str], object],
     ) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
-        self._crawler = crawler
-        self._detector = detector
-        self._pages = pages
-        self._lost = lost
+        self._crawler, self._pages = crawler, pages
+        self._tell, self._forget = settle, forget
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
-        self._expected: set[Marked] = set()
+        self._expected: set[JudgedPage] = set()
         self._open: set[JudgedPage] = set()
-        self._passing: set[Reader] = set()  # whose items came through
-        self._tried: set[Reader] = set()
-        self._unwanted: defaultdict[Reader, list[JudgedPage]] = defaultdict(list)
+        self._pipelines: defaultdict[Reader, _Pipelines] = defaultdict(_Pipelines)
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
@@ -99,52 +110,56 @@ class Delivery:
                 extra={"spider": self._crawler.spider},
             )
 
-    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Expect a page that was judged at its callback, if its items are to come through."""
-        decision = page.decision
-        if decision.document and (decision.status != "near_duplicate" or decision.action == PASS):
-            digest = bytes.fromhex(decision.text_digest)
-            page.pending = Version(decision.document, digest, page.reader)
-            if page.scheduled:
-                self._expected.add(page.pending)
-            else:
-                self._detector.mark(Mark(done=page.pending))
-
     def is_scheduled(self, request: Request) -> bool:
-        """Whether a spider middleware will see a page, and report what becomes of it."""
+        """Whether a request is the scheduler's, so that its page reaches the spider."""
         if self._scheduled is None:
-            return self.followed
+            return True
         scheduled = request in self._scheduled
         self._scheduled.discard(request)  # a callback may download it once more
-        return scheduled and self.followed
+        return scheduled
 
-    def arrived(self, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+    def expect(self, page: JudgedPage) -> None:
+        """Expect a young page at its callback."""
+        self._expected.add(page)
+
+    def arrived(self, page: JudgedPage) -> None:
         """Wait for the items of a page whose callback is about to be called."""
-        self._expected.discard(page.pending)
-        self._open.add(page)
+        self._expected.discard(page)
+        if page.number:
+            self._open.add(page)
+
+    def requested(self, page: JudgedPage, request: Request) -> None:
+        """Look at a request that a page's callback made: what it asks for, and what it carries."""
+        if page not in self._open:
+            return
+        if asks_again(self._crawler, page, request):
+            self.failed(page, "asked_again")
+        elif carries_item(request):
+            self.failed(page, "handed_on")
 
     def ended(self, page: JudgedPage) -> None:
-        """Let a page be done once its last item is."""
-        page.consumed = True
-        self._end_if_done(page)
+        """Settle a page once its last item is."""
+        page.ended = True
+        self._settle_if_done(page)
 
     def _item_scraped(self, response: Response | None) -> None:
         if page := self._find(response):
-            if page in self._open:
-                page.without_items = False
-                self._passing.add(page.reader)
-                for unwanted in self._unwanted.pop(page.reader, ()):
-                    self._withdraw(unwanted.pending, most=inf)
+            page.scraped = True
+            pipelines = self._pipelines[page.reader]
+            pipelines.want = True
+            for number in pipelines.counting:
+                self._tell(number, "failed")
+            pipelines.counting.clear()
             self._item_ended(page)
 
     def _item_dropped(self, response: Response | None) -> None:
         if page := self._find(response):
-            page.unwanted = True
+            page.dropped = True
             self._item_ended(page)
 
     def _item_ended(self, page: JudgedPage) -> None:
         page.items -= 1
-        self._end_if_done(page)
+        self._settle_if_done(page)
 
     def _find(self, response: Response | None) -> JudgedPage | None:
         return self._pages.get(response) if response is not None else None  # None in `start`
@@ -153,76 +168,44 @@ class Delivery:
         if page := self._find(response):
             self.failed(page)
 
-    def failed(self, page: JudgedPage) -> None:
-        """Withdraw a page, once."""
+    def failed(self, page: JudgedPage, reason: str = "failed") -> None:
+        """Have a page forgotten, once."""
         if page in self._open:
             self._open.discard(page)
-            self._withdraw(page.pending)
-            if page.again:
-                self._lost.failed_again(page)
+            self._tell(page.number, "failed")
+            count(self._crawler, f"forgotten/{reason}")
+            self._forget(page, reason)
 
-    def _withdraw(self, marked: Marked, *, most: float | None = None) -> None:
-        self._detector.mark(Mark(withdrawn=marked))
-        self._lost.settled(marked, done=False, most=most)
-
-    def _end_if_done(self, page: JudgedPage) -> None:
+    def _settle_if_done(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
-        if page.consumed and page.items <= 0 and page in self._open:
-            self._open.discard(page)
+        if page.ended and page.items <= 0 and page in self._open:
             self._settle(page)
 
     def _settle(self, page: JudgedPage) -> None:
-        """Let a page be done, unless all its items were dropped and those of a copy may not be."""
-        reader, unwanted = page.reader, page.unwanted and page.without_items and page.pending
-        if not unwanted:
-            self._came_through(page)
-        elif reader in self._passing:
-            self._withdraw(page.pending, most=inf)
-        elif reader not in self._tried and len(self._unwanted[reader]) < _MOST_UNWANTED:
-            self._unwanted[reader].append(page)
-        elif page.again:  # the next copy must not be dropped for it
-            self._withdraw(page.pending, most=0)
+        pipelines = self._pipelines[page.reader]
+        if page.scraped or not page.dropped:
+            self._open.discard(page)
+            self._tell(page.number, "done")
+        elif pipelines.want or pipelines.unwanted < _FIRST_UNWANTED:
+            pipelines.unwanted += 1
+            self.failed(page, "unwanted")
         else:
-            self._came_through(page)
-
-    def _came_through(self, page: JudgedPage) -> None:
-        done = page.pending
-        if isinstance(done, Version) and page.without_items and not page.repeated:
-            done = done._replace(without_items=True)
-            count(self._crawler, "without_items")
-        self._detector.mark(Mark(done=done))
-        self._lost.settled(page.pending, done=True, again=page.again)
-        if page.on_done is not None:
-            page.on_done()
+            self._open.discard(page)
+            pipelines.counting.append(page.number)
+            self._tell(page.number, "unwanted")
 
     def _spider_idle(self) -> None:
-        """Withdraw pages that never reached the spider; those dropped for them are lost then."""
-        # No page is on its way any more: another middleware stopped these.
-        for document in self._expected:
-            self._withdraw(document)
+        """Have pages forgotten that never reached the spider: another middleware stopped them."""
+        for page in self._expected:
+            self._open.add(page)
+            self.failed(page, "not_arrived")
         self._expected.clear()
-        if self._lost.has_due:
-            return
-        for reader, pages in self._unwanted.items():
-            awaited = (page for page in pages if self._lost.is_awaited(page.pending))
-            if reader not in self._tried and (first := next(awaited, None)):
-                self._tried.add(reader)
-                pages.remove(first)
-                self._withdraw(first.pending, most=_MOST_TRIED)
-            else:
-                self._accept(pages)
 
-    def _accept(self, pages: list[JudgedPage]) -> None:
-        """Let pages be done whose items the pipelines dropped, as they do with those of copies."""
-        for page in pages:
-            self._came_through(page)
-        pages.clear()
-
-    async def close(self) -> None:
-        """End open pages when all pipelines have ended."""
+    def close(self) -> None:
+        """Settle what is left when all pipelines have ended."""
         for page in list(self._open):
-            if page.consumed:  # a middleware nearer to the engine removed its items
-                page.items = 0
-                self._end_if_done(page)
-        for pages in self._unwanted.values():
-            self._accept(pages)
+            if page.ended:  # a middleware nearer to the engine removed its items
+                self._settle(page)
+        for pipelines in self._pipelines.values():
+            for number in pipelines.counting:
+                self._tell(number, "done")

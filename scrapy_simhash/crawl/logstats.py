@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.extensions.logstats import LogStats
 
-from scrapy_simhash._printable import plural, quote, show_share
-from scrapy_simhash.crawl.policy import FOLLOW, LEFT_OUT, LOSING, PASS
+from scrapy_simhash._printable import plural, show_share
+from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.judge.log import FOLLOW, PASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,21 +68,17 @@ class Found(NamedTuple):
         has_log: whether there is a log to report on.
         not_fetched: numbers of pages that did not come, by HTTP statuses and errors.
         doubts: what speaks against drops.
-        failed: URL of a page that a lost one was dropped for.
-        failed_copy: URL of a page that failed, as the one did that it had been dropped for.
         links_of_lists: number of links that SIMHASH_FOLLOW_NEW_LINKS would have followed.
     """
 
     has_log: bool
     not_fetched: Mapping[str, int]
     doubts: str = ""
-    failed: str = ""
-    failed_copy: str = ""
     links_of_lists: int = 0
 
 
 class End:
-    """The end of a crawl, in at most eight lines; `acted` counts near-duplicates by action."""
+    """The end of a crawl, in at most six lines; `acted` counts near-duplicates by action."""
 
     def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
         self._stats = stats
@@ -95,11 +92,6 @@ class End:
         """Yield the lines that have something to say; `limits` cut the crawl off."""
         if pages := self._get("pages"):
             yield Said(logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)))
-        if again := self._get("requested_again"):
-            what = f"{plural(again, 'page')}, dropped for one that failed or changed"
-            yield Said(logging.INFO, f"Requested again: {what}.")
-        if parts := list(self._list_lost(found)):
-            yield Said(logging.WARNING, f"Lost: {'; '.join(parts)}.")
         if passed := self._describe_not_judged(pages):
             yield Said(logging.WARNING, passed)
         errors = found.not_fetched
@@ -107,35 +99,19 @@ class End:
             level = logging.WARNING if failed > _MANY * (pages + failed) else logging.INFO
             yield Said(level, tell_not_fetched(errors))
         if links := self._get("links/only_on_dropped_pages"):
-            lost_now = not self._acted.keys().isdisjoint(LOSING)
-            who = "" if lost_now else " by a crawl that drops"
             advised = found.links_of_lists and not self._config.follow_new_links
             follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {found.links_of_lists:,})"
             said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
-            yield Said(logging.WARNING, f"Not followed{who}: {said}.")
+            yield Said(logging.WARNING, f"Not followed: {said}.")
         if found.doubts:
             yield Said(logging.WARNING, f"Look at: {found.doubts}.")
         if pages and found.has_log:
             yield Said(logging.INFO, "Details: scrapy simhash report")
 
-    def _list_lost(self, found: Found) -> Iterator[str]:
-        """List what is lost, and why."""
-        if lost := self._get("owed/lost"):
-            example = f", such as {quote(found.failed)}" * bool(found.failed)
-            what = f"{plural(lost, 'page')}, dropped for one that failed or changed{example}"
-            yield f"{what} (scrapy simhash owed)"
-        if failed := self._get("owed/failed"):
-            copies = "their copies" if failed > 1 else "its copy"
-            what = f"{plural(failed, 'page')} that failed as {copies} did"
-            yield f"{what}, such as {quote(found.failed_copy)} (see the errors above)"
-        if untried := self._get("owed/untried"):
-            what = f"{plural(untried, 'page')}, not tried"
-            yield f"{what} because pipelines dropped all items of their copies"
-
     def _sum_up(self, pages: int, limits: str) -> str:
         """Say how many pages were judged, and what became of them."""
         get, acted = self._get, self._acted
-        again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed", "undelivered"))
+        again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed"))
         changed = f" ({get('revisit/changed'):,} with new text)" * bool(get("revisit/changed"))
         parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again{changed}"] * bool(again)
         followed = acted.get(FOLLOW, 0)
@@ -145,14 +121,18 @@ class End:
             "dropped, but their links followed": followed,
             f"kept without their {requests}": acted.get("ignore-outlinks", 0),
             "flagged": acted.get("flag", 0),
-            "kept for another callback": acted.get(PASS, 0),
+            "kept, because this crawl had not got what they repeat": acted.get(PASS, 0),
         }
         hows = [f"{number:,} {how}" for how, number in done.items() if number > 0]
         if number := sum(max(0, each) for each in done.values()):
             share = f"{plural(number, 'near-duplicate')} ({show_share(number / pages)})"
             single = hows[0].partition(" ")[2]
             parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
-        return f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
+        prefix, told = "simhash/forgotten/", self._stats.get_stats().items()
+        forgotten = sum(int(number) for name, number in told if name.startswith(prefix))
+        failed = f" {forgotten:,} did not come through: no page is dropped for these."
+        said = f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
+        return said + failed * bool(forgotten)
 
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""

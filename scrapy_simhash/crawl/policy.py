@@ -16,36 +16,32 @@ from itemadapter import is_item
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
-from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
-from scrapy_simhash.detector.scopes import find_site
-from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
+from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import NOBODY, Page, Reader
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Page, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from weakref import WeakKeyDictionary
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.documents import Marked
+    from scrapy_simhash.judge.log import Decision
 
 logger = logging.getLogger(__name__)
 
 SUCCESS = range(200, 300)
+_IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15
 _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
-def count(crawler: Crawler, key: str, by: int = 1) -> None:
+def count(crawler: Crawler, key: str, by: float = 1) -> None:
     """Add to one of the crawl's stats that begin with `simhash/`."""
-    crawler.stats.inc_value(f"simhash/{key}", by)
+    crawler.stats.inc_value(f"simhash/{key}", by)  # type: ignore[arg-type]  # it may be seconds
 
 
 def spider_of(crawler: Crawler) -> Spider:
@@ -72,7 +68,7 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
         "status": response.status not in SUCCESS,
         "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
         "never_drop": is_never_dropped(config, response.url),
-        "too_large": len(response.body) > config.max_bytes and not as_file,
+        "too_large": len(response.body) > MOST_BYTES and not as_file,
     }
     return next((reason for reason, holds in rules.items() if holds), None)
 
@@ -98,30 +94,17 @@ class JudgedPage:
 
     decision: Decision
     reader: Reader = NOBODY  # who is to get it
-    scheduled: bool = False  # whether a spider middleware will see it
-    links: PageLinks = NO_LINKS
-    pending: Marked = 0  # the document whose items have to be delivered, with its text
-    repeated: bool = False  # whether its items, with this text, came through before
+    number: int = 0  # by which its judge awaits what becomes of it; 0 if it does not
+    urls: tuple[str, ...] = ()  # of its request, and of those that were redirected to it
     items: int = 0  # number of items still in the pipelines
-    without_items: bool = True  # whether none of them came through
-    unwanted: bool = False  # whether a pipeline dropped one of them (`DropItem`)
-    again: int = 0  # the document that it was dropped for, if it was requested again
-    lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
-    consumed: bool = False  # whether its callback has ended
-    on_done: Callable[[], object] | None = None  # called once its items came through
+    scraped: bool = False  # whether one of them came through
+    dropped: bool = False  # whether a pipeline dropped one of them (`DropItem`)
+    ended: bool = False  # whether its callback has
 
 
 # By their requests, and once they reach the spider by their responses, too: other middlewares may
 # replace a response on the way, and a spider may yield a request once more.
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
-
-
-# The action if the links of a near-duplicate are followed, see `links`: it drops only the items.
-FOLLOW = "follow"
-# That of a page whose callback did not get what it is like.
-PASS = "pass"  # noqa: S105 - no password
-# Those that lose links, with the ones that do not.
-LOSING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
@@ -159,14 +142,7 @@ class Actions:
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
         self.not_fetched = NotFetched()
-
-    def choose(self, request: Request, reader: Reader, decision: Decision) -> str:
-        """Choose the action on a page for a reader; "" if it is no near-duplicate."""
-        if decision.status != "near_duplicate":
-            return ""
-        if decision.reason:  # it is kept
-            return PASS
-        return "flag" if reader == NOBODY else self._ask(request, self._config.action)
+        self._has_warned = False
 
     def count(self, decision: Decision) -> None:
         """Count a page by what was decided on it."""
@@ -182,40 +158,50 @@ class Actions:
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
 
-    def _ask(self, request: Request, default: str) -> str:
-        if self._looking:
+    def choose(self, request: Request, reader: Reader, *, droppable: bool) -> str:
+        """Choose what happens to a page for a reader if it is a near-duplicate."""
+        if self._looking or reader == NOBODY or not droppable:
             return "flag"
-        action = wanted_action(request, default)
+        # A page that carries an item of another page is needed for that.
+        default = "flag" if carries_item(request) else self._config.action
+        action = request.meta.get("simhash_action", default)
         if action in ACTIONS:
             return str(action)
         # The intention of the spider is unknown; flagging loses nothing.
         count(self._crawler, "failed/action")
-        logger.warning(
-            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
-            quote(action),
-            quote(request.url),
-            " or ".join(map(repr, ACTIONS)),
-            extra={"spider": self._crawler.spider},
-        )
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
+                quote(action),
+                quote(request.url),
+                " or ".join(map(repr, ACTIONS)),
+                extra={"spider": self._crawler.spider},
+            )
         return "flag"
 
 
-def wanted_action(request: Request, default: str) -> Any:
-    """Get the action that a request wants: it is flagged if it carries an item of another page."""
-    carried = [each for value in request.cb_kwargs.values() for each in _list_items(value)]
-    for key, value in request.meta.items():  # other dicts there are of plugins
-        items = _list_items(value)
-        carried += [each for each in items if key in _OF_ITEMS or not isinstance(each, dict)]
-    return request.meta.get("simhash_action", "flag" if carried else default)
+def carries_item(request: Request) -> bool:
+    """Return whether a request carries an item, or an item loader, to its callback."""
+    if any(_is_item(each) for value in request.cb_kwargs.values() for each in _list(value)):
+        return True
+    return any(
+        each and _is_item(each) and not (isinstance(each, dict) and key.startswith(_OF_PLUGINS))
+        for key, value in request.meta.items()
+        for each in _list(value)
+    )
 
 
-def _list_items(value: Any) -> list[Any]:
-    """List the items and item loaders that a value is, or has."""
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [each for each in values if is_item(each) or hasattr(each, "load_item")]
+def _list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
-_OF_ITEMS = {"item", "items"}
+def _is_item(value: Any) -> bool:
+    return is_item(value) or hasattr(value, "load_item")
+
+
+# Of keys of the meta whose dicts are no items, see the documentation of these plugins.
+_OF_PLUGINS = ("_", "simhash", "playwright", "splash", "zyte_api", "selenium", "crawlera")
 META_KEY = "simhash"
 TEXT_KEY = "simhash_text"
 FLAG = "near_duplicate"
@@ -226,40 +212,46 @@ _FOUND_ON = "_simhash_found_on"
 def look(
     crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
 ) -> Page | str:
-    """Make the page that the detector judges, or return the reason why it does not."""
+    """Make the page that a judge gets, or return the reason why it is not judged."""
     if reason := find_skip_reason(config, request, response):
         return reason
-    identity, found_on = identify_for(crawler, request), request.meta.get(_FOUND_ON, "")
-    redirected = list_redirects(request)
-    aliases = [identify_for(crawler, request.replace(url=url)) for url in redirected]
-    # A page that is requested twice must not be a duplicate of itself if the user's fingerprinter
-    # tells the requests apart, as scrapy-poet's does by the arguments of their callbacks.
-    aliases.append(fingerprint(request))
+    found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
+    fingerprint = crawler.request_fingerprinter.fingerprint(request)
     return Page(
         url=response.url,
-        body=response.body,
         encoding=find_encoding(response),
-        identity=identity,
-        aliases=tuple(alias for alias in aliases if alias != identity),
+        identity=identify(fingerprint, reader),
+        imported=identify(fingerprint),
         requested=redirected[0] if redirected else "",
         reader=reader,
         is_file=not is_page(response),
+        leads_on=not 0 < crawler.settings.getint("DEPTH_LIMIT") <= request.meta.get("depth", 0),
         foreign=bool(found_on) and find_site(found_on) != find_site(host_of(response.url)),
     )
+
+
+def asks_again(crawler: Crawler, page: JudgedPage, request: Request) -> bool:
+    """Return whether a request asks for a page itself again, for the same callback."""
+    # The duplicate filter stops the links of pages to themselves.
+    if not request.dont_filter or request.url not in page.urls:
+        return False
+    return find_reader(crawler, request).callback == page.reader.callback
 
 
 def list_redirects(request: Request) -> list[str]:
     """List the addresses from which a request was redirected, the first one first."""
     redirects: list[str] = request.meta.get("redirect_urls", [])
-    return redirects[request.meta.get(_INHERITED, 0) :]
+    own = redirects[request.meta.get(_INHERITED, 0) :]
+    return [url for url in own if isinstance(url, str)]  # a spider may keep other things there
 
 
-def find_reader(spider: Spider, request: Request) -> Reader:
+def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = False) -> Reader:
     """Find who gets a response: the spider, and the name that its callback has there.
 
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
-    partials have none: NOBODY.
+    partials have none: NOBODY. With `across_spiders` the spider's name makes no difference.
     """
+    spider = spider_of(crawler)
     name = _name_method(spider, request.callback or getattr(spider, DEFAULT_CALLBACK))
     if isinstance(spider, CrawlSpider):
         if name == DEFAULT_CALLBACK:
@@ -269,7 +261,7 @@ def find_reader(spider: Spider, request: Request) -> Reader:
             name = _name_callback_of_rule(spider, request)
     elif name == DEFAULT_CALLBACK:
         name = "parse"
-    return Reader(spider.name, name) if name else NOBODY
+    return Reader("" if across_spiders else spider.name, name) if name else NOBODY
 
 
 def _name_method(spider: Spider, callback: Any) -> str:
@@ -296,28 +288,18 @@ def _name_callback_of_rule(spider: CrawlSpider, request: Request) -> str:
     return ", ".join(filter(None, parts))
 
 
-def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:
-    """Make the identity of a page: the request's fingerprint, in a length that stores accept."""
-    identity = fingerprinter.fingerprint(request)
-    if len(identity) <= MOST_IDENTITY_BYTES:
-        return identity
-    return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+def identify(fingerprint: bytes, reader: Reader = EVERYONE) -> bytes:
+    """Make the identity of a page: a digest of its request's fingerprint and of who gets it.
 
-
-def identify_for(crawler: Crawler, request: Request) -> bytes:
-    """Make the identity that a page has in a crawl, by the fingerprinter of that crawl."""
-    return identify(request, crawler.request_fingerprinter)
-
-
-def depth_of(request: Request) -> int:
-    """Get the depth of a request, as Scrapy's middleware counted it."""
-    depth = request.meta.get("depth", 0)
-    return depth if isinstance(depth, int) else 0
+    Else one request that two callbacks get would change the document of the other each time.
+    """
+    name = f"{reader.spider}\0{reader.callback}\0".encode("utf-8", "replace")
+    return hashlib.blake2b(name + fingerprint, digest_size=_IDENTITY_BYTES).digest()
 
 
 def find_encoding(response: Response) -> str | None:
     """Get the encoding that Scrapy finds for a response, or None."""
-    with suppress(Exception):  # Scrapy raises for an unknown charset; the worker detects it
+    with suppress(Exception):  # Scrapy raises for an unknown charset; the judge detects it
         return getattr(response, "encoding", None)
     return None
 

@@ -15,14 +15,16 @@ import inspect
 import logging
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import closest_scrapy_cfg
+from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
@@ -37,24 +39,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+_CRAWL_OF_JOB, _LONGEST_CRAWL = "simhash.crawl", 100
 # The names of a spider's own callbacks: of requests that name none, and of a CrawlSpider's rules.
-DEFAULT_CALLBACK, RULE_CALLBACK, RULE_ERRBACK = "_parse", "_callback", "_errback"
-PROXY_KEY = "_auth_proxy"  # in the meta of a request for whose proxy there are credentials
+DEFAULT_CALLBACK, RULE_CALLBACK = "_parse", "_callback"
 CRAWL_OF_PROCESS = "AsyncCrawlerRunner._crawl_and_track"  # runs a crawl in a process
 
 
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is about to end: requests that are made now are lost."""
     slot = getattr(crawler.engine, "_slot", None)
-    # An engine of another kind tells it late; what is lost then is owed to the next crawl.
     return crawler.engine.spider is None if slot is None else slot.closing is not None
-
-
-def wake(crawler: Crawler) -> None:
-    """Have the engine look for requests now, and not only when five seconds are over."""
-    slot = getattr(crawler.engine, "_slot", None)
-    if slot is not None:
-        slot.nextcall.schedule()
 
 
 def list_asked(crawler: Crawler) -> AbstractSet[bytes]:
@@ -66,12 +60,21 @@ def list_asked(crawler: Crawler) -> AbstractSet[bytes]:
     return found if isinstance(found, set) else set()
 
 
-def keep_in_job(crawler: Crawler, name: str) -> dict[Any, Any]:
-    """Get a dictionary that a job with a JOBDIR keeps until it is resumed, if it ends in order."""
-    state = getattr(crawler.spider, "state", None)  # of Scrapy, which pickles it
-    lasts = isinstance(state, dict) and bool(crawler.settings["JOBDIR"])
-    kept: dict[Any, Any] = {}
-    return state.setdefault(name, kept) if state is not None and lasts else kept
+def name_crawl(crawler: Crawler, name: str) -> str:
+    """Return the id of a crawl: a new one's, or that of the job in JOBDIR that is resumed.
+
+    It is in a file, which also stays where a job was killed.
+    """
+    folder = job_dir(crawler.settings)
+    if folder is None:
+        return name
+    file = Path(folder, _CRAWL_OF_JOB)
+    with suppress(OSError, UnicodeDecodeError):
+        if found := file.read_text("utf-8").strip():
+            return found[:_LONGEST_CRAWL]
+    with suppress(OSError):
+        file.write_text(f"{name}\n", "utf-8")
+    return name
 
 
 logger = logging.getLogger(__name__)
@@ -144,8 +147,8 @@ def name_store(settings: BaseSettings, config: Config) -> str:
 def add_option(text: str, option: str) -> str:
     """Add an option to the commands that a text names.
 
-    >>> add_option("Lost: 1 page (scrapy simhash owed).", " --store shop")
-    'Lost: 1 page (scrapy simhash owed --store shop).'
+    >>> add_option("Details: scrapy simhash report", " --store shop")
+    'Details: scrapy simhash report --store shop'
     """
     return re.sub(r"scrapy simhash [a-z]+", lambda found: found[0] + option, text)
 

@@ -1,1 +1,1 @@
-"""Inspect past decisions, and try other settings: log, explain, evaluate, report."""
+"""Inspect past decisions: log, explain, report."""

@@ -14,7 +14,7 @@ from scrapy_simhash._printable import plural, printable_text
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
-from scrapy_simhash.judging.judge import MOST_CALLED, list_readers, name_reader
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
     LEAST_AGREED_OF_OTHER_NAMES,
@@ -130,8 +130,7 @@ def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -
         )
         others = {other.document: other.facts}
         sites = Sites().find(stored, page.facts, others, page.document)[other.document]
-        reader = name_reader(page.facts.reader, across_spiders=False)
-        alike = stored.list_alike(page.facts, reader, page.document)
+        alike = stored.list_alike(page.facts, page.document)
         return Context.of(*sites, next(names, ""), alike.get(other.document, 0))
 
     return store.read(find)
@@ -175,17 +174,15 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
 
 
 def describe_page(document: _Page) -> dict[str, Any]:
-    """Describe a page: what it is called, and, if it is stored, whose it is."""
+    """Describe a page: what it is called, and, if it is stored, who got it."""
     page: dict[str, Any] = {
         name: getattr(document.facts, name)
         for name in ("url", "title", "heading", "language", "words", "features")
     }
     page["fingerprint"] = f"{document.facts.fingerprint:016x}"
     if isinstance(document, StoredDocument):  # and no file
-        page |= document.pick("document", "state", "crawl", "time")
-        page["got_by"] = ", ".join(
-            ".".join(filter(None, reader)) for reader in list_readers(document.record)
-        )
+        page |= document.pick("document", "state", "crawls", "time")
+        page["got_by"] = ".".join(filter(None, document.facts.reader))
     return page
 
 

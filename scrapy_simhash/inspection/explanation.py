@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.running import add_option
-from scrapy_simhash.detector.doubts import differs_in_numbers
-from scrapy_simhash.detector.log import NOT_FOLLOWED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page, weigh
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
@@ -24,6 +21,7 @@ from scrapy_simhash.inspection.lookup import (
 )
 from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
+    FAILED,
     MANY_ALIKE,
     OF_NUMBERS,
     OF_TODAY,
@@ -33,34 +31,34 @@ from scrapy_simhash.inspection.sentences import (
     advise_on_keep,
     advise_on_link,
     tell_duplicate,
+    tell_forgotten,
     tell_kept,
     tell_not_judged,
     tell_reason,
-    tell_rest,
+    tell_repeats,
     tell_undone,
 )
 from scrapy_simhash.inspection.urlrules import find_candidates
+from scrapy_simhash.judge.doubts import Walls, differs_in_numbers
+from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import Deciding
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.stores.lost import describe_lost
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.stores.rows import key_of_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN = 5
-LOST = "Lost"
 
 
 def explain(
@@ -128,6 +126,7 @@ class _Logged:
         self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self._led: defaultdict[str, set[str]] = defaultdict(set)
         self._walls: set[str] = set()
+        walls = Walls()
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         own = mask_passwords(url)
         urls = {own, *map(mask_passwords, originals)}
@@ -145,7 +144,8 @@ class _Logged:
                 and not decision.reason
             ):
                 self._led[decision.match_url].add(decision.url)
-                self._walls |= {decision.match_url} if decision.sink else set()
+                if not decision.is_file and walls.is_shown(decision):
+                    self._walls.add(decision.match_url)
 
     def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision
@@ -173,10 +173,10 @@ class _Logged:
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
-        documents = store.find_document(url)
+        documents = store.find_documents([url])[url]
         kept = {
             each.document: store.get_document(each.record.original)
-            if each.record.original
+            if each.state == "duplicate"
             else each
             for each in documents
         }
@@ -199,9 +199,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             for each in documents
         ]
     found = {"url": url, "decisions": list(logged.lines)}
-    # That a page is lost is the first thing to know, whatever its next visit brought.
-    for answer in sorted(answers, key=lambda each: not each["verdict"].startswith(LOST)):
-        yield found | answer
+    yield from (found | answer for answer in answers)
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
@@ -214,12 +212,13 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
         verdict = f"Not followed: only dropped pages link to it, {decision.match_url} for one"
         of_list = (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links
         advice = advise_on_link(decision.match_url or "", of_list=of_list)
-        if decision.reason:
-            verdict += "; but for a parameter that made no difference, it was requested"
-            advice = "scrapy simhash urls\nshows if pages differ in a parameter"
         return {"verdict": verdict, "advice": advice}
+    if decision.status == FORGOTTEN:
+        advice = FAILED * (decision.reason == "failed")
+        return {"verdict": tell_forgotten(decision.reason), "advice": advice}
     if decision.is_judged:
-        return {"verdict": "Forgotten: the store has no such page any more"}
+        why = "its items did not come through, its callback has no name, its judge died, or it "
+        return {"verdict": f"Judged, but not in the store: {why}was deleted"}
     return {
         "verdict": tell_not_judged(decision.reason, decision.tests),
         "advice": tell_reason(decision.reason)[1],
@@ -238,19 +237,17 @@ def _explain_document(
     nearest_url = logged.judged.nearest_url if logged.judged else None
     if document.record.spared:
         nearest_url = logged.dropped_for
-    original = kept if document.record.original else None
-    if not document.record.original and not dropped:
+    original = kept if dropped else None
+    if not dropped and (expected := nearest_url or document.facts.canonical):
         # What it declares may be the page that somebody expects it to repeat.
-        others = store.find_document(nearest_url or document.facts.canonical)
+        others = store.find_documents([expected])[expected]
         original = next((each for each in others[::-1] if each.document != document.document), None)
     now = {"pages": [describe_page(document)]}
     if original is not None:
         now = compare_pages(config, store, document, original)
-    if not (dropped or document.record.original):
+    if not dropped:
         return now | _explain_kept(document, original, nearest_url, now, logged)
-    keys = [key_of_lost(document.document)]
-    is_lost = any(page.due for page in store.read(partial(describe_lost, keys=keys)))
-    return now | _explain_duplicate(document, original, now, logged, is_lost=is_lost)
+    return now | _explain_duplicate(document, original, now, logged)
 
 
 def _explain_kept(
@@ -261,20 +258,19 @@ def _explain_kept(
     logged: _Logged,
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
-    delivered = document.state == "done"
     if document.record.spared:
-        return {"verdict": tell_undone(nearest_url, delivered=delivered)}
+        return {"verdict": tell_undone(nearest_url)}
     tests = logged.judged.nearest_tests if logged.judged else []
     decided = tests[1] if len(tests) > 1 else ""
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
     alike, led = logged.count_shown(document.text), logged.count_led(document.facts.url)
     why = tell_kept(nearest_url, decided, alike - led, changed=changed)
-    verdict = why + tell_rest(led, delivered=delivered)
-    advice = advise_on_keep(led, alike, delivered=delivered)
+    verdict = why + tell_repeats(led)
+    advice = advise_on_keep(alike)
     if wall:
-        verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall, is_lost=False)
-    elif original is not None and delivered and alike < MANY_ALIKE:
+        verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall)
+    elif original is not None and alike < MANY_ALIKE:
         pages = document.facts, original.facts
         one, other = (parse_address(page.url) for page in pages)
         advice = advise_on_copy(
@@ -297,8 +293,6 @@ def _explain_duplicate(
     original: StoredDocument | None,
     now: dict[str, Any],
     logged: _Logged,
-    *,
-    is_lost: bool,
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
@@ -312,7 +306,7 @@ def _explain_duplicate(
             told["decided"] = OF_NUMBERS
         own, others = judged.own_words, judged.match_own_words
     verdict = tell_duplicate(
-        judged.action if judged else "pass" * (document.state != "duplicate"),
+        judged.action if judged else "",
         original.facts.url if original else "an imported fingerprint",
         told.get("decided", Deciding.DISTANCE),
         document.record.distance,
@@ -322,16 +316,14 @@ def _explain_duplicate(
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
-    undone = f"{LOST}: its original failed, or has changed since. " * is_lost
-    undone += "Undone: it passes when it is fetched again. " * document.record.spared
+    undone = "Undone: it passes when it is fetched again. " * document.record.spared
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
-        "advice": advise_on_drop(document.facts.url, wall, is_lost=is_lost)
-        * (not document.record.spared),
+        "advice": advise_on_drop(document.facts.url, wall) * (not document.record.spared),
         "now": changed * (not now["judged"]),
         "similarity": document.record.similarity,
         "site_known": _was_known(document.record.tests),

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched
-from scrapy_simhash.detector.doubts import (
+from scrapy_simhash.inspection.comparing import compare_side_by_side
+from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
+from scrapy_simhash.inspection.sentences import OF_NUMBERS, OF_ONE_TEXT, tell_reason
+from scrapy_simhash.judge.doubts import (
     BEFORE,
     Doubt,
     Doubts,
@@ -17,10 +20,7 @@ from scrapy_simhash.detector.doubts import (
     differs_in_numbers,
     list_doubts,
 )
-from scrapy_simhash.detector.log import CUT_OFF, NOT_FOLLOWED, PARAMETER
-from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
-from scrapy_simhash.inspection.sentences import OF_NUMBERS, OF_ONE_TEXT, tell_reason
+from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
@@ -28,7 +28,7 @@ from scrapy_simhash.stores.keyvalues import cut
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
@@ -64,8 +64,6 @@ class Figures(Counts):
         self._minutes: defaultdict[int, Counter[str]] = defaultdict(Counter)  # since 1970
         self._times: tuple[float, float] | None = None  # the first and the last one
         self._links_dropped = self.without_bytes = 0
-        # Pages dropped for what their crawl did not visit, by that and the document.
-        self._not_visited = Counter[tuple[str, int]]()
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
@@ -87,11 +85,9 @@ class Figures(Counts):
         """Count a decision."""
         super().add(decision)
         status, url = decision.status, decision.url
-        if status == CUT_OFF:
+        if status in {CUT_OFF, FORGOTTEN}:
             return
         if status == NOT_FOLLOWED:
-            if decision.reason:
-                return
             self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
@@ -99,7 +95,6 @@ class Figures(Counts):
         self._not_fetched.add(decision)
         if decision.reason == "changed" and url in self.groups:
             self.changed.add(url)
-        self._not_visited.pop((decision.crawl, decision.document), None)
         if decision.is_judged and decision.reason not in LEFT_OUT:
             self._add_judged(decision)
         if status == "near_duplicate":
@@ -143,9 +138,6 @@ class Figures(Counts):
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
-        began = self.crawls[decision.crawl]["first_time"]
-        if decision.is_dropped and (decision.match_time or began) < began:
-            self._not_visited[decision.crawl, decision.match_document] += 1
         self.originals[original] = decision.match_document
         self.newest.append((original, decision.url))
         if decision.similarity is not None:
@@ -214,12 +206,10 @@ class Figures(Counts):
             "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
             "would_be_dropped": would_drop,
             "not_fetched": self._not_fetched.count(),
-            "originals_not_visited": self._not_visited.total(),
             "links_dropped": self._links_dropped,
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),
             "links_of_lists": self._of_lists,
-            "links_known": self.count_links(PARAMETER),
             "not_followed": _rank(self._not_followed, "url"),
             "parameters": _rank(self._parameters, "parameter"),
             "originals": len(self.groups),
@@ -281,10 +271,8 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         if url in examples:
             examples[url].setdefault(page)
     groups = []
-    without_items = 0
     for url, pages in wanted.items():
         original = find_stored(store, figures.originals[url], url)
-        without_items += pages * bool(original and original.record.without_items)
         title = original.facts.title if original else ""
         if url in figures.changed:
             title = f"{title} (changed since)"
@@ -292,7 +280,8 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
     told = [*figures.doubts.list_told()]
-    titles = store.find_titles(about for _, about, _ in told) if store else {}
+    there = store.find_documents([about for _, about, _ in told]) if store else {}
+    titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
     for doubt, about, found in told:
         doubtful.append({"doubt": doubt, **found.describe()})
         if doubt is Doubt.BECAME_ONE:
@@ -302,8 +291,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         elif about:
             doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
     return {
-        "without_items": without_items,
-        "doubts": figures.doubts.describe(titles),
+        "doubts": figures.doubts.describe(),
         "walls": figures.doubts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups[:_GROUPS_SHOWN],

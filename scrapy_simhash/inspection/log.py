@@ -18,8 +18,8 @@ from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.crawl.running import find_default_log
-from scrapy_simhash.detector.log import CUT_OFF, IMPORT_PREFIX, NOT_FOLLOWED, PARAMETER, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, IMPORT_PREFIX, NOT_FOLLOWED, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -268,8 +268,8 @@ class Counts:
         self.cut_off: dict[str, str] = {}  # what cut crawls off
         self.statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self.actions: Counter[str] = Counter()  # on near-duplicates; "" for an import
-        # How many links nobody followed, by crawl and reason; the log lists the first ones.
-        self._links: dict[tuple[str, str], int] = {}
+        # How many links nobody followed, by crawl; the log lists the first ones.
+        self._links: dict[str, int] = {}
         # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
@@ -282,11 +282,11 @@ class Counts:
             self.cut_off[decision.crawl] = reason
             return
         if status == NOT_FOLLOWED:
-            links = decision.crawl, reason
-            self._links[links] = max(decision.links, self._links.get(links, 0))
+            before = self._links.get(decision.crawl, 0)
+            self._links[decision.crawl] = max(decision.links, before)
             return
         self.statuses[status, reason] += 1
-        if reason not in LEFT_OUT:
+        if status != FORGOTTEN and reason not in LEFT_OUT:
             self._count_page(decision)
         if status == "near_duplicate":
             self.actions[decision.action] += 1
@@ -328,9 +328,9 @@ class Counts:
             },
         }
 
-    def count_links(self, reason: str = "") -> int:
-        """Count the links that nobody followed, for a reason."""
-        return sum(number for (_, why), number in self._links.items() if why == reason)
+    def count_links(self) -> int:
+        """Count the links that nobody followed."""
+        return sum(self._links.values())
 
 
 def find_host(url: str) -> str:
@@ -344,13 +344,8 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
     counts = Counts()
     for decision in decisions:
         counts.add(decision)
-    links = {
-        "on dropped pages only": counts.count_links(),
-        "like followed ones but for a parameter that made no difference": counts.count_links(
-            PARAMETER
-        ),
-    }
-    if counts.statuses or any(links.values()):
+    links = counts.count_links()
+    if counts.statuses or links:
         limits = counts.cut_off
         yield {
             **counts.describe(),
@@ -362,5 +357,5 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             "largest_groups": {
                 original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },
-            "links_not_followed": {name: number for name, number in links.items() if number},
+            "links_not_followed": links,
         }

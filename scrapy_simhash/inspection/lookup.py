@@ -183,7 +183,7 @@ def is_url(what: str) -> bool:
 
 def find_documents(store: Store, url: str) -> list[StoredDocument]:
     """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
-    documents = store.find_document(url)
+    documents = store.find_documents([url])[url]
     if not documents:
         known = [document.facts.url for document in store.list_documents()]
         raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))

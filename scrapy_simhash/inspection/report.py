@@ -19,7 +19,6 @@ from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.logstats import tell_not_fetched, tell_not_judged
 from scrapy_simhash.crawl.running import add_option
-from scrapy_simhash.detector.log import IMPORT_PREFIX
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
@@ -33,7 +32,7 @@ from scrapy_simhash.inspection.log import (
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -74,7 +73,6 @@ def write_report(
             **counted.describe(),
             **describe_groups(counted, store),
             "copies": counted.list_copies(store) if store else [],
-            "lost": _list_lost(store, counted.crawls) if store else [],
         }
         figures["answers"] = {
             question: add_option(said, option) for question, said in _answer(figures).items()
@@ -104,7 +102,7 @@ def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store 
         return opened.enter_context(open_as_it_is(config.store))
     except StoreUnusableError as error:
         missing.append(
-            f"There is no store ({printable(error)}), so titles, texts side by side, lost pages, "
+            f"There is no store ({printable(error)}), so titles, texts side by side, "
             "and copies that came through are missing."
         )
         return None
@@ -115,16 +113,9 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
     figures = Figures()
     require_log(log)
     with show_progress("bytes of the log") as progress, log.open("rb") as file:
-        last = crawl == LAST_CRAWL
-        reader = LogReader(file, LogFilter(crawl=None if last else crawl), progress)
-        crawls, newest = set[str](), None
+        reader = LogReader(file, LogFilter(crawl=crawl), progress)
         for decision, _ in reader.read():
-            if decision.crawl not in crawls:
-                crawls.add(decision.crawl)
-                if last and not decision.crawl.startswith(IMPORT_PREFIX):
-                    newest, figures = decision.crawl, Figures()
-            if not last or decision.crawl == newest:
-                figures.add(decision)
+            figures.add(decision)
     figures.damaged = reader.damaged
     if figures.damaged:
         missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
@@ -134,18 +125,10 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
             "bytes."
         )
     if not figures.crawls:
-        where = "" if crawl is None else " in a crawl" if last else f" in crawl {crawl}"
+        named = "a crawl" if crawl == LAST_CRAWL else f"crawl {crawl}"
+        where = "" if crawl is None else f" in {named}"
         raise InspectionError(f"no page was judged yet{where}")
     return figures
-
-
-def _list_lost(store: Store, crawls: Collection[str]) -> list[dict[str, str]]:
-    """List the pages dropped for others that crawls lost, or requested in vain."""
-    return [
-        {"url": page.lost.url, "original": page.original}
-        for page in store.list_lost()
-        if page.due and not {page.lost.crawl, page.lost.taken}.isdisjoint(crawls)
-    ]
 
 
 def _answer(figures: dict[str, Any]) -> dict[str, str]:
@@ -172,8 +155,6 @@ def _tell_saved(figures: dict[str, Any]) -> str:
         saved += f" and {show_bytes(figures['dropped_bytes'])} of HTML"
     copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
     told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
-    if before := figures["originals_not_visited"]:
-        told += f" Of these, {before:,} repeat pages of earlier crawls, not fetched again."
     if kept := figures["near_duplicates_kept"]:
         told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
     return told
@@ -184,8 +165,6 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
     parts = ["Nothing was dropped."] * (not dropped)
     if doubts := figures["doubts"]:
         parts.append(f"Look at: {doubts}.")
-    if dropped and (bare := figures["without_items"]):
-        parts.append(f"{plural(bare, 'page')} repeat{'s' * (bare == 1)} one that gave no items.")
     return " ".join(parts) or "Nothing speaks against one."
 
 
@@ -202,10 +181,6 @@ def _tell_lost(figures: dict[str, Any]) -> str:
             (len(limits), f"Crawled only {'; '.join(limits)}."),
             (len(failed), tell_not_fetched(failed)),
             (len(figures["walls"]), f"{figures['walls']}."),
-            (
-                len(figures["lost"]),
-                f"{plural(len(figures['lost']), 'page')}, dropped for one that failed or changed.",
-            ),
             (figures["links_not_followed"], f"{links} that only dropped pages had{cut}."),
             (passed, tell_not_judged(passed)),
             (copies, f"{same} with the title and canonical address of another kept page."),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.crawl.policy import NOT_FETCHED
-from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.judge import FIRST_COPY, MOST_CALLED, UNDELIVERED
 from scrapy_simhash.judging.rule import Deciding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Why a page was not judged, as docs/reference.md has it, and what may be done about it.
+FAILED = "Scrapy's log has the error"
 _REASONS = {
     "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),
     "binary": ("its bytes are no text", "the site calls it HTML: see what it really sends"),
@@ -25,28 +26,39 @@ _REASONS = {
     "no_callback": ("it has no callback, as robots.txt and media have none", ""),
     "no_store": ("the crawl was read-only, and there was no store", ""),
     "no_text": ("it has no visible text", "if scripts draw it, it needs a browser"),
-    "not_fetched": ("it did not come", "Scrapy's log has the error"),
+    "not_fetched": ("it did not come", FAILED),
     "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
-    "out_of_memory": ("reading it took too much memory", "lower SIMHASH_MAX_BYTES"),
+    "out_of_memory": ("reading it took too much memory", ""),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
-    "slow_site": ("three pages of its site took too long to read", "raise SIMHASH_PAGE_TIMEOUT"),
+    "slow_site": ("three pages of its site took too long to read", ""),
     "status": ("its HTTP status is no success, which Scrapy keeps from callbacks", ""),
-    "store_unavailable": ("the store could not be written", "make space, or see Scrapy's log"),
-    "timed_out": ("reading it took too long", "raise SIMHASH_PAGE_TIMEOUT"),
-    "too_large": ("it is larger than SIMHASH_MAX_BYTES", "raise SIMHASH_MAX_BYTES"),
+    "store_unavailable": ("the store, or its judge, could not be used", "see Scrapy's log"),
+    "timed_out": ("reading it took longer than ten seconds", ""),
+    "too_large": ("it is larger than 4 MiB", ""),
     "truncated": ("it did not arrive whole", "the next crawl may get all of it"),
-    "worker_died": ("its worker process died", "Scrapy's log says how"),
+    "worker_died": ("two processes that judged it ended", "see Scrapy's log at level DEBUG"),
 }
 _ACTIONS = {
     "drop": "Dropped",
     "follow": "Dropped, and its new links followed",
     "ignore-outlinks": "Kept without its links",
     "flag": "Only flagged",
-    "pass": "Kept, for another callback than got the other page",
+    "pass": "Kept, because this crawl had not got the other page",
 }
 _COUNTED = {"near_duplicate": "near-duplicates", "revisit": "fetched again"}
+_KEPT = {
+    FIRST_COPY: "kept because an earlier crawl got the other page",
+    UNDELIVERED: "kept because no item of the other page had come through",
+}
+# Why a page that was judged new is no original.
+_FORGOTTEN = {
+    "failed": "its callback or a pipeline failed",
+    "unwanted": "pipelines dropped all its items",
+    "not_arrived": "it never reached the spider",
+    "asked_again": "its callback asked for it again",
+    "handed_on": "its callback handed an item on in a request",
+}
 OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"
-_NOT_DELIVERED = "no item of it came through (an error, pipelines, or its crawl still runs)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
 OF_NUMBERS = "one or two numbers in a sentence count as a counter or a date"
@@ -67,15 +79,14 @@ def tell_reason(reason: str) -> tuple[str, str]:
 def tell_count(status: str) -> str:
     """Tell what a status of `log --summary`, with its reason in parentheses, counts.
 
-    >>> tell_count("near_duplicate (other_callback)")
-    'near-duplicates, kept for another callback'
+    >>> tell_count("near_duplicate (first_copy)")
+    'near-duplicates, kept because an earlier crawl got the other page'
     """
     status, _, reason = status.rstrip(")").partition(" (")
     if status in {"not_judged", "left_out"}:
         return f"{status.replace('_', ' ')} because {tell_reason(reason)[0]}"
     told = _COUNTED.get(status, status)
-    why = reason.replace("other_", "kept for another ")
-    return f"{told}, {why}" if why else told
+    return f"{told}, {_KEPT.get(reason, reason)}" if reason else told
 
 
 def tell_action(action: str) -> str:
@@ -134,11 +145,15 @@ def _show_words(words: Sequence[str]) -> str:
     return repr(" ".join(words) + " ..." * (len(words) >= MOST_WORDS))
 
 
-def tell_undone(url: str | None, *, delivered: bool) -> str:
+def tell_forgotten(reason: str) -> str:
+    """Tell that no page is dropped for one that was judged, and why."""
+    return f"Forgotten: {_FORGOTTEN.get(reason, reason)}, so no page is dropped for it"
+
+
+def tell_undone(url: str | None) -> str:
     """Tell that a page was kept because its drop for another one was undone."""
     dropped = f" for {url}" if url else ""
-    told = f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
-    return told + f"; but {_NOT_DELIVERED}" * (not delivered)
+    return f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
 
 
 def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: bool) -> str:
@@ -154,16 +169,13 @@ def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: boo
     return told + f"; {others} showed its text{_OF_MANY * (alike >= MANY_ALIKE)}" * (alike > 0)
 
 
-def tell_rest(led: int, *, delivered: bool) -> str:
-    """Tell whether a kept page was delivered, and how many were dropped for it."""
-    told = f"; but {_NOT_DELIVERED}" * (not delivered)
-    return told + f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
+def tell_repeats(led: int) -> str:
+    """Tell how many pages were dropped for a kept one."""
+    return f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
 
 
-def advise_on_drop(url: str, wall: str, *, is_lost: bool) -> str:
-    """Return what to do if a page should not have been dropped, or is lost behind a wall."""
-    if is_lost:
-        return "scrapy simhash owed\nlists lost pages; the spider's next crawl requests what it can"
+def advise_on_drop(url: str, wall: str) -> str:
+    """Return what to do if a page should not have been dropped, or is behind a wall."""
     if wall:
         return (
             f"scrapy simhash undo --original {shlex.quote(wall)}\n"
@@ -183,13 +195,8 @@ def advise_on_link(url: str, *, of_list: bool) -> str:
     return f"scrapy simhash undo {shlex.quote(url)}\nlets that page pass, with all its links"
 
 
-def advise_on_keep(led: int, alike: int, *, delivered: bool) -> str:
-    """Return what to do if a page should not have been kept, or was not delivered."""
-    if not delivered:
-        error = "Scrapy's log has the error"
-        if led:
-            return f"scrapy simhash owed\nlists pages dropped for it; {error}"
-        return f"{error}; the next crawl that fetches it judges it afresh"
+def advise_on_keep(alike: int) -> str:
+    """Return what to do if a page should not have been kept."""
     if alike >= MANY_ALIKE:
         return "see why the site shows it; a page that shows its own text again passes as changed"
     return "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
@@ -218,8 +225,4 @@ def advise_on_copy(url: str, declared: str, *, judged: bool, in_part: bool) -> s
             "scrapy simhash urls\nproposes a rule, if two pairs of pages differ in one part of "
             "their addresses;"
         )
-    advice.append(
-        "scrapy simhash evaluate --confirm 0.8\nlists what of the whole store would go then, "
-        "rightly or not"
-    )
     return "\n".join(advice)

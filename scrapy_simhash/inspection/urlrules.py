@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tldextract import tldextract
 
-from scrapy_simhash.detector.doubts import UNLIKE_ADDRESSES
-from scrapy_simhash.detector.scopes import find_site
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.judge.doubts import UNLIKE_ADDRESSES
+from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
     compare,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.stores.documents import Documents
 
 
 class RuleKind(StrEnum):
@@ -458,16 +459,17 @@ def find_rules(config: Config) -> list[FoundRule]:
 
 def _read_sites(config: Config) -> Iterator[tuple[list[StoredDocument], Rule]]:
     """Read the pages of each site, in the order in which they arrived, and how to compare them."""
-    sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
 
-    def note(page: StoredDocument) -> None:
-        parts = split_url(page.facts.url)
-        if parts is not None:
-            sites[find_site(parts.netloc)].append(page.document)
+    def work(stored: Documents) -> dict[str, deque[int]]:
+        sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
+        for number, record in stored:
+            parts = split_url(record.facts.url)
+            if parts is not None:
+                sites[find_site(parts.netloc)].append(number)
+        return sites
 
     with open_as_it_is(config.store) as store:
-        store.visit(note)
-        for numbers in sites.values():
+        for numbers in store.read(work).values():
             read = map(store.get_documents, cut(numbers, _PAGES_PER_READ))
             yield [page for pages in read for page in pages], Rule(store.distance, config.confirm)
 

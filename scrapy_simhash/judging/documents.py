@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash._fingerprints import check_fingerprint
-from scrapy_simhash.pages.facts import Facts, Page, Reader
+from scrapy_simhash.pages.facts import Facts, Page
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.wording import Wording
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "not_judged"]
-Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
+Standing: TypeAlias = Literal["got", "young", "earlier"]
 MOST_IDENTITY_BYTES = 64
-
+# A document that more crawls got than these is not known to be of the oldest.
+_CRAWLS_KEPT = 4
 
 # Of a page of which only the text matters.
 _UNKNOWN = Page("", identity=b"-")
@@ -41,34 +42,26 @@ class Document(msgspec.Struct, frozen=True):
 
     Attributes:
         facts: what is known of it; a `ValueError` says what is wrong with them.
-        crawl: id of the crawl that fetched it, or "" outside of crawls.
-        aliases: identities of the requests that were redirected here.
         wording: what a reader sees of it, see `pages.wording.pack`; b"" of a file.
-        not_before: seconds since 1970, UTC; what was last fetched before then makes it no
-            near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
-        across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
+        imported: identity under which an import has the same page; b"" if there is none.
     """
 
     facts: Facts
-    crawl: str = ""
-    aliases: tuple[bytes, ...] = ()
     wording: bytes = b""
-    not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
-    across_spiders: bool = False
+    imported: bytes = b""
 
     def __post_init__(self) -> None:
         facts = self.facts
         # LMDB would refuse or cut it in the middle of a transaction.
-        for identity in (facts.identity, *self.aliases):
-            if not 1 <= len(identity) <= MOST_IDENTITY_BYTES:
-                raise ValueError(
-                    f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
-                    f"for {facts.url!r}"
-                )
+        if not 1 <= len(facts.identity) <= MOST_IDENTITY_BYTES:
+            raise ValueError(
+                f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {facts.identity!r} "
+                f"for {facts.url!r}"
+            )
         check_fingerprint(facts.fingerprint)
         if len(facts.sketch) not in {0, SKETCH_BYTES}:
             raise ValueError(
@@ -92,9 +85,8 @@ class Match:
             where there are none, or none that the samples can tell of.
         time: when it was fetched last, seconds since 1970, UTC; None for a bulk-loaded fingerprint.
         text_digest: of its text then; b"" for a bulk-loaded fingerprint.
-        pending: nobody has its items yet; its crawl is at work on them.
-        kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
-            `other_spider`, who got this one.
+        standing: `got` (its items came through, in this crawl or where earlier ones count),
+            `young` (they are on their way), or `earlier` (an earlier crawl got it).
         own_words: the first words that only the new document has, beside the other one.
         match_own_words: those that only the other one has.
         better_url: the new document has the canonical address of both, the other one has not.
@@ -111,8 +103,7 @@ class Match:
     # Of the moment, not of the match.
     time: float | None = field(default=None, compare=False)
     text_digest: bytes = field(default=b"", compare=False)
-    pending: bool = field(default=False, compare=False)
-    kept: Kept = ""
+    standing: Standing = field(default="got", compare=False)
     # Neither is kept in the store.
     own_words: tuple[str, ...] = ()
     match_own_words: tuple[str, ...] = ()
@@ -126,11 +117,11 @@ class Verdict:
 
     Attributes:
         status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), `not_judged`.
-        reason: of a revisit, `unchanged`, `changed`, or `undelivered`: its text is the same, but
-            its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of a
-            document not judged, `bucket_too_full`: in plain simhash, kept as a new one, but more
-            documents are near than are looked at, or too many share a prefix of its fingerprint;
-            else "".
+        reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept,
+            `first_copy` (this crawl did not get its match, an earlier one did) or `undelivered`
+            (the items of its match had not come through); of a document not judged,
+            `bucket_too_full`: in plain simhash, kept as a new one, but more documents are near
+            than are looked at, or too many share a prefix of its fingerprint; else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, or half
@@ -144,32 +135,13 @@ class Verdict:
     nearest: Match | None = None
 
 
-class Version(NamedTuple):
-    """A document with one of its texts, on its way to a reader; it may be fetched meanwhile."""
-
-    document: int
-    text_digest: bytes
-    reader: Reader
-    without_items: bool = False  # it is done, and its callback or the pipelines left none
-
-
-# A document as a crawl marks it; a plain number stands for the text and the reader of now.
-Marked: TypeAlias = int | Version
-
-
-def number_of_mark(marked: Marked) -> int:
-    """Get the number of a document that is marked."""
-    return marked.document if isinstance(marked, Version) else marked
-
-
 def make_document(
     read: PageFingerprint,
     rule: Rule,
     page: Page = _UNKNOWN,
     scope: str = "",
-    **fields: Any,
 ) -> Document:
-    """Make the document of a page as it was read and fetched, with other fields of a document.
+    """Make the document of a page as it was read and fetched.
 
     Its fingerprint is that of the whole text; in plain simhash that of the main text, which alone
     decides there. A page without enough features is a stub: its "fingerprint" is half of a digest
@@ -200,11 +172,10 @@ def make_document(
     )
     return Document(
         facts,
-        aliases=page.aliases,
         wording=read.wording,
         requested=page.requested,
         links=read.targets,
-        **fields,
+        imported=page.imported,
     )
 
 
@@ -224,9 +195,8 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
 class State(IntEnum):
     """The state of a document."""
 
-    PENDING = 0
-    """Its items did not come through yet; counts only while its crawl's lease is alive."""
     DONE = 1
+    """Its items came through."""
     DUPLICATE = 2
     """A near-duplicate of another document; not in the tables."""
 
@@ -236,27 +206,21 @@ class Record(msgspec.Struct, array_like=True):
 
     Attributes:
         facts: what is known of the page.
-        state: of the fetch for `facts.reader`.
-        delivered: it was done at least once, whatever its state is now.
-        crawl: id of the crawl that fetched it for that reader.
+        state: whether it came through, or is a near-duplicate.
+        crawls: ids of the last four crawls that got it, the newest last.
         first_time: when it was fetched first, seconds since 1970, UTC.
-        original: number of the document it is a near-duplicate of, or 0. Where it is no duplicate,
-            it was kept for a reader that did not get the original.
+        original: number of the document it is a near-duplicate of, or 0.
         distance: bits between the two, or -1.
         similarity: of their sketches, or None.
         tests: what decided.
         spared: judged again it is no near-duplicate of anything, because somebody took its drop
             back.
         new_links: share of its links that its original lacked, 0 to 1, or None.
-        earlier_readers: who got the same text before.
-        without_items: when it was done last, no item of it had come through.
-        kept_for: who finds it by its keys, if it was kept for a reader, see `judge.name_reader`.
     """
 
     facts: Facts
     state: State
-    delivered: bool
-    crawl: str
+    crawls: tuple[str, ...]
     first_time: float
     original: int = 0
     distance: int = -1
@@ -264,29 +228,25 @@ class Record(msgspec.Struct, array_like=True):
     tests: tuple[str, ...] = ()
     spared: bool = False
     new_links: float | None = None
-    earlier_readers: tuple[Reader, ...] = ()
-    without_items: bool = False
-    kept_for: str = ""
+
+
+def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, ...]:
+    """Add crawls that got a document to those that did before; the last four are kept."""
+    return (*(each for each in crawls if each not in newest), *newest)[-_CRAWLS_KEPT:]
 
 
 class Change(NamedTuple):
-    """What is to be written of a document that was judged.
+    """What is to be written of a document that was judged, once it came through or was dropped.
 
     Attributes:
-        document: the document.
         number: of its record; 0 for a new one.
-        before: that record, or None.
         record: as it is from now on.
-        is_moved: something else leads to it than before; otherwise it stays where it is.
-        is_lost: it was dropped for one whose items may never come through.
+        wording: what a reader sees of it.
     """
 
-    document: Document
     number: int
-    before: Record | None
     record: Record
-    is_moved: bool = True
-    is_lost: bool = False
+    wording: bytes
 
 
 class StoredDocument(NamedTuple):
@@ -309,7 +269,7 @@ class StoredDocument(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`pending` (its items did not come through yet), `done`, or `duplicate`."""
+        """`done` (its items came through) or `duplicate`."""
         return self.record.state.name.lower()
 
     @property
@@ -329,8 +289,7 @@ class Candidate(NamedTuple):
     """A stored document that may be like the one that is judged.
 
     Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read, and only then it is known whether it `stands` for a page
-    that its reader gets, and whether that reader has its items (`settled`).
+    `keys` is -1 until its record is read. The items of a `young` one are on their way.
     """
 
     distance: int
@@ -338,8 +297,7 @@ class Candidate(NamedTuple):
     fingerprint: int
     name: str = ""
     keys: int = 0
-    stands: bool = True
-    settled: bool = True
+    young: bool = False
 
 
 # Candidates with their records, of which bulk-loaded ones have none, in order; and whether these
@@ -351,7 +309,7 @@ class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find the documents to which the identities of a page lead, its own one first."""
+        """Find a page's own record, and what an import has of it; its own one comes first."""
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
         """Find the candidates of a page; its own document may be among them."""

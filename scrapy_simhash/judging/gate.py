@@ -28,7 +28,7 @@ from msgspec import structs
 
 from scrapy_simhash.judging import rule
 from scrapy_simhash.judging.comparison import find_declared
-from scrapy_simhash.judging.rule import Deciding, Place, Relation, decide
+from scrapy_simhash.judging.rule import NO_RECORD, Deciding, Place, Relation, decide
 from scrapy_simhash.judging.texts import (
     SIGNS,
     compare_words,
@@ -65,7 +65,6 @@ LEAST_OF_DECLARED = 0.85
 LEAST_IF_CONTAINED = 25
 LEAST_IN_COMMON = 50
 LEAST_ON_UNKNOWN = 100
-NO_RECORD = "the words that differ do not make them two pages"
 DECLARED = "one declares the other as its original, or as a view of it"
 # No word of a folder, which may be a release, and none of a page.
 _NUMBER, _ALL_NUMBER, _A_NUMBER = map(re.compile, (r"\d", r"^\d+$", r"\d+"))

@@ -1,16 +1,9 @@
 """The judgement of a store: new, near-duplicate or revisit, inside one transaction.
 
-A record makes another page a near-duplicate only when it is *done*, or *pending* in a crawl whose
-lease is alive. Any other pending record is an *orphan*: its items never came through, so it never
-causes a drop; the next similar page takes over, and the page itself is judged afresh.
-
-A page dropped for a pending one is *lost* if that one's callback fails, or its crawl dies: nobody
-has the text. So such a drop is noted until its original is done, and taken back when it never will
-be: a crawl of the same spider requests the page again, or it is listed.
-
-All that is about one *reader*, a callback of a spider. A page is dropped only for what its own one
-got. If there is a record that only others got, the page is a near-duplicate that is kept: as a
-record of its own, which later pages for this reader match.
+A store has what came through. Each crawl is complete by itself: a page is dropped only for one
+that this crawl *got*. If only an *earlier* crawl did, it is kept as the first copy, and from then
+on stands for that one. Where crawls fetch only what is new (`incremental`), whatever any crawl got
+counts. A *young* document is none of a store: its items are on their way.
 """
 
 from __future__ import annotations
@@ -22,7 +15,6 @@ from msgspec import structs
 
 from scrapy_simhash.judging.comparison import (
     Compared,
-    compare,
     compare_candidates,
     deserves_a_look,
     is_better_url,
@@ -35,29 +27,32 @@ from scrapy_simhash.judging.documents import (
     State,
     Status,
     Verdict,
+    add_crawls,
 )
 from scrapy_simhash.judging.gate import look_at_candidates
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import Candidate, Kept, Reading
+    from scrapy_simhash.judging.documents import Candidate, Reading, Standing
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.pages.facts import Reader
+    from scrapy_simhash.pages.facts import Facts
 
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
-# Of equal short pages and files, which their readers keep once each.
-_MOST_EQUAL = 64
 BUCKET_TOO_FULL = "bucket_too_full"
+UNCHANGED, FIRST_COPY = "unchanged", "first_copy"
+# The items of its match had not come through, so it was kept; the judge process says so.
+UNDELIVERED = "undelivered"
+# Of several that are alike the page is dropped for one that came through, if it may be.
+_STANDINGS: tuple[Standing, ...] = ("got", "young", "earlier")
 
 
 class Limits(NamedTuple):
@@ -74,29 +69,42 @@ def limit_probe(page: Facts, rule: Rule) -> Limits:
     bits = 0 if page.stub else rule.distance
     if rule.confirm is None or not page.sketch:
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
-    if page.stub:
-        return Limits(bits, _MOST_EQUAL + 1, MOST_IN_BUCKET)
-    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=True)
+    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
 
 @dataclass
 class Judge:
-    """Judges documents inside one transaction one after the other, each against all before it."""
+    """Judges documents inside one transaction one after the other, each against all before it.
+
+    Attributes:
+        documents: as the transaction sees them.
+        rule: by which they are compared.
+        crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
+        incremental: what any crawl got counts, not only what this one did.
+        sites: lasts from one judge to the next.
+    """
 
     documents: Reading
     rule: Rule
-    alive: Callable[[str], bool]  # tells whether a crawl is still running
-    sites: Sites = field(default_factory=Sites)  # lasts from one judge to the next
+    crawl: str = ""
+    incremental: bool = True
+    sites: Sites = field(default_factory=Sites)
 
     def find_match(
         self, document: Document, own: int = 0
     ) -> tuple[Match | None, Match | None, bool]:
-        """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
-        # The document's own record, of the number `own`, must not count. Returns the match; or else
-        # the record that would have been it, had it been confirmed; and whether every document that
-        # could be one was compared.
+        """Find the document most alike of those with the best standing; of equals the nearest.
+
+        Args:
+            document: which is judged.
+            own: number of its own record, which must not count.
+
+        Returns:
+            The match; or else the document that would have been it, had it been confirmed; and
+            whether every document that could be one was compared.
+        """
         candidates, complete = self.documents.gather(document, self.rule, own)
-        chosen = list(self._choose(document, candidates))
+        chosen = list(self._choose(document.facts, candidates))
         sketched = {
             candidate.number: record.facts
             for candidate, record in chosen
@@ -104,207 +112,135 @@ class Judge:
         }
         sites = self.sites.find(self.documents, document.facts, sketched, own)
         compared = compare_candidates(document.facts, chosen, sites, self.rule)
+        compared.sort(key=self._rank)
         if self.rule.confirm is not None and document.wording:
-            compared.sort(key=lambda each: (not each.candidate.stands, *_rank(each)))
             compared = look_at_candidates(document, compared, self.documents, self.sites)
-        alike = sorted((each for each in compared if each.answer.duplicate), key=_rank)
-        # Those that its reader got come first.
-        if match := next((each for each in alike if each.candidate.stands), None):
-            return _make_match(document, match), None, complete
-        if alike:
-            record = alike[0].record
-            same_callback = record is None or counts(
-                record, self.alive, document.facts.reader, across_spiders=True
-            )
-            kept: Kept = "other_spider" if same_callback else "other_callback"
-            return _make_match(document, alike[0], kept), None, complete
+        alike = (each for each in compared if each.answer.duplicate)
+        if match := min(alike, key=self._rank, default=None):
+            return self._make_match(document, match), None, complete
         parted = (
             each
             for each in compared
             if deserves_a_look(each.candidate, each.answer.similarity, self.rule)
         )
-        nearest = min(parted, key=_rank, default=None)
-        return None, _make_match(document, nearest) if nearest else None, complete
+        nearest = min(parted, key=_rank_alike, default=None)
+        return None, self._make_match(document, nearest) if nearest else None, complete
 
     def _choose(
-        self, page: Document, candidates: Iterable[tuple[Candidate, Record | None]]
+        self, page: Facts, candidates: Iterable[tuple[Candidate, Record | None]]
     ) -> Iterator[tuple[Candidate, Record | None]]:
         """Choose the candidates that count; a bulk-loaded one has no record."""
-        facts, reader, across = page.facts, page.facts.reader, page.across_spiders
         for candidate, record in candidates:
             if record is None:
                 if not candidate.number:
                     yield candidate, record
-            elif counts(record, self.alive) and record.facts.time >= page.not_before:
-                settled = was_delivered(record, reader, across_spiders=across)
-                stands = settled or counts(record, self.alive, reader, across_spiders=across)
-                located = candidate._replace(stands=stands, settled=settled)
+            # A page is no copy of itself, though a fingerprinter may tell its requests apart.
+            elif record.state == State.DONE and (record.facts.url != page.url or not page.url):
+                located = candidate
                 if candidate.distance < 0:  # it was not found by its fingerprint
                     fingerprint = record.facts.fingerprint
-                    distance = hamming_distance(facts.fingerprint, fingerprint)
-                    located = located._replace(distance=distance, fingerprint=fingerprint)
+                    distance = hamming_distance(page.fingerprint, fingerprint)
+                    located = candidate._replace(distance=distance, fingerprint=fingerprint)
                 yield located, record
 
     def judge(self, document: Document) -> tuple[Verdict, Change]:
-        """Judge a document; also returns what is to be written of it, see `Change`."""
-        number, own = self._find_own(document)
-        if own is not None and self._seen(own):
-            return self._revisit(document, number, own)
+        """Judge a document; also returns what is to be written of it, see `Change`.
+
+        A page near a young one is to be written like a new one, should it be kept.
+        """
+        found = self.documents.find_own(document)
+        for number, record in found:
+            if record.state == State.DONE:
+                return self._revisit(document, number, record)
+        number, own = next((each for each in found if _is_own(document, each[1])), (0, None))
         match, nearest, complete = self.find_match(document, number)
-        if own is not None and own.spared:
+        if any(record.spared for _, record in found):
             match, complete = None, True
         status: Status = "near_duplicate" if match else "new" if complete else "not_judged"
-        reason = BUCKET_TOO_FULL if status == "not_judged" else match.kept if match else ""
-        change = Change(document, number, own, _make_record(document, own, match))
-        lost = match is not None and match.pending and not match.kept
-        return Verdict(status, reason, 0, match, nearest), change._replace(is_lost=lost)
-
-    def _find_own(self, document: Document) -> tuple[int, Record | None]:
-        """Find the record of the document itself, by its identity or that of a redirect."""
-        # An alias leads to the same document only while the text is alike: a redirect to a login
-        # page does not make that page the document, nor the other way round.
-        for number, record in self.documents.find_own(document):
-            page, facts = document.facts, record.facts
-            if facts.identity == page.identity:
-                return number, record
-            facts = structs.replace(facts, scope=page.scope)
-            if self._seen(record) and compare(page, facts, self.rule).duplicate:
-                return number, record
-        return 0, None
-
-    def _seen(self, record: Record) -> bool:
-        """Whether this document came through before, or is about to."""
-        return record.delivered or counts(record, self.alive)
+        reason = BUCKET_TOO_FULL if status == "not_judged" else ""
+        if match is not None and match.standing == "earlier":
+            reason = FIRST_COPY
+        change = Change(number, self._make_record(document, own, match), document.wording)
+        return Verdict(status, reason, 0, match, nearest), change
 
     def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Change]:
         page, before = document.facts, own.facts
         changed = before.text_digest != page.text_digest or before.scope != page.scope
-        had = counts(own, self.alive, page.reader, across_spiders=document.across_spiders)
-        # The identity of the visit may be an alias, and its reader may have the page.
-        facts = structs.replace(page, identity=before.identity, suspicion=before.suspicion)
-        record = structs.replace(own, facts=facts)
-        if changed or not had:
-            record.earlier_readers = () if changed else list_readers(own)
-            record.state, record.crawl = State.PENDING, document.crawl
-        else:
-            record.facts = structs.replace(facts, reader=before.reader)
-        if changed:
-            record.original, record.kept_for = 0, ""
-        # The whole text changes with every advertisement: entered anew, but not "changed".
-        moved = changed or _placed_by(before) != _placed_by(page)
-        reason = "changed" if changed else "unchanged" if had else "undelivered"
-        change = Change(document, number, own, record, is_moved=moved)
-        return Verdict("revisit", reason, number), change
-
-
-def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -> bool:
-    """Whether a page that one reader got need not be handed to another one.
-
-    Args:
-        reader: who got it.
-        other: who would get a copy of it.
-        across_spiders: callbacks of one name are one reader, whatever their spiders.
-    """
-    if NOBODY in (reader, other):
-        return other == NOBODY
-    same = reader.spider == other.spider or across_spiders
-    return reader == EVERYONE or (same and reader.callback == other.callback)
-
-
-def counts(
-    record: Record,
-    alive: Callable[[str], bool],
-    reader: Reader = NOBODY,
-    *,
-    across_spiders: bool = False,
-) -> bool:
-    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
-    if was_delivered(record, reader, across_spiders=across_spiders):
-        return True
-    if record.state != State.PENDING or not alive(record.crawl):
-        return False
-    return stands_for(record.facts.reader, reader, across_spiders=across_spiders)
-
-
-def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
-    """Whether the items of a record came through, for a page that goes to a reader."""
-    if record.state == State.DUPLICATE:
-        return False
-    readers = list_readers(record)
-    return any(stands_for(each, reader, across_spiders=across_spiders) for each in readers)
-
-
-def list_readers(record: Record) -> tuple[Reader, ...]:
-    """List who got the text of a record."""
-    done = record.state == State.DONE
-    return (*record.earlier_readers, record.facts.reader) if done else record.earlier_readers
-
-
-def name_reader(reader: Reader, *, across_spiders: bool) -> str:
-    """Name who gets a page, among those for whom near-duplicates are kept."""
-    return "\0".join(("" if across_spiders else reader.spider, reader.callback))
-
-
-def _make_record(document: Document, own: Record | None, match: Match | None) -> Record:
-    """Make the record of a page that was judged, in place of its own record where it has one."""
-    facts = document.facts
-    if own is not None:  # as it was found first
-        facts = structs.replace(facts, suspicion=own.facts.suspicion)
-    record = Record(
-        facts,
-        State.PENDING,
-        delivered=False,
-        crawl=document.crawl,
-        first_time=facts.time,
-        spared=own is not None and own.spared,
-    )
-    if match is not None:
-        if not match.kept:
-            record.state, record.delivered = State.DUPLICATE, False
-        record.original, record.distance = match.document, match.distance
-        record.similarity, record.tests = match.similarity, match.tests
-        record.new_links = match.new_links
-        if match.kept and facts.reader != EVERYONE:
-            across = document.across_spiders
-            record.kept_for = name_reader(facts.reader, across_spiders=across)
-    return record
-
-
-def _rank(compared: Compared) -> tuple[float, Candidate]:
-    """Rank candidates: the one most alike first, then the nearest, then the oldest."""
-    return -(compared.answer.similarity or 0.0), compared.candidate
-
-
-def _make_match(page: Document, compared: Compared, kept: Kept = "") -> Match:
-    candidate, record, answer, _ = compared
-    facts, other, new_links = page.facts, record.facts if record else None, None
-    better_url = other is not None and is_better_url(
-        facts.url, facts.canonical, other.url, other.canonical
-    )
-    tests, links = (answer.tests, page.links) if answer.duplicate else (answer.why, NO_LINKS)
-    if other is not None and other.sketch:  # without one nobody looked at its links
-        new_links = measure_new_links(
-            facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
+        verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
+        if not _is_own(document, own):
+            # What was imported stays for other callbacks, which did not get it.
+            return verdict, Change(0, self._make_record(document), document.wording)
+        facts = structs.replace(page, suspicion=before.suspicion)
+        # Those that got another text did not get this one.
+        crawls = add_crawls(() if changed else own.crawls, self._list_crawls())
+        return verdict, Change(
+            number, structs.replace(own, facts=facts, crawls=crawls), document.wording
         )
-    return Match(
-        candidate.number,
-        candidate.fingerprint,
-        candidate.distance,
-        other.url if other else None,
-        answer.similarity,
-        (answer.proposal, *tests),
-        new_links,
-        time=other.time if other else None,
-        text_digest=other.text_digest if other else b"",
-        pending=not (kept or candidate.settled),
-        kept=kept,
-        evidence=answer.evidence,
-        own_words=answer.own.first.list_words() if answer.own else (),
-        match_own_words=answer.own.second.list_words() if answer.own else (),
-        better_url=better_url,
-    )
+
+    def _list_crawls(self) -> tuple[str, ...]:
+        return (self.crawl,) if self.crawl else ()
+
+    def _make_record(
+        self, document: Document, own: Record | None = None, match: Match | None = None
+    ) -> Record:
+        """Make the record of a page that was judged, in place of its own one if there is one."""
+        facts = document.facts
+        if own is not None:  # as it was found first
+            facts = structs.replace(facts, suspicion=own.facts.suspicion)
+        record = Record(facts, State.DONE, self._list_crawls(), facts.time)
+        if match is not None and match.standing != "young":
+            record.state = State.DUPLICATE
+            record.original, record.distance = match.document, match.distance
+            record.similarity, record.tests = match.similarity, match.tests
+            record.new_links = match.new_links
+        return record
+
+    def _stand(self, compared: Compared) -> Standing:
+        """Tell how a document stands in this crawl; no crawl got what was bulk-loaded."""
+        if compared.candidate.young:
+            return "young"
+        record = compared.record
+        got = self.incremental or (record is not None and self.crawl in record.crawls)
+        return "got" if got else "earlier"
+
+    def _rank(self, compared: Compared) -> tuple[object, ...]:
+        """Rank documents: by standing, then as `_rank_alike`."""
+        return _STANDINGS.index(self._stand(compared)), *_rank_alike(compared)
+
+    def _make_match(self, page: Document, compared: Compared) -> Match:
+        candidate, record, answer, _ = compared
+        facts, other, new_links = page.facts, record.facts if record else None, None
+        better_url = other is not None and is_better_url(
+            facts.url, facts.canonical, other.url, other.canonical
+        )
+        tests, links = (answer.tests, page.links) if answer.duplicate else (answer.why, NO_LINKS)
+        if other is not None and other.sketch:  # without one nobody looked at its links
+            new_links = measure_new_links(
+                facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
+            )
+        return Match(
+            candidate.number,
+            candidate.fingerprint,
+            candidate.distance,
+            other.url if other else None,
+            answer.similarity,
+            (answer.proposal, *tests),
+            new_links,
+            time=other.time if other else None,
+            text_digest=other.text_digest if other else b"",
+            standing=self._stand(compared),
+            evidence=answer.evidence,
+            own_words=answer.own.first.list_words() if answer.own else (),
+            match_own_words=answer.own.second.list_words() if answer.own else (),
+            better_url=better_url,
+        )
 
 
-def _placed_by(page: Facts) -> tuple[object, ...]:
-    """Tell by what a document with one text is found, and what it tells of its site."""
-    return page.fingerprint, page.url, page.title, page.heading, page.sketch
+def _is_own(document: Document, record: Record) -> bool:
+    """Whether a record is that of a document, not what an import has of it."""
+    return record.facts.identity == document.facts.identity
+
+
+def _rank_alike(compared: Compared) -> tuple[float, Candidate]:
+    """Rank documents: the one most alike first, then the nearest, then the oldest."""
+    return -(compared.answer.similarity or 0.0), compared.candidate

@@ -21,6 +21,8 @@ CONFIRMED_DISTANCE_BITS = 7
 # SIMHASH_CONFIRM: what must agree of two texts. Chosen on two corpora, with the share that names
 # ask for; from .88 to .9 they find and miss the same within a point (docs/study.md).
 CONFIRM = 0.9
+# What `gate` says where nothing keeps two pages apart.
+NO_RECORD = "the words that differ do not make them two pages"
 # With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
 # (docs/study.md).
 MIN_FEATURES = 32

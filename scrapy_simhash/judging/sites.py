@@ -138,15 +138,6 @@ class Sites:
         self._found: OrderedDict[Hashable, Site] = OrderedDict()
         self._templates: OrderedDict[Site, Template] = OrderedDict()
 
-    def prepare(self, documents: Reading, pages: Iterable[Facts]) -> None:
-        """Read what is not known of the sites of pages; one round trip, where reads are some."""
-        hosts = {host_of(page.url) for page in pages} - {""}
-        samples = [documents.sample(host) for host in hosts]
-        unknown = [sample for sample in samples if _key_of(sample) not in self._found]
-        documents.glance([number for sample in unknown for number in sample])
-        for sample in unknown:
-            self._find(documents, sample, frozenset())
-
     def find(
         self, documents: Reading, page: Facts, others: Mapping[int, Facts], own: int = 0
     ) -> dict[int, tuple[Site, Site]]:

@@ -49,7 +49,7 @@ def bound_url(url: str, seed: int) -> str:
     """
     if len(url) <= _MOST_KEPT_CHARACTERS:
         return url
-    from hashlib import blake2b  # noqa: PLC0415 - 4 MB in each worker, which cuts no URLs
+    from hashlib import blake2b  # noqa: PLC0415 - 4 MB in each judge, which cuts no URLs
 
     whole, key = url.encode("utf-8", "replace"), seed.to_bytes(8, "big")
     digest = blake2b(whole, digest_size=_DIGEST_BYTES, key=key).hexdigest()

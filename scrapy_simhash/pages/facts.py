@@ -11,7 +11,9 @@ from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 
-# Checked where the answer of a worker is decoded; MessagePack has no integer above 2**64 - 1.
+# Of a body; a larger page is not judged (`too_large`).
+MOST_BYTES = 4 * 2**20
+# Checked where the answer of a judge is decoded; MessagePack has no integer above 2**64 - 1.
 _Bits = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -20,7 +22,7 @@ class Reader(NamedTuple):
     """Who gets a page: a callback of a spider.
 
     Attributes:
-        spider: its name.
+        spider: its name; "" where callbacks of one name are one, whatever their spiders.
         callback: name of its method, see `crawl.policy.find_reader`.
     """
 
@@ -28,10 +30,9 @@ class Reader(NamedTuple):
     callback: str = ""
 
 
-# Of pages that were imported: they stand for whatever a callback would get.
+# Of pages that were imported: they count for every callback.
 EVERYONE = Reader(callback="*")
-# Of callbacks that have no name, and of pages judged outside of crawls: compared with all, and
-# what one got stands for nothing that a callback of a name would get.
+# Of callbacks that have no name, and of pages judged outside of crawls: a group like others.
 NOBODY = Reader()
 
 
@@ -40,39 +41,39 @@ class Page(msgspec.Struct, frozen=True):
 
     Attributes:
         url: of the response.
-        body: HTML, decompressed; b"" once it was read.
         encoding: as the response declares it.
         identity: of the final request, see `Facts`.
-        aliases: identities of the requests that were redirected to it.
         time: when it was fetched, seconds since 1970, UTC; None for now.
         requested: address of the request that was redirected to it; "" if none was.
         is_file: it is no HTML: its bytes are compared, and nothing else.
         reader: who is to get it.
         foreign: a link of another site led to it.
+        leads_on: its links may be followed; False at DEPTH_LIMIT.
+        imported: identity under which an import has the same page; b"" if there is none.
     """
 
     url: str
-    body: bytes = b""
     encoding: str | None = None
     identity: bytes = b""
-    aliases: tuple[bytes, ...] = ()
     time: float | None = None
     requested: str = ""
     is_file: bool = False
     reader: Reader = NOBODY
     foreign: bool = False
+    imported: bytes = b""
+    leads_on: bool = True
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True):
     """What is known of a page, whoever has it: a reader, a document, a record, Spark.
 
     Attributes:
-        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
-            request. The same identity is never its own near-duplicate.
+        identity: who the page is, 1 to 64 bytes: in a crawl, a digest of the final request and the
+            callback. The same identity is never its own near-duplicate.
         fingerprint: simhash of its text, 0 to 2**64 - 1, see `judging.documents.make_document`.
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
-        scope: only documents of one scope are compared; "" is the global one.
+        scope: only documents of one scope, for one reader, are compared; "" is the global one.
         title, heading: what names it, for the confirmation.
         canonical, views: addresses that it declares; the others one a line, see `fingerprint`.
         language, features: for people, and for `explain`.
@@ -83,7 +84,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         stub: it has too little text for a simhash, so that only an equal page, or one with the
             same name and main text, is a near-duplicate of it.
         time: seconds since 1970, UTC.
-        reader: who gets it, or was the last to get it.
+        reader: who gets it.
         suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
             a link of another site led to it first, 2 if it repeats its query.
     """
@@ -108,6 +109,11 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     time: float = 0.0
     reader: Reader = NOBODY
     suspicion: int = 0
+
+    @property
+    def group(self) -> str:
+        """What it is compared with: the documents of its scope that its reader gets."""
+        return f"{self.scope}\0{self.reader.spider}\0{self.reader.callback}"
 
     @property
     def declared(self) -> set[str]:
@@ -143,8 +149,6 @@ class PageFingerprint:
         wording: what a reader sees of it, packed, see `wording`; b"" of a file.
         extract_ms: milliseconds for decoding, parsing and extraction.
         fingerprint_ms: milliseconds for features, simhashes and sketch.
-        second_opinion: why the second reader read the page: the fast one `raised`, or its
-            `worker_died`; "" if the fast one read it.
         targets: its links; not stored.
     """
 
@@ -158,7 +162,6 @@ class PageFingerprint:
     wording: bytes = b""
     extract_ms: float = 0.0
     fingerprint_ms: float = 0.0
-    second_opinion: str = ""
     targets: PageLinks = NO_LINKS
 
     @property

@@ -1,4 +1,4 @@
-"""Make the fingerprint and measures of a page: the unit of work of a worker process."""
+"""Make the fingerprint and measures of a page: what a judge does with each."""
 
 import time
 from collections.abc import Callable
@@ -22,13 +22,21 @@ from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     FILE,
     FILE_DIGEST_BYTES,
-    SECOND_EXTRACTOR,
     WHOLE_TEXT,
     Recipe,
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import Markup, PageText, check_legible, decode, make_page
+from scrapy_simhash.pages.text import (
+    Markup,
+    PageText,
+    check_legible,
+    decode,
+    make_page,
+    one_line,
+    without_surrogates,
+)
+from scrapy_simhash.pages.turbohtml_reader import read
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
@@ -54,25 +62,25 @@ def load_reader(extractor: str) -> Callable[[str], Markup]:
         extractor: name or import path.
 
     Raises:
-        ValueError: there is no such function, or turbohtml cannot be imported.
+        ValueError: there is no such function.
     """
     if extractor == DEFAULT_EXTRACTOR:
-        try:
-            from scrapy_simhash.pages.turbohtml_reader import read  # noqa: PLC0415
-        except ImportError as error:
-            raise ValueError(
-                f"{extractor!r} cannot be imported here ({error}); install turbohtml, or take "
-                f"{SECOND_EXTRACTOR!r}, which works without it"
-            ) from None
         return read
-    from scrapy_simhash.pages import lxml_reader  # noqa: PLC0415 - loads lxml and trafilatura
+    from scrapy_simhash.pages.main_text import EXTRACTORS  # noqa: PLC0415 - seldom wanted
 
-    known = {DEFAULT_EXTRACTOR: None, **lxml_reader.EXTRACTORS}
-    extract = load_named(extractor, known, callable, "a function from an lxml tree to text")
-    return partial(lxml_reader.read, extract=extract)
+    known = {DEFAULT_EXTRACTOR: None, **EXTRACTORS}
+    extract = load_named(extractor, known, callable, "a function from HTML to the main text")
+    return partial(_read_by, extract)
 
 
-def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
+def _read_by(extract: Callable[[str], str | None], html: str) -> Markup:
+    """Read a page of which an extractor finds the main text."""
+    lines = map(one_line, (extract(html) or "").splitlines())
+    main = without_surrogates("\n".join(filter(None, lines)))
+    return read(html, mark_main=False)._replace(main=main)
+
+
+def read_page(body: bytes, encoding: str | None, extractor: str = DEFAULT_EXTRACTOR) -> PageText:
     """Read texts and names of a page from its decompressed HTML.
 
     Args:
@@ -197,7 +205,7 @@ def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
         body: of the response, decompressed; of any length, a gigabyte takes a second or two.
         seed: a store's secret, 0 to 2**64 - 1; 0 outside of stores.
     """
-    import hashlib  # noqa: PLC0415 - 4 MB in each worker, which gets no files
+    import hashlib  # noqa: PLC0415 - 4 MB in each judge, which gets no files
 
     # A cryptographic hash with a key: nothing but this decides, so nobody must be able to make two
     # files that agree, and half of it is a place in the tables, which nobody must be able to fill.

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # bytes a document.
 SAMPLE_LINKS = 64
 # A near-duplicate leads to new pages when at least this share of its links is not on the other:
-# lists that differ in their links only (`scrapy simhash evaluate` counts true duplicates beyond
-# it).
+# lists that differ in their links only (`benchmarks/study/evaluate.py` counts true duplicates
+# beyond it).
 MOSTLY_NEW = 0.5
 # A page may have a hundred thousand links, and resolving one takes some microseconds. The sample is
 # taken of the first links only.
@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 _TO_NO_PAGE = ("javascript:", "mailto:", "tel:", "data:")
 
 
-# What goes from a worker to the crawl's process: a page has some hundred links of 60 bytes.
+# What is remembered of dropped pages: a page has some hundred links of 60 bytes.
 _MOST_HANDED_OVER = 2_000
 _LONGEST_HANDED_OVER = 2_000
 
@@ -53,7 +53,7 @@ class PageLinks(NamedTuple):
     """The links of a page.
 
     Attributes:
-        digests: XXH3-64 of each link, 8 bytes, little-endian.
+        digests: XXH3-64 of each link without a session, 8 bytes, little-endian.
         addresses: of the same links, absolute and without fragments, in UTF-8, one a line.
     """
 
@@ -88,7 +88,7 @@ def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
         for target in targets
         if target.startswith(_WEB) and len(target) <= _LONGEST_HANDED_OVER and b"\n" not in target
     ][:_MOST_HANDED_OVER]
-    return _sample(targets), PageLinks(digest_links(listed), b"\n".join(listed))
+    return _sample(targets), PageLinks(digest_links(_leave_out_tokens(listed)), b"\n".join(listed))
 
 
 def _sample(targets: Iterable[bytes]) -> bytes:

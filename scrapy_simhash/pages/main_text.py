@@ -7,13 +7,15 @@ one leaves out navigation, lists of other pages and forms, wherever they are.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.pages.fingerprint import load_reader
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, default_extractor, load_named
+from turbohtml import parse
+
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, load_named
 from scrapy_simhash.pages.text import decode, make_page, without_surrogates
+from scrapy_simhash.pages.turbohtml_reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +49,6 @@ _MOST_MEASURED = 1_000
 
 def read_main_text(html: str) -> str:
     """Read the main text by turbohtml; empty lines separate blocks."""
-    from turbohtml import parse  # noqa: PLC0415 - not everywhere
-
     document = parse(html, positions=False, scripting=True)
     for element in document.select(_BESIDE):
         element.extract()
@@ -73,20 +73,26 @@ def _is_beside(element: Element) -> bool:
     return not _NAMES_BESIDE.isdisjoint(_NO_LETTERS.split(names))
 
 
-def _read_by_trafilatura(html: str) -> str | None:
+def _read_by_trafilatura(html: str, **options: Any) -> str | None:
     import trafilatura  # noqa: PLC0415 - 60 MB
 
-    text: str | None = trafilatura.extract(html)
+    text: str | None = trafilatura.extract(html, **options)
     return text
 
 
 def _read_whole_text(html: str) -> str:
-    return make_page(load_reader(default_extractor())(html)).whole
+    return make_page(read(html)).whole
 
 
 READERS: dict[str, Callable[[str], str | None]] = {
     DEFAULT_EXTRACTOR: read_main_text,
     "trafilatura": _read_by_trafilatura,
+    WHOLE_TEXT: _read_whole_text,
+}
+# Find the main text that is judged (SIMHASH_EXTRACTOR), without the comments below it.
+EXTRACTORS: dict[str, Callable[[str], str | None]] = {
+    "trafilatura": partial(_read_by_trafilatura, include_comments=False),
+    "trafilatura-fast": partial(_read_by_trafilatura, include_comments=False, fast=True),
     WHOLE_TEXT: _read_whole_text,
 }
 

@@ -7,20 +7,14 @@ and refuses any other.
 from __future__ import annotations
 
 import json
-import logging
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-logger = logging.getLogger(__name__)
-
 DEFAULT_EXTRACTOR = "turbohtml"
-# The default where turbohtml cannot be imported.
-SECOND_EXTRACTOR = "trafilatura-fast"
 DEFAULT_FEATURES = "words-1"
 # Stands in the place of an extractor where none read anything: a file that is no HTML page.
 FILE = "file"
@@ -30,26 +24,8 @@ FILE_DIGEST_BYTES = 32
 SKETCH_BYTES = 1_024
 # The reader of all visible text, which stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
-# Of each reader; raised whenever a change alters the main text of any page.
-TURBOHTML_TEXT_VERSION = 1
-LXML_TEXT_VERSION = 2
-
-
-@cache
-def default_extractor() -> str:
-    """Return the name of the default extractor; log once if turbohtml cannot be imported."""
-    try:
-        import_module("turbohtml")
-    except ImportError as error:
-        logger.warning(
-            "SIMHASH_EXTRACTOR is %r: %r, the default, cannot be imported here (%s). A page takes "
-            "several times as long",
-            SECOND_EXTRACTOR,
-            DEFAULT_EXTRACTOR,
-            error,
-        )
-        return SECOND_EXTRACTOR
-    return DEFAULT_EXTRACTOR
+# Of our reader; raised whenever a change alters the text of any page.
+TEXT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -63,25 +39,19 @@ class Recipe:
     Attributes:
         extractor: name or import path (SIMHASH_EXTRACTOR).
         features: name or import path of a feature set (SIMHASH_FEATURES).
-        extractor_version: of our own reader, 1 or more; 0 stands for the present one.
+        extractor_version: of our own reader.
         features_version: of the feature set.
     """
 
-    extractor: str = field(default_factory=default_extractor)
+    extractor: str = DEFAULT_EXTRACTOR
     features: str = DEFAULT_FEATURES
-    extractor_version: int = 0
+    extractor_version: int = TEXT_VERSION
     features_version: int = 3
-
-    def __post_init__(self) -> None:
-        if not self.extractor_version:
-            ours = self.extractor == DEFAULT_EXTRACTOR
-            present = TURBOHTML_TEXT_VERSION if ours else LXML_TEXT_VERSION
-            object.__setattr__(self, "extractor_version", present)
 
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits, the same on every machine and in every process."""
-        import hashlib  # noqa: PLC0415 - 4 MB in each worker, which needs no id
+        import hashlib  # noqa: PLC0415 - 4 MB in each judge, which needs no id
 
         canonical = json.dumps(asdict(self), sort_keys=True).encode()
         return hashlib.blake2b(canonical, digest_size=6).hexdigest()

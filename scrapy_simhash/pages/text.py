@@ -64,7 +64,7 @@ BLOCK_TAGS = frozenset(
     )
 )
 # Stands at the border of a block while a page is read. No charset of the web has it for anything,
-# lxml takes it, and it is one octet.
+# and it is one octet.
 BLOCK_BORDER = "\x81"
 # Marks where the main text begins and ends. No page has it: `decode` takes it out, and the parser
 # makes U+FFFD of `&#0;`.

@@ -54,8 +54,8 @@ _WITH_ATTRIBUTES = cast(
 _ATTRIBUTES, _TEXT = attrgetter("attrs"), attrgetter("text")
 
 
-def read(html: str) -> Markup:
-    """Read a decoded page."""
+def read(html: str, *, mark_main: bool = True) -> Markup:
+    """Read a decoded page; `mark_main` marks in its text where the main text begins and ends."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
@@ -79,7 +79,7 @@ def read(html: str) -> Markup:
     for element in invisible:
         element.extract()
     return Markup(
-        text=_read_text(document),
+        text=_read_text(document, mark_main=mark_main),
         title=titled,
         language=None if document.root is None else document.root.attr("lang"),
         base=named["base"][0].attr("href") if named["base"] else None,
@@ -113,12 +113,12 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _read_text(document: Document) -> str:
+def _read_text(document: Document, *, mark_main: bool) -> str:
     """Read the visible text, with the borders of blocks, and of the main content."""
     body = document.find("body")
     if body is None:
         return ""
-    content = _widen(document.main_content(), body)
+    content = _widen(document.main_content(), body) if mark_main else None
     borders = Text(MAIN_BORDER), Text(MAIN_BORDER)
     if content is not None:
         content.insert(0, borders[0])

@@ -1,36 +1,42 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
-A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
-document has it, too, a member of zeros records that it was bulk-loaded.
+A page is compared with the documents of its group (`Facts.group`), and with what was imported into
+its scope. A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every
+group; if a document has it, too, a member of zeros records that it was bulk-loaded.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
 from functools import lru_cache, partial
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, TypeAlias
 
 import xxhash
+from msgspec import structs
 
-from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Candidate, Match, Record, State
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe, name_reader
+from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
 from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
-from scrapy_simhash.pages.facts import NOBODY
+from scrapy_simhash.pages.facts import EVERYONE
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.keys import KEYS, KEYS_OF_STRANGERS, KeyTable, keys_of, make_keys
+from scrapy_simhash.stores.keys import (
+    KEYS,
+    KEYS_OF_STRANGERS,
+    KeyTable,
+    keys_of,
+    make_keys,
+    rank_by_keys,
+)
 from scrapy_simhash.stores.keyvalues import (
-    ADDRESSES,
-    ALIASES,
     CALLED,
-    CRAWLS,
     DOCUMENTS,
-    DUPLICATES,
     FINGERPRINTS,
+    HEADER,
     IDENTITIES,
     NAMES,
     SITES,
@@ -41,10 +47,8 @@ from scrapy_simhash.stores.keyvalues import (
     octets,
 )
 from scrapy_simhash.stores.rows import (
-    LOST,
-    CrawlRecord,
-    Lost,
-    key_of_lost,
+    READERS_KEY,
+    Readers,
     pack_row,
     read_rows,
     seal,
@@ -53,12 +57,12 @@ from scrapy_simhash.stores.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import Change, Document, Gathered
+    from scrapy_simhash.judging.documents import Document, Gathered
     from scrapy_simhash.judging.judge import Limits
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.pages.facts import Facts, Reader
     from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
@@ -70,19 +74,12 @@ BULK_LOADED = bytes(16)
 class Documents:
     """The documents, the tables and the rows beside them in one transaction.
 
-    `alive` tells whether a crawl is running; `dissolved` is what `KeyTable` remembers.
+    `dissolved` is what `KeyTable` remembers.
     """
 
-    def __init__(
-        self,
-        values: KeyValues,
-        prober: Prober,
-        seed: int,
-        alive: Callable[[str], bool],
-        dissolved: set[int],
-    ) -> None:
+    def __init__(self, values: KeyValues, prober: Prober, seed: int, dissolved: set[int]) -> None:
         self.values = values
-        self.seed, self.alive = seed, alive
+        self.seed = seed
         self._prober = prober
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
@@ -116,112 +113,87 @@ class Documents:
         keys = list(map(octets, numbers))
         return zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
 
-    def put(
-        self,
-        number: int,
-        record: Record,
-        wording: bytes | None = None,
-        names: Iterable[bytes] = (),
-    ) -> None:
-        """Write a record and its packed wording, and let these identities lead to it.
+    def list_readers(self) -> tuple[Reader, ...]:
+        """List the readers of whom there are documents, and perhaps some of whom there were."""
+        packed = self.values.get(HEADER, READERS_KEY)
+        return () if packed is None else _unpack_readers(packed)
 
-        None leaves the wording that is there, b"" deletes it. The record's own identity leads to
-        it in any case, others unless they lead to another document.
+    def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
+        """Write a record and its packed wording in place of those that are there.
+
+        None leaves the wording that is there, b"" deletes it.
         """
-        values, key = self.values, octets(number)
-        packed, text = pack_row(key, record), wording and seal(key, wording)
-        rows = [(name, pack_identity(name, number)) for name in names]
-        values.put(DOCUMENTS, key, packed)
-        if text:
-            values.put(TEXTS, key, text)
-        elif text is not None:
-            values.delete(TEXTS, key)
-        for name, row in rows:
-            before, own = values.get(IDENTITIES, name), name == record.facts.identity
-            if before == row or not (own or before is None):
-                continue
-            values.put(IDENTITIES, name, row)
-            if not own:
-                values.add(ALIASES, key, name)
-            elif before is not None:
-                values.discard(ALIASES, before[:8], name)
+        key = octets(number)
+        self.values.put(DOCUMENTS, key, pack_row(key, record))
+        if wording:
+            self.values.put(TEXTS, key, seal(key, wording))
+        elif wording is not None:
+            self.values.delete(TEXTS, key)
 
-    def apply(self, change: Change) -> int:
-        """Write what judging a document came to; returns its number."""
-        document, number, before, record, is_moved, is_lost = change
-        names = (document.facts.identity, *document.aliases)
-        if not is_moved:
-            self.put(number, record, document.wording, names)
-            return number
-        if before is not None:
-            self.take_out(number, before)
-        number = self.add(number, record, document.wording, aliases=names)
-        if is_lost:
-            self.add_lost(number, record, self.get(record.original), record.facts.reader.spider)
-        return number
+    def save(self, number: int, record: Record, wording: bytes | None = None) -> int:
+        """Write a document as it is from now on, in place of what is there of it.
 
-    def add_lost(self, number: int, record: Record, original: Record | None, spider: str) -> None:
-        """Write that a spider may have to request a page again, as its original may not come."""
-        lost = Lost(
-            url=mask_password(record.facts.url),
-            spider=spider,
-            crawl=record.crawl,
-            page=record.original,
-            text_digest=b"" if original is None else original.facts.text_digest,
-            reader=NOBODY if original is None else original.facts.reader,
-        )
-        key = key_of_lost(number)
-        self.values.put(LOST, key, pack_row(key, lost))
+        Args:
+            number: taken for it, see `Engine.take_numbers`; used unless its identity leads to a
+                document, which somebody else may have written meanwhile.
+            record: of which that document's first time and crawls are kept, and that it was spared.
+            wording: packed, see `put`.
 
-    def add(
-        self,
-        number: int,
-        record: Record,
-        wording: bytes | None = None,
-        *,
-        aliases: Iterable[bytes] = (),
-    ) -> int:
-        """Write a document and all that leads to it; returns its number, the next one for 0.
-
-        One of this number must have been taken out. `aliases` and the packed `wording` see `put`.
+        Returns:
+            The number of the document; 0 if another one has its number.
         """
-        number = number or self._take_number()
-        leads = leads_of(number, record)
-        self.put(number, record, wording, (record.facts.identity, *aliases))
-        for lead in leads:
-            self.values.add(*lead)
-        if record.state != State.DUPLICATE:
+        identity = record.facts.identity
+        there = self.find_number(identity)
+        before = self.get(there) if there else None
+        moves = before is None or _placed(before) != _placed(record)
+        if there and before is not None:
+            number = there
+            record = structs.replace(
+                record,
+                first_time=before.first_time,
+                spared=before.spared,
+                # Those that got another text did not get this one.
+                crawls=add_crawls(() if moves else before.crawls, record.crawls),
+            )
+            if moves:
+                self._unindex(number, before)
+        elif self.get(number) is not None:
+            # A server that lost its last writes gives numbers out again: the page comes again.
+            return 0
+        self.put(number, record, wording)
+        if number != there:
+            self.values.put(IDENTITIES, identity, pack_identity(identity, number))
+        if moves:
             self._index(number, record)
+        readers = self.list_readers()
+        if record.facts.reader not in readers:
+            self.put_readers((*readers, record.facts.reader))
         return number
 
-    def _take_number(self) -> int:
-        """Take the next number that no document has; the counter may be damaged."""
-        while self.values.get(DOCUMENTS, octets(number := self.values.take_number())) is not None:
-            pass
-        return number
+    def put_readers(self, readers: Iterable[Reader]) -> None:
+        """Write the readers of whom there are documents."""
+        row = Readers(tuple(sorted(readers)))
+        self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, row))
 
-    def take_out(self, number: int, record: Record) -> None:
-        """Delete every entry that leads to a document; its record stays."""
-        for lead in leads_of(number, record):
-            self.values.discard(*lead)
-        if record.state == State.DUPLICATE:
-            self.values.delete(LOST, key_of_lost(number))
-        else:
-            self._unindex(number, record)
+    def forget(self, identity: bytes) -> None:
+        """Delete the document of an identity, if there is one; its near-duplicates stay."""
+        number = self.find_number(identity)
+        record = self.get(number) if number else None
+        if number and record is not None:
+            self.remove(number, record)
 
     def remove(self, number: int, record: Record) -> None:
-        """Delete a document that was taken out, with its wording and identities."""
-        key = octets(number)
-        for identity in (record.facts.identity, *self.values.members(ALIASES, key)):
-            if self.find_number(identity) == number:
-                self.values.delete(IDENTITIES, identity)
-        for table in (DOCUMENTS, TEXTS, DUPLICATES, ALIASES):
-            self.values.delete(table, key)
+        """Delete a document and all that leads to it."""
+        self._unindex(number, record)
+        if self.find_number(record.facts.identity) == number:
+            self.values.delete(IDENTITIES, record.facts.identity)
+        for table in (DOCUMENTS, TEXTS):
+            self.values.delete(table, octets(number))
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
-        """Read every record, in the order in which the documents came."""
-        for key, packed in self.values.scan(DOCUMENTS):
-            yield number_of(key), unpack_row(Record, key, packed)
+        """Read every record, by ascending number; leaves out damaged ones."""
+        rows = read_rows(Record, self.values.scan(DOCUMENTS))
+        return ((number_of(key), record) for key, record in rows)
 
     def scan(self) -> Iterator[tuple[int, Record | DamagedError]]:
         """Read every record, by ascending number; yields an error in place of a damaged one."""
@@ -232,29 +204,34 @@ class Documents:
                 yield number_of(key), error
 
     def find_number(self, identity: bytes) -> int | None:
-        """Get the number of the document with this identity or alias."""
+        """Get the number of the document with this identity."""
         value = self.values.get(IDENTITIES, identity)
         return None if value is None else unpack_identity(identity, value)
 
-    def list_aliases(self, number: int) -> tuple[bytes, ...]:
-        """List the identities, other than its own, that lead to a document."""
-        found = self.values.members(ALIASES, octets(number))
-        return tuple(identity for identity in found if self.find_number(identity) == number)
+    def find_at(self, urls: Collection[str]) -> dict[str, dict[int, Record]]:
+        """Find the documents with these URLs; leaves out damaged ones.
 
-    def list_at(self, url: str) -> list[int]:
-        """List the documents with a URL."""
-        url = bound_url(url, self.seed)
-        key, member = address_row(url, 0)
-        numbers = sorted(
-            number_of(found[1:]) for found in self.values.members(ADDRESSES, key, member[:1])
-        )
-        return [number for number, page in self.get_all(numbers).items() if page.facts.url == url]
+        It reads every row of documents, some 2 kB each: 2 s for a million on a quiet core.
+        """
+        bounded = {bound_url(url, self.seed): url for url in urls}
+        sought = [url.encode(errors="surrogatepass") for url in bounded]
+        found: dict[str, dict[int, Record]] = {url: {} for url in urls}
+        rows = self.values.scan(DOCUMENTS)
+        near = ((key, row) for key, row in rows if any(url in row for url in sought))
+        for key, record in read_rows(Record, near):
+            if url := bounded.get(record.facts.url):
+                found[url][number_of(key)] = record
+        return found
 
     def _index(self, number: int, record: Record) -> None:
-        """Make a document findable."""
+        """Make a document findable, unless it is a near-duplicate."""
+        if record.state == State.DUPLICATE:
+            return
         values, (key, row) = self.values, fingerprint_row(number, record)
+        rows = self._prober.split(record.facts.fingerprint)
+        # As they are at one moment: another writer may be about to add both.
+        values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
         if not values.members(FINGERPRINTS, key, most=1):
-            rows = self._prober.split(record.facts.fingerprint)
             if values.has(TABLES, *rows[0]):
                 values.add(FINGERPRINTS, key, BULK_LOADED)
             else:
@@ -267,6 +244,8 @@ class Documents:
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        if record.state == State.DUPLICATE:
+            return
         if keys := keys_of(record):
             self.keys.remove(number, keys)
         for site_row in rows_of_site(number, record, self.seed):
@@ -288,11 +267,11 @@ class Documents:
         """
         for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
-            if table == NAMES and len(there) == CALLED:
+            if table == NAMES and len(there) >= CALLED:
                 continue
             kept = sorted({*there, member})
             if table == SITES:
-                kept = draw_sample(kept, _describe, SAMPLE)
+                kept = draw_sample(kept, describe_member, SAMPLE)
             if member in kept and member not in there:
                 self.values.add(table, key, member)
                 self._samples.clear()
@@ -304,24 +283,35 @@ class Documents:
         made = ((number, keys_of(record)) for number, record in self.glance(numbers).items())
         return {number: keys for number, keys in made if keys}
 
-    def list_alike(self, page: Facts, reader: str, own: int = 0) -> dict[int, int]:
+    def list_compared(self, page: Facts) -> list[Facts]:
+        """List a page as its own group sees it and, if there are imports, as these do."""
+        if page.reader == EVERYONE or EVERYONE not in self.list_readers():
+            return [page]
+        return [page, structs.replace(page, reader=EVERYONE)]
+
+    def list_alike(self, page: Facts, own: int = 0) -> dict[int, int]:
         """List the documents with rare triples of a page, each with their number; most come first.
 
-        At most 8, and 8 more of those that were kept for a reader (`judge.name_reader`). The
-        document of the number `own` is left out.
+        At most 8 of its group, and 8 that were imported. The document of the number `own` is left
+        out.
         """
         if page.stub or not page.sketch:
             return {}
         known = len(self.sample(host_of(page.url))) == SAMPLE
-        return self.keys.list_alike(page, reader, KEYS if known else KEYS_OF_STRANGERS, own)
+        found: dict[int, int] = {}
+        for each in self.list_compared(page):
+            members = self.keys.find(make_keys(each), KEYS if known else KEYS_OF_STRANGERS)
+            found |= rank_by_keys([[each for each in key if each != own] for key in members])
+        return found
 
     def list_called(self, page: Facts) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
 
-        These are of the page's host and scope, no near-duplicates and no files, and have sketches;
-        9 at most.
+        These are of the page's host and group, or imported, no near-duplicates and no files, and
+        have sketches; 9 at most.
         """
-        names = name_keys(page, self.seed)
+        compared = self.list_compared(page)
+        names = {key: name for each in compared for key, name in name_keys(each, self.seed).items()}
         found = self.values.read_sets(NAMES, list(names))
         return [
             (name, list(map(number_of, members)))
@@ -360,14 +350,14 @@ class Documents:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
 
     def numbers(
-        self, fingerprint: int, scope: str | None = None, most: int | None = None
+        self, fingerprint: int, group: str | None = None, most: int | None = None
     ) -> list[int]:
-        """List the documents that have exactly this fingerprint, oldest first within a scope.
+        """List the documents that have exactly this fingerprint, oldest first within a group.
 
-        `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
+        `group` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
         values, key = self.values, octets(fingerprint)
-        prefix = b"" if scope is None else scope_hash(scope)
+        prefix = b"" if group is None else hash_group(group)
         found = values.members(FINGERPRINTS, key, prefix, most)
         first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
         numbers = [number_of(row[8:]) for row in found if row != BULK_LOADED]
@@ -384,68 +374,68 @@ class Documents:
                     found[number_of(key)] = unpack_wording(key, packed)
         return found
 
-    def list_duplicates(self, original: int) -> list[int]:
-        """List the near-duplicates of a document."""
-        return [number_of(found) for found in self.values.members(DUPLICATES, octets(original))]
+    def add_duplicates(self, numbers: Iterable[int]) -> list[int]:
+        """Add to documents their near-duplicates, and theirs in turn; leaves out what is missing.
 
-    def list_deletable(self, numbers: Iterable[int]) -> list[int]:
-        """Add near-duplicates, and theirs in turn; leaves out what is missing or in use."""
-        # Without its original, the drop of a near-duplicate cannot be explained. An original
-        # becomes a near-duplicate itself if its crawl dies and it is fetched again.
+        It reads every record.
+        """
+        # Without its original, the drop of a near-duplicate cannot be explained.
+        there: set[int] = set()
+        duplicates: defaultdict[int, list[int]] = defaultdict(list)
+        for number, record in self.scan():
+            there.add(number)
+            if isinstance(record, Record) and record.original:
+                duplicates[record.original].append(number)
         chosen: set[int] = set()
         waiting = list(numbers)
         while waiting:
             number = waiting.pop()
-            record = self.get(number)
-            if number not in chosen and record is not None and not self.is_in_use(record):
+            if number in there and number not in chosen:
                 chosen.add(number)
-                waiting += self.list_duplicates(number)
+                waiting += duplicates[number]
         return sorted(chosen)
 
-    def is_in_use(self, record: Record) -> bool:
-        """Whether a document is pending in a running crawl."""
-        return record.state == State.PENDING and self.alive(record.crawl)
+    def read_ahead(self, page: Document, rule: Rule) -> None:
+        """Read what judging a page will need, in as few round trips as it can be known in."""
+        self.values.look_ahead(partial(self._look, page, rule))
 
-    def get_crawl(self, crawl: str) -> CrawlRecord | None:
-        """Get the record of a crawl, or None."""
-        packed = self.values.get(CRAWLS, crawl.encode())
-        return None if packed is None else unpack_row(CrawlRecord, crawl.encode(), packed)
-
-    def put_crawl(self, crawl: str, record: CrawlRecord) -> None:
-        """Write the record of a crawl."""
-        self.values.put(CRAWLS, crawl.encode(), pack_row(crawl.encode(), record))
-
-    def read_ahead(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
-        """Read what judging pages and marking documents will need, in five steps for a group."""
-        # Without the sample each host counts as unknown, of which more keys are looked up.
-        self.values.look_ahead(partial(self._look_at_samples, pages))
-        self.values.look_ahead(partial(self._look, pages, marked, rule))
-
-    def _look_at_samples(self, pages: Sequence[Document]) -> None:
+    def _look(self, page: Document, rule: Rule) -> None:
+        """Read as judging does; much may be missing yet."""
         self._samples.clear()
-        for page in pages:
-            self.sample(host_of(page.facts.url))
+        self.find_own(page)
+        found, _ = self.gather(page, rule)
+        for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
+            self.sample(host)
 
-    def _look(self, pages: Sequence[Document], marked: Sequence[int], rule: Rule) -> None:
-        """Read as `gather` does, and what is written then: much may be missing yet."""
-        self._samples.clear()
-        for page in pages:
-            self.gather(page, rule)
-            # A page that changed leaves the fingerprint and the names that it had.
-            for facts in (page.facts, *(record.facts for _, record in self.find_own(page))):
-                self.values.fetch([(FINGERPRINTS, octets(facts.fingerprint))])
-                self.values.fetch((NAMES, key) for key in name_keys(facts, self.seed))
-            if page.facts.url:
-                self.values.fetch([(ADDRESSES, address_row(page.facts.url, 0)[0])])
-            if page.facts.sketch and not page.facts.stub:
-                self.values.fetch(self.keys.list_ahead(make_keys(page.facts, "")))
-        for number in marked:
-            self.get(number)
-            self.values.fetch((LOST, key_of_lost(each)) for each in self.list_duplicates(number))
+    def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
+        """Read what `save` will need of these, in as few round trips as it can be known in."""
+        self.values.look_ahead(partial(self._look_at_saves, list(records)))
+
+    def _look_at_saves(self, records: list[tuple[int, Record]]) -> None:
+        self.list_readers()
+        self.values.fetch((DOCUMENTS, octets(number)) for number, _ in records)
+        for _, record in records:
+            number = self.find_number(record.facts.identity)
+            before = self.get(number) if number else None
+            for each in (record, before):
+                if each is not None and each.state != State.DUPLICATE:
+                    self._look_at_index(each)
+
+    def _look_at_index(self, record: Record) -> None:
+        fetched = [(table, key) for table, key, _ in rows_of_site(0, record, self.seed)]
+        if keys := keys_of(record):
+            fetched += self.keys.list_ahead(keys)
+        fingerprint = record.facts.fingerprint
+        fetched.append((FINGERPRINTS, octets(fingerprint)))
+        fetched.append((TABLES, self._prober.split(fingerprint)[0][0]))
+        self.values.fetch(fetched)
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
-        """Find the documents to which the identities of a page lead, its own one first."""
-        numbers = map(self.find_number, (page.facts.identity, *page.aliases))
+        """Find a page's own record, and what an import has of it; its own one comes first."""
+        identities = [page.facts.identity]
+        if page.imported and EVERYONE in self.list_readers():
+            identities.append(page.imported)
+        numbers = map(self.find_number, identities)
         return [(number, record) for number in numbers if number and (record := self.get(number))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
@@ -454,14 +444,11 @@ class Documents:
         The document of the number `own` is the page's own.
         """
         limits, confirmed = limit_probe(page.facts, rule), rule.confirm is not None
-        reader = name_reader(page.facts.reader, across_spiders=page.across_spiders)
         probe = self.near(page.facts.fingerprint, *limits)
-        alike = self.list_alike(page.facts, reader, own) if confirmed else {}
+        alike = self.list_alike(page.facts, own) if confirmed else {}
         called = self.list_called(page.facts) if confirmed else []
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
-        found, complete = self._list_near(
-            probe, page.facts, limits, equal=page.facts.stub and confirmed
-        )
+        found, complete = self._list_near(probe, page.facts, limits)
         for number, keys in alike.items():
             found.setdefault(number, Candidate(-1, number, 0, keys=keys))
         for name, numbers in called:
@@ -473,18 +460,18 @@ class Documents:
         return [(each, records.get(each.number)) for each in candidates], complete or confirmed
 
     def _list_near(
-        self, probe: Probe, page: Facts, limits: Limits, *, equal: bool
+        self, probe: Probe, page: Facts, limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
-        # Of equal short pages the newest may be this reader's. There may be more fingerprints than
-        # are used, those of other scopes included.
-        most = None if equal else limits.most
+        # There may be more fingerprints than are used, those of other groups included.
         complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
         found: dict[int, Candidate] = {}
+        groups = [each.group for each in self.list_compared(page)]
         for bits, near in probe.near:
-            for number in self.numbers(near, page.scope, most)[-limits.most :]:
-                candidate = Candidate(bits, number, near)
-                found[number] = min(candidate, found.get(number, candidate))
+            for group in groups:
+                for number in self.numbers(near, group, limits.most):
+                    candidate = Candidate(bits, number, near)
+                    found[number] = min(candidate, found.get(number, candidate))
             if len(found) >= limits.most:
                 complete = False
                 break
@@ -499,12 +486,19 @@ class Documents:
         urls = {number: record.facts.url for number, record in records.items()}
         return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
 
-    def prefetch_documents(self, numbers: Iterable[int]) -> None:
-        """Read all that goes with documents: for an import and for deletion."""
-        tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
-        numbers = list(numbers)
-        wanted = [(table, octets(number)) for table in tables for number in numbers]
-        self.values.fetch([*wanted, *((LOST, key_of_lost(number)) for number in numbers)])
+    def prefetch(self, numbers: Collection[int]) -> None:
+        """Read all that goes with documents, for their deletion."""
+        keys = list(map(octets, numbers))
+        self.values.fetch((table, key) for table in (DOCUMENTS, TEXTS) for key in keys)
+        self.read_ahead_of_saves(self.glance(numbers).items())
+
+
+@lru_cache(maxsize=8)
+def _unpack_readers(packed: bytes) -> tuple[Reader, ...]:
+    try:
+        return unpack_row(Readers, READERS_KEY, packed).readers
+    except DamagedError as error:
+        raise StoreError(f"{error.what}; mend it with `scrapy simhash check --rebuild`") from error
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
@@ -529,24 +523,9 @@ def unpack_identity(identity: bytes, value: bytes) -> int:
     return number
 
 
-def address_row(url: str, number: int) -> tuple[bytes, bytes]:
-    """Make key and member of a document in the index of URLs: 24 bits of a digest, its number."""
-    # Of other documents, one in 16 million has the same 24 bits: its record tells.
-    digest = xxhash.xxh3_64_digest(url.encode(errors="surrogatepass"))
-    return digest[:2], digest[2:3] + number.to_bytes(5, "big")
-
-
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
-    return octets(record.facts.fingerprint), scope_hash(record.facts.scope) + octets(number)
-
-
-def leads_of(number: int, record: Record) -> list[_Row]:
-    """List table, key and member that lead to a document by its URL, or by its original."""
-    leads = [(ADDRESSES, *address_row(record.facts.url, number))] if record.facts.url else []
-    if record.state == State.DUPLICATE:
-        leads.append((DUPLICATES, octets(record.original), octets(number)))
-    return leads
+    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
 
 
 def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
@@ -556,13 +535,20 @@ def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[by
     """
     if table == IDENTITIES:
         return [(record.facts.identity, pack_identity(record.facts.identity, number))]
+    if record.state == State.DUPLICATE:
+        return []
     if table == FINGERPRINTS:
-        if record.state == State.DUPLICATE:
-            return []
         return [fingerprint_row(number, record)]
-    of_site = table in (SITES, NAMES)
-    rows = rows_of_site(number, record, seed) if of_site else leads_of(number, record)
-    return [row[1:] for row in rows if row[0] == table]
+    return [row[1:] for row in rows_of_site(number, record, seed) if row[0] == table]
+
+
+def _placed(record: Record) -> tuple[object, ...]:
+    """Tell by what a document is found, and what it tells of its site."""
+    page = record.facts
+    return (
+        *(page.fingerprint, page.url, page.title, page.heading, page.sketch, page.group),
+        *(page.text_digest, page.suspicion, page.stub, record.state == State.DUPLICATE),
+    )
 
 
 def site_key(host: str, seed: int) -> bytes:
@@ -571,18 +557,18 @@ def site_key(host: str, seed: int) -> bytes:
 
 
 def name_keys(page: Facts, seed: int) -> dict[bytes, str]:
-    """Make the keys of the parts of a page's names, on its host and in its scope; none of most.
+    """Make the keys of the parts of a page's names, on its host and in its group; none of most.
 
     Without a host or a sketch, which no file has, a page is not found by its names.
     """
     host = host_of(page.url) if page.sketch else ""
-    return _name_keys(host, page.scope, page.title, page.heading, seed) if host else {}
+    return _name_keys(host, page.group, page.title, page.heading, seed) if host else {}
 
 
 # A page is looked for under its names, and then entered there.
 @lru_cache(maxsize=64)
-def _name_keys(host: str, scope: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
-    place = xxhash.xxh3_64(f"{host}\0{scope}".encode(errors="surrogatepass"), seed).digest()
+def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
+    place = xxhash.xxh3_64(f"{host}\0{group}".encode(errors="surrogatepass"), seed).digest()
     return {
         xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
         for key, text in list_parts(title, heading).items()
@@ -592,15 +578,15 @@ def _name_keys(host: str, scope: str, title: str, heading: str, seed: int) -> di
 def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     """List table, key and member of the rows by which a document's site is known.
 
-    Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
-    be compared. The seed of a store is secret, so nobody can choose the pages of a sample.
+    Near-duplicates and stubs say nothing of a site, and without a sketch nothing can be compared.
+    The seed of a store is secret, so nobody can choose the pages of a sample.
     """
     page = record.facts
     known = page.sketch and record.state != State.DUPLICATE
     if not known or not (host := host_of(page.url)):
         return []
     rows = [(NAMES, key, octets(number)) for key in name_keys(page, seed)]
-    if not (page.stub or record.original):
+    if not page.stub:
         member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
         told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
@@ -610,11 +596,11 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     return rows
 
 
-def _describe(member: bytes) -> tuple[int, bytes]:
+def describe_member(member: bytes) -> tuple[int, bytes]:
     """Return how suspect a member of a sample is, and the form of its address."""
     return member[20], member[21:]
 
 
-def scope_hash(scope: str) -> bytes:
-    """Hash a scope to the 8 bytes that begin a row of a fingerprint."""
-    return xxhash.xxh3_64_digest(scope.encode())
+def hash_group(group: str) -> bytes:
+    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
+    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))

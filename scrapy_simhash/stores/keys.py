@@ -5,14 +5,12 @@ What more than 16 kept documents have is no key any more: it is *dissolved*, for
 that had it move on to their next triple. So a page has 16 keys that few others have, one for the
 whole sketch, and a probe costs the same however large a site is.
 
-Who is found for pages of other callbacks only hangs on its original: its keys are another row of
-numbers for each callback, so that the copies that 20 callbacks keep do not dissolve the keys of
-their original.
+Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
+20 callbacks get do not dissolve each other's keys.
 
 In the table `keys` a document is under the key of its whole sketch, and under the first 16 of its
 triples that are not dissolved; that follows from its record and from what is dissolved. A dissolved
-key has one member, of zeros, which stays for ever; so has that of a reader for whom anything was
-kept.
+key has one member, of zeros, which stays for ever.
 """
 
 from __future__ import annotations
@@ -66,31 +64,24 @@ class Keys(NamedTuple):
     Attributes:
         whole: of the whole sketch.
         triples: of its triples, in the order in which documents take them.
-        reader: of all that was kept for a reader; 0 without one.
     """
 
     whole: int
     triples: list[int]
-    reader: int = 0
 
 
-def make_keys(page: Facts, kept_for: str = "") -> Keys:
-    """Make the keys of a page with a sketch in its scope; `kept_for`: see `judge.name_reader`."""
-    return _make_keys(page.sketch, hash_reader(page.scope, kept_for), bool(kept_for))
+def make_keys(page: Facts) -> Keys:
+    """Make the keys of a page with a sketch in its group."""
+    return _make_keys(page.sketch, page.group)
 
 
 # A page is looked for under its keys, and then entered there.
 @lru_cache(maxsize=64)
-def _make_keys(sketch: bytes, salt: int, is_kept: bool) -> Keys:
-    spread = np.sort((read_shingles(sketch) + np.uint64(1)) * _SPREAD ^ np.uint64(salt))
+def _make_keys(sketch: bytes, group: str) -> Keys:
+    salt = np.uint64(xxhash.xxh3_64_intdigest(group.encode(errors="surrogatepass")))
+    spread = np.sort((read_shingles(sketch) + np.uint64(1)) * _SPREAD ^ salt)
     whole = xxhash.xxh3_64_intdigest(spread.tobytes())
-    return Keys(whole or 1, spread.tolist(), salt * is_kept)
-
-
-@lru_cache(maxsize=1_024)
-def hash_reader(scope: str, reader: str) -> int:
-    """Hash a reader in a scope to what all keys of a document that was kept for them begin with."""
-    return xxhash.xxh3_64_intdigest(f"{scope}\0{reader}".encode(errors="surrogatepass"))
+    return Keys(whole or 1, spread.tolist())
 
 
 def choose_triples(keys: Keys, dissolved: Container[int], most: int) -> list[int]:
@@ -142,7 +133,7 @@ def keys_of(record: Record) -> Keys | None:
     """Make the keys under which a document belongs; None of one that is found otherwise."""
     if record.state == State.DUPLICATE or record.facts.stub or not record.facts.sketch:
         return None
-    return make_keys(record.facts, record.kept_for)
+    return make_keys(record.facts)
 
 
 def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
@@ -165,29 +156,18 @@ class KeyTable:
         get_keys: Callable[[Iterable[int]], dict[int, Keys]],
     ) -> None:
         self._values, self._get_keys = values, get_keys
-        self._dissolved = dissolved
+        self.dissolved = dissolved
         # By this transaction, which may be given up.
         self._dissolved_now: set[int] = set()
 
     def forget(self) -> None:
         """Remember nothing of what is dissolved: what says so may have been damaged."""
-        self._dissolved.clear()
+        self.dissolved.clear()
 
     def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
         """List the rows that a document needs nearly always."""
-        triples = choose_triples(keys, self._dissolved, _AHEAD)
-        return [(TABLE, octets(key)) for key in (keys.whole, keys.reader, *triples) if key]
-
-    def list_alike(self, page: Facts, reader: str, most: int, own: int) -> dict[int, int]:
-        """List the documents with some of the first `most` triples of a page, see `Documents`."""
-        asked = [(make_keys(page), most)]
-        if self._values.members(TABLE, octets(hash_reader(page.scope, reader))):
-            asked.append((make_keys(page, reader), KEYS))
-        found: dict[int, int] = {}
-        for keys, most_keys in asked:
-            members = self.find(keys, most_keys)
-            found |= rank_by_keys([[each for each in key if each != own] for key in members])
-        return found
+        triples = choose_triples(keys, self.dissolved, _AHEAD)
+        return [(TABLE, octets(key)) for key in (keys.whole, *triples)]
 
     def find(self, keys: Keys, most: int) -> list[list[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""
@@ -198,13 +178,12 @@ class KeyTable:
     def enter(self, number: int, keys: Keys) -> None:
         """Enter a document that is not there; dissolves the keys that are full."""
         whole, triples = self._take(keys, KEYS)
-        if whole is not None and len(whole) == MOST_UNDER_KEY:
+        # On a server, two writers may have entered one more than fits.
+        if whole is not None and len(whole) >= MOST_UNDER_KEY:
             self._mark(keys.whole)
         elif whole is not None:
             self._values.add(TABLE, octets(keys.whole), octets(number))
-        if keys.reader:
-            self._values.add(TABLE, octets(keys.reader), DISSOLVED)
-        if any(len(members) == MOST_UNDER_KEY for _, members in triples):
+        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
             self._place([number] * KEYS, {number: self._climb(keys, _AHEAD)})
         else:
             for key, _ in triples:
@@ -268,7 +247,7 @@ class KeyTable:
         self, keys: Keys, most: int
     ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
         """Read who has the whole sketch of a document, and its first triples not dissolved."""
-        first = [keys.whole, *choose_triples(keys, self._dissolved, most)]
+        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
         seen: _Members = dict(zip(first, self._read(first), strict=True))
         return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
 
@@ -278,7 +257,7 @@ class KeyTable:
         Reads so many at first, and more each time: only the first pages of a template, and those
         of a process, meet many dissolved keys that it does not remember.
         """
-        left = (key for key in keys.triples if key not in self._dissolved)
+        left = (key for key in keys.triples if key not in self.dissolved)
         seen = {} if seen is None else seen
         while some := list(islice(left, ahead)):
             if new := [key for key in some if key not in seen]:
@@ -292,12 +271,13 @@ class KeyTable:
         found: list[list[bytes] | None] = []
         rows = list(map(octets, keys))
         for key, members in zip(rows, self._values.read_sets(TABLE, rows), strict=True):
-            dissolved = len(members) == 1 and members[0] == DISSOLVED
+            # It comes first; on a server, others may have been added while a key was dissolved.
+            dissolved = members[:1] == [DISSOLVED]
             found.append(None if dissolved else members)
             if dissolved and (number := number_of(key)) not in self._dissolved_now:
-                if len(self._dissolved) > _MOST_REMEMBERED:
-                    self._dissolved.clear()
-                self._dissolved.add(number)
+                if len(self.dissolved) > _MOST_REMEMBERED:
+                    self.dissolved.clear()
+                self.dissolved.add(number)
         return found
 
     def _mark(self, key: int) -> None:

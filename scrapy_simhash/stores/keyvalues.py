@@ -1,20 +1,16 @@
-"""What a kind of store implements: tables of rows and of sets, transactions, and leases.
+"""What a kind of store implements: tables of rows and of sets, and transactions.
 
 Everything else about a store is written once above this interface: documents, probes, checks,
 mending. The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header
+    header         b"readers"                     Readers
     documents      number                         Record
-    identities     identity or alias              number + 4 bytes of a checksum
-    crawls         id of a crawl                  CrawlRecord
+    identities     identity                       number + 4 bytes of a checksum
     texts          number                         8 bytes of a checksum, `pages.wording.pack`
-    lost           number                         Lost, see `stores.lost`
 
-    aliases        number                         identities other than its own, 1 to 64 bytes
-    fingerprints   fingerprint                    scope hash (8) + number (8)
-    duplicates     number of an original          number of a near-duplicate
-    addresses      digest of a URL (2)            1 byte more of the digest + number (5)
+    fingerprints   fingerprint                    hash of a group (8) + number (8)
     sites          digest of a host (8)           of its sample: digest of an identity (8) + number
                                                   (8) + digest of facts (4) + suspicion (1) + form
                                                   of the address (3)
@@ -23,9 +19,9 @@ mending. The rows of all kinds are::
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
-value a key; those below it hold a *set* of members, which all have the width above, except for
-aliases. What a row means is not a kind's business, and kinds compute no checksums:
-`stores.documents` and `stores.rows` (`pack_row`, `read_rows`) write and read values.
+value a key; those below it hold a *set* of members, which all have the width above. What a row
+means is not a kind's business, and kinds compute no checksums: `stores.documents` and `stores.rows`
+(`pack_row`, `read_rows`) write and read values.
 """
 
 from __future__ import annotations
@@ -38,13 +34,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from scrapy_simhash.stores.leases import Leases
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,25 +45,18 @@ Result = TypeVar("Result")
 HEADER = "header"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
-CRAWLS = "crawls"
 TEXTS = "texts"
-ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
-DUPLICATES = "duplicates"
-ADDRESSES = "addresses"
 SITES = "sites"
 NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, LOST)
-# The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
-# together (`probing.ROW_BYTES`), so the width follows from any key.
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
+# The width of members in bytes. In TABLES, key and member have 9 bytes together
+# (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {
-    ALIASES: 0,
     FINGERPRINTS: 16,
-    DUPLICATES: 8,
-    ADDRESSES: 6,
     SITES: 24,
     NAMES: 8,
     KEYS: 8,
@@ -88,7 +74,7 @@ WAIT_SECONDS = 10.0
 class KeyValues(ABC):
     """One transaction. It sees its own writes; all of them become durable at once, or none do.
 
-    Nobody else writes during a writing transaction.
+    What others write meanwhile see `Engine.write`.
     """
 
     @abstractmethod
@@ -125,15 +111,11 @@ class KeyValues(ABC):
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         """Remove a member from a set, if it is there."""
 
-    @abstractmethod
-    def take_number(self) -> int:
-        """Take a document number, larger than all that were taken before.
-
-        A transaction that is given up may leave a gap.
-        """
-
     def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
-        """Read keys of tables ahead in one round trip; do nothing where reads need none."""
+        """Read keys of tables ahead in one round trip; do nothing where reads need none.
+
+        What it reads is as it was at one moment.
+        """
         del wanted
 
     def look_ahead(self, look: Callable[[], object]) -> None:
@@ -201,8 +183,7 @@ class Engine(ABC):
     A kind is made with the store's URL (LMDB with a folder) and `readonly`, see `opening.ENGINES`;
     that changes nothing, `open` opens it. `Store` does all else.
 
-    Threads share an engine, and several processes may have one each: writing transactions take
-    effect one after the other, and a lease that one process took is alive for all of them.
+    Threads share an engine, and several processes may have one each.
     """
 
     shared: ClassVar[bool] = False
@@ -213,7 +194,6 @@ class Engine(ABC):
     url: str
     """Where the store is, for display, without password."""
     readonly: bool
-    leases: Leases
 
     @abstractmethod
     def exists(self) -> bool:
@@ -239,10 +219,24 @@ class Engine(ABC):
     def write(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function and commit what it wrote, durably; it may run several times.
 
-        Nobody else writes meanwhile. If it raises, nothing is written, and the error goes on.
+        In a folder and in memory writers take turns. A server has no lock: its sets take what all
+        writers add and discard, and where a row that the function read and replaced was changed
+        meanwhile, it is run again. So of two writers that judge at once both may keep a page, and
+        nothing else differs. If the function raises, nothing is written, and the error goes on.
 
         Raises:
             StoreUnavailableError: nothing was written, unless it says that this is not known.
+        """
+
+    @abstractmethod
+    def take_numbers(self, count: int) -> int:
+        """Take so many consecutive numbers of documents, durably; returns the first one.
+
+        They are larger than those of all documents, and nobody else gets them. What is not used of
+        them leaves a gap.
+
+        Raises:
+            StoreUnavailableError: none were taken, unless it says that this is not known.
         """
 
     @abstractmethod
@@ -251,7 +245,7 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the store, and give back all leases of this process; a second call is harmless."""
+        """Close the store; a second call is harmless."""
 
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""

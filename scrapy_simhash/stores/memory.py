@@ -1,4 +1,4 @@
-"""The kind of store in memory: for what-if, evaluation and tests; nothing is kept."""
+"""The kind of store in memory: nothing is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues
-from scrapy_simhash.stores.leases import Leases
 from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ class MemoryValues(KeyValues):
 
     def __init__(self) -> None:
         self._rows: defaultdict[str, dict[bytes, list[bytes]]] = defaultdict(dict)
-        self._last = 0
         self.before: dict[tuple[str, bytes], list[bytes] | None] = {}
 
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -88,10 +86,6 @@ class MemoryValues(KeyValues):
         rows = (row for table in self._rows.values() for row in table.items())
         return sum(len(key) + sum(map(len, found)) for key, found in rows)
 
-    def take_number(self) -> int:
-        self._last += 1
-        return self._last
-
 
 class MemoryEngine(Engine):
     """A store in the memory of this process; `Engine` documents the methods."""
@@ -99,8 +93,8 @@ class MemoryEngine(Engine):
     def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
         self.url = str(place)
         self.readonly = readonly
-        self.leases = Leases()
         self._values = MemoryValues()
+        self._last = 0
         self._lock = threading.RLock()
 
     def exists(self) -> bool:
@@ -126,8 +120,13 @@ class MemoryEngine(Engine):
                 self._values.undo()
                 raise
 
+    def take_numbers(self, count: int) -> int:
+        with self._lock:
+            self._last += count
+            return self._last - count + 1
+
     def measure(self) -> tuple[str, int]:
         return "memory_bytes", self._values.measure()
 
     def close(self) -> None:
-        self.leases.close()
+        """Keep the rows: who made the engine may look at them."""

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.leases import leases_of
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.keyvalues import Engine
-    from scrapy_simhash.stores.leases import Leases
     from scrapy_simhash.stores.store import Store
 
 DEFAULT_PREFIX = "simhash"
@@ -96,23 +94,6 @@ def open_as_it_is(url: str) -> Store:
     return open_store(url, distance=0, readonly=True)
 
 
-def has_leases_apart(url: str) -> bool:
-    """Whether one process can have the lease of a crawl, and another one the store."""
-    return url != MEMORY
-
-
-def open_leases(url: str) -> Leases:
-    """Open the leases of a store that is there, in a process that does not open the store.
-
-    Raises:
-        StoreUnusableError: the server cannot be reached.
-    """
-    if not is_server(url):
-        return leases_of(store_folder(url))
-    leases: Leases = resolve_name("scrapy_simhash.stores.redisserver:LeasesApart")(url)
-    return leases
-
-
 class ServerAddress(NamedTuple):
     """The address of a server: `url` for redis-py, `shown` for display, without password."""
 
@@ -174,7 +155,7 @@ def store_folder(url: str) -> Path:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
         raise ValueError(
             f"store URL {show_url(url)!r}: unknown scheme {parts.scheme!r}; name a "
-            f"folder, lmdb:///folder, or one server with {', '.join(SERVER_SCHEMES)}"
+            f"folder, lmdb:///folder, {MEMORY}, or one server with {', '.join(SERVER_SCHEMES)}"
         )
     scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
     if scheme in SERVER_SCHEMES:

@@ -1,108 +1,257 @@
 """The Redis kind of store: one server, for processes on any number of hosts.
 
-A writing transaction holds the store's lock, so it is alone. It reads each row once (`fetch` reads
-many in a round trip), changes rows here, and writes them with MULTI and EXEC while it WATCHes the
-lock: if that was lost meanwhile, nothing is written. `P` is the prefix in the URL::
+Nobody has a lock. A transaction reads each row once (`fetch`: many at one moment), and sends its
+changes in one round trip to a script, which makes all of them at once: it adds members to sets and
+removes some, whatever others did. It makes none if the header, or a row that the transaction both
+read and replaces, is another one by now; then the transaction is run again. `P` is the URL's
+prefix::
 
-    P:<table>               hash: the rows of a table by key
-    P:<table>:<lead>        hash: those rows of a large table that begin so; the field is the rest
-    P:<table>:...:<field>   sorted set: the members of a set that has too many for a field
-    P:lock                  who is writing: expires unless it is renewed
-    P:turn                  list of one item: whoever waits longest gets it, and may take the lock
-    P:lease:<crawl>         a crawl that is running: expires unless it is renewed
+    P:<table>           hash: the rows of a table by key; of the header, the last number, too
+    P:<table>:<lead>    hash: those rows of a large table that begin so; the field is the rest
 
-A set is a field with its members side by side. The hash of the header has two fields more.
+A set is a field with its members side by side, in any order.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
-import threading
 import time
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from heapq import merge
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import msgspec
-import xxhash
+from redis import Redis, exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.header import HEADER_KEY
-from scrapy_simhash.stores.keyvalues import (
-    ALIASES,
-    DOCUMENTS,
-    DUPLICATES,
-    FINGERPRINTS,
-    HEADER,
-    IDENTITIES,
-    KEYS,
-    NAMES,
-    SETS,
-    TABLES,
-    TEXTS,
-    WAIT_SECONDS,
-    Engine,
-    KeyValues,
-    cut,
-    cut_rows,
-    octets,
-)
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, SETS, TABLES, Engine, KeyValues, cut
 from scrapy_simhash.stores.opening import server_address
-from scrapy_simhash.stores.redisserver import LOCK_SECONDS, NoAnswerError, RedisLeases, Server
-from scrapy_simhash.stores.rows import LOST
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES, unpack_buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.stores.redisserver import Command, Run
+    from scrapy_simhash.stores.opening import ServerAddress
 
 Result = TypeVar("Result")
+_Row: TypeAlias = tuple[str, bytes]  # table and key
+_Command: TypeAlias = tuple[Any, ...]
+logger = logging.getLogger(__name__)
 
+TIMEOUT_SECONDS = 5.0
+# After two failures in a row nobody waits for the server, but one command after so many seconds.
+PAUSE_SECONDS = 15.0
 # How many bytes of a key name its hash. Small hashes take a third of the memory (a "listpack"), and
-# documents are read in ascending order. A digest names those of identities.
+# documents are read in ascending order.
 _LEAD_BYTES = {
-    **dict.fromkeys((DOCUMENTS, TEXTS, DUPLICATES, ALIASES), 7),
-    **dict.fromkeys((IDENTITIES, FINGERPRINTS, NAMES, KEYS), 2),
+    **dict.fromkeys((DOCUMENTS, keyvalues.TEXTS), 7),
+    **dict.fromkeys((keyvalues.IDENTITIES, keyvalues.FINGERPRINTS), 2),
+    **dict.fromkeys((keyvalues.NAMES, keyvalues.KEYS), 2),
     TABLES: 1,
+    **dict.fromkeys((HEADER, keyvalues.SITES), 0),
 }
-_MOST_IN_FIELD = 512
-_FIELDS_PER_CALL, _HASHES_PER_CALL = 4_096, 256
-_BEYOND = b"\xff" * 64
-# Further fields of the header's hash: the last document, the last commit.
-_LAST, _COMMIT = b"last", b"commit"
+# Lua has room for 8,000 arguments of a command; a change takes the server some microseconds.
+_FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256
+_TRIES = 5
+# What is known to be needed then is nearly all; a step costs what it looks at once more.
+_STEPS_AHEAD = 2
 
-_TURN_SECONDS = 1.0
-# A transaction is tried again if the lock, or an answer of the server, was lost.
-_TRIES = 3
+# Takes hashes, each with the largest size of a field, and the number of its fields, and these;
+# returns the values of all fields in a row, or the sizes of those that are larger.
+_READ = """
+local found, at = {}, 1
+while ARGV[at] do
+  local most, last = tonumber(ARGV[at + 1]), at + 2 + ARGV[at + 2]
+  for _, value in ipairs(redis.call('HMGET', ARGV[at], unpack(ARGV, at + 3, last))) do
+    found[#found + 1] = value and #value > most and #value or value
+  end
+  at = last + 1
+end
+return found
+"""
+# Takes changes, each a verb with four arguments; what fields must have comes first. By its
+# first line a server without memory, or a replica, refuses it before anything is changed.
+_WRITE = """#!lua
+local call = redis.call
+local function find(row, member)
+  local at = row:find(member, 1, true)
+  while at and (at - 1) % #member > 0 do at = row:find(member, at + 1, true) end
+  return at
+end
+local verbs = {}
+function verbs.has(hash, field, value) return (call('HGET', hash, field) or '') ~= value end
+function verbs.put(hash, field, value) call('HSET', hash, field, value) end
+function verbs.drop(hash, field) call('HDEL', hash, field) end
+function verbs.add(hash, field, members, width)
+  local row = call('HGET', hash, field)
+  for member in (row and members or ''):gmatch(('.'):rep(width)) do
+    if not find(row, member) then row = row .. member end
+  end
+  call('HSET', hash, field, row or members)
+end
+function verbs.discard(hash, field, members, width)
+  local row = call('HGET', hash, field) or ''
+  for member in members:gmatch(('.'):rep(width)) do
+    local at = find(row, member)
+    if at then row = row:sub(1, at - 1) .. row:sub(at + width) end
+  end
+  if row == '' then call('HDEL', hash, field) else call('HSET', hash, field, row) end
+end
+for at = 1, #ARGV, 5 do
+  if verbs[ARGV[at]](unpack(ARGV, at + 1, at + 4)) then return 0 end
+end
+return 1
+"""
+_TLS = "does not use TLS here, or not with a certificate that is trusted; name its port for TLS and"
+_TLS += " the certificate authority (?ssl_ca_certs=/path), or write redis://"
+# What is wrong and what helps, by a part of an error, or of its class; the first one that fits.
+_CURES = {
+    "DB index": "has no database with this number; see its setting `databases`",
+    "SSL": _TLS,
+    "certificate": _TLS,
+    "WRONGTYPE": "has another program's data under this prefix; name another one (?prefix=...)",
+    "Authentication": "refuses the user or password; write redis://user:password@host",
+    "NoPermission": "does not let this user do that; see its access control list (ACL)",
+    "BusyLoading": "is loading its data; try again when it is done",
+    "OutOfMemory": "has no memory left (maxmemory); give it more, then prune the store",
+    "ReadOnly": "is a replica and accepts no writes; name the primary",
+    # A port without TLS does not answer a client that uses TLS.
+    "Timeout": "did not answer in time; check load, port and TLS",
+    "Connection": "cannot be reached; check that it runs, host and port, and rediss:// (TLS)",
+    "": "refused the command",
+}
+
+
+class NoAnswerError(StoreUnavailableError):
+    """The server did not answer; it may have done what it was asked to do."""
+
+
+class _ChangedError(Exception):
+    """The header is another one by now: tables of another design look damaged."""
+
+
+class Server:
+    """A server; several threads may use it. It refuses one that would lose data."""
+
+    def __init__(self, address: ServerAddress, *, readonly: bool) -> None:
+        self._address = address
+        self.is_open = False
+        """Whether the store is open; before, an error says that it cannot be opened."""
+        self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
+        options: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "protocol": 2}
+        if not address.url.startswith("unix:"):
+            options["socket_connect_timeout"] = TIMEOUT_SECONDS
+        with self._explained():  # who asks knows whether a command may be sent again
+            self._client = Redis.from_url(address.url, retry=Retry(NoBackoff(), 0), **options)
+        try:
+            self._check(dict(self.ask(("INFO",))[0]), readonly=readonly)
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self, info: dict[str, Any], *, readonly: bool) -> None:
+        shown, version = self._address.shown, info["redis_version"]
+        policy, reason = info["maxmemory_policy"], ""
+        if version.startswith(("2.", "3.", "4.", "5.", "6.")):
+            reason = f"is Redis {version}; it must be 7.0 or later"
+        elif info["cluster_enabled"]:
+            reason = "is a node of a cluster, which cannot keep a store; name one server"
+        elif not readonly and policy.startswith("allkeys"):  # nothing of a store is volatile
+            reason = f"deletes keys when memory is full (maxmemory-policy {policy}): set noeviction"
+        elif not readonly and info["role"] != "master":
+            reason = "is a replica and accepts no writes; name the primary"
+        if reason:
+            raise StoreUnusableError(f"the server at {shown} {reason}")
+        if not (readonly or info["aof_enabled"]):
+            logger.warning(
+                "The server at %s keeps no append-only file: if it crashes, it loses writes "
+                "that it acknowledged. Set appendonly to yes, and appendfsync to always",
+                shown,
+            )
+
+    def ask(self, *commands: _Command, atomic: bool = False) -> list[Any]:
+        """Run commands in one round trip; `atomic` ones all at once.
+
+        Raises:
+            NoAnswerError: it is not known whether they were run.
+            StoreUnavailableError: the server refused one, or did not answer twice in a row.
+        """
+        if self._failures > 1 and time.monotonic() < self._pause_ends:
+            raise StoreUnavailableError(f"{self._failure}; it is tried again every few seconds")
+        with self._explained():
+            pipeline = self._client.pipeline(transaction=atomic)
+            for command in commands:
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+            self._failures = 0
+            for error in (answer for answer in answers if isinstance(answer, Exception)):
+                raise error
+        return answers
+
+    def list_names(self, pattern: str) -> set[bytes]:
+        """List the keys that match a pattern; looks at all of them."""
+        with self._explained():
+            return set(self._client.scan_iter(pattern, count=1_000))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of redis-py into one that names the cure."""
+        try:
+            yield
+        except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
+            # The error message may contain the URL.
+            said = str(error).replace(self._address.url, self._address.shown)
+            found = f"{type(error).__name__} {said}"
+            cure = next(cure for sign, cure in _CURES.items() if sign in found)
+            text = f"the server at {self._address.shown} {cure} ({said})"
+            if not self.is_open:
+                raise StoreUnusableError(text) from error
+            if not isinstance(
+                error, exceptions.ConnectionError | exceptions.TimeoutError | OSError
+            ):
+                raise StoreUnavailableError(text) from error
+            self._failures, self._failure = self._failures + 1, text
+            self._pause_ends = time.monotonic() + PAUSE_SECONDS
+            raise NoAnswerError(text) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
 
 
 class RedisValues(KeyValues):
-    """A transaction, see `KeyValues`; `header` has the fields of its hash that were read."""
+    """A transaction, see `KeyValues`; `header` is what the header was when it was last read."""
 
-    def __init__(self, run: Run, prefix: str, header: dict[bytes, bytes | None]) -> None:
-        self._run, self._prefix = run, prefix
-        # By table and key: what the server has, where b"" stands for a set that is a key of its
-        # own, or what this transaction makes of it; and which members it adds (True) or removes.
-        self._rows: defaultdict[str, dict[bytes, bytes | None]]
-        self._rows = defaultdict(dict, {HEADER: header})
-        self._changed: defaultdict[tuple[str, bytes], dict[bytes, bool]] = defaultdict(dict)
-        # Keys of all rows to be written, and keys of the server to be deleted before.
-        self._written: defaultdict[str, set[bytes]] = defaultdict(set)
-        self._dropped: list[bytes] = []
-        self._cleared = False  # whether TABLES are empty but for what this transaction wrote
+    def __init__(self, server: Server, prefix: str, header: bytes | None) -> None:
+        self._server, self._prefix = server, prefix
+        # What the server has; of a large set in TABLES, how many bytes.
+        self._rows: dict[_Row, Any] = {(HEADER, HEADER_KEY): header}
+        # What this transaction puts in its place, and which members it adds (True) or removes then.
+        self._put: dict[_Row, bytes | None] = {}
+        self._changed: defaultdict[_Row, dict[bytes, bool]] = defaultdict(dict)
         # While somebody looks ahead: what was not there.
-        self._lacked: dict[tuple[str, bytes], None] | None = None
+        self._lacked: dict[_Row, None] | None = None
+
+    def ask(self, *commands: _Command) -> list[Any]:
+        """Read in one round trip, the header last: then it was the same all the time."""
+        last = ("HGET", *self._place(HEADER, HEADER_KEY))
+        *answers, header = self._server.ask(*commands, last)
+        if header != self._rows[HEADER, HEADER_KEY]:
+            raise _ChangedError
+        return answers
 
     def look_ahead(self, look: Callable[[], object]) -> None:
-        lacked = None
-        while lacked != {}:
+        for _ in range(_STEPS_AHEAD):
             self._lacked = {}
             try:
                 look()
@@ -110,359 +259,222 @@ class RedisValues(KeyValues):
                 lacked, self._lacked = self._lacked, None
             self.fetch(lacked)
 
-    def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
-        hashes: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
-        for table, key in dict.fromkeys(wanted):
-            if table == TABLES and self._cleared:
-                self._rows[table].setdefault(key, None)
-            elif key in self._rows[table]:
-                continue
-            elif self._lacked is not None:
-                self._lacked[table, key] = None
-            else:
-                hashes[table, self._name(table, key)].append(key)
-        if not hashes:
+    def fetch(self, wanted: Iterable[_Row]) -> None:
+        lacked = {row: None for row in wanted if row not in self._rows and row not in self._put}
+        if self._lacked is not None:
+            self._lacked |= lacked
             return
-        parts = [(*at, some) for at, keys in hashes.items() for some in cut(keys, _FIELDS_PER_CALL)]
-        found = self._run(
-            [("HMGET", name, *(_field(table, key) for key in keys)) for table, name, keys in parts]
-        )
-        for (table, _, keys), values in zip(parts, found, strict=True):
-            self._rows[table].update(zip(keys, values, strict=True))
+        for some in cut(lacked, _FIELDS_PER_CALL):
+            hashes: defaultdict[_Row, list[bytes]] = defaultdict(list)
+            for table, key in some:
+                hashes[table, key[: _LEAD_BYTES[table]]].append(key)
+            asked: list[Any] = []
+            for (table, lead), keys in hashes.items():
+                name = _name(self._prefix, table, lead)
+                most = MOST_IN_BUCKET * _width(table, keys[0]) if table == TABLES else 2**30
+                asked += (name, most, len(keys), *[key[len(lead) :] for key in keys])
+            (found,) = self.ask(("EVAL_RO", _READ, 0, *asked))
+            order = ((table, key) for (table, _), keys in hashes.items() for key in keys)
+            self._rows.update(zip(order, found, strict=True))
 
-    def _name(self, table: str, key: bytes) -> bytes:
-        lead = xxhash.xxh3_64_digest(key) if table == IDENTITIES else key
-        return _name_hash(self._prefix, table, lead[: _LEAD_BYTES.get(table, 0)])
-
-    def _name_crowd(self, table: str, key: bytes) -> bytes:
-        return b"%b:%b" % (self._name(table, key), _field(table, key).hex().encode())
+    def _place(self, table: str, key: bytes) -> tuple[bytes, bytes]:
+        """Return the hash and the field of a row."""
+        lead_bytes = _LEAD_BYTES[table]
+        return _name(self._prefix, table, key[:lead_bytes]), key[lead_bytes:]
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        rows = self._rows[table]
-        if key not in rows:
-            self.fetch([(table, key)])
-        return rows.get(key)
+        row = table, key
+        if row in self._put:
+            return self._put[row]
+        if row not in self._rows and row not in (self._lacked or ()):
+            self.fetch([row])
+        if isinstance(self._rows.get(row), int):
+            (self._rows[row],) = self.ask(("HGET", *self._place(*row)))
+        return self._rows.get(row)
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
-        row, changed = self.get(table, key), self._changed.get((table, key), {})
-        if row == b"" and self._lacked is not None:
-            return []
-        if row == b"":
-            bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
-            limit = () if most is None else ("LIMIT", 0, most + len(changed))
-            name = self._name_crowd(table, key)
-            found: list[bytes] = self._run([("ZRANGEBYLEX", name, *bounds, *limit)])[0]
-        elif table == ALIASES:
-            found = msgspec.msgpack.decode(row) if row else []
-        else:
-            width = ROW_BYTES - len(key) if table == TABLES else SETS[table]
-            found = [row[at : at + width] for at in range(0, len(row), width)] if row else []
+        row, changed = self.get(table, key) or b"", self._changed.get((table, key))
+        width = _width(table, key)
+        found = [row[at : at + width] for at in range(0, len(row), width)]
         if changed:
-            own = (member for member, added in changed.items() if added)
-            found = sorted({*(each for each in found if each not in changed), *own})
-        if prefix:
-            found = [member for member in found if member.startswith(prefix)]
-        return found[:most]
+            found = [each for each in {*found, *changed} if changed.get(each, True)]
+        return sorted(each for each in found if each.startswith(prefix))[:most]
 
     def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        rows = self._rows[TABLES]
-        if not rows.keys() >= {*keys}:
-            self.fetch((TABLES, key) for key in keys)
-        large = [key for key in keys if rows.get(key) == b""]
-        if in_bucket is None:
-            large = []
-        elif large and in_bucket > MOST_IN_BUCKET and self._lacked is None:
-            sizes = self._run([("ZCARD", self._name_crowd(TABLES, key)) for key in large])
-            large = [key for key, size in zip(large, sizes, strict=True) if size > in_bucket]
+        self.fetch((TABLES, key) for key in keys)
         joined, crowded = [], []
         for key in keys:
-            row = rows.get(key)
-            if key in large:
+            row = self._rows.get((TABLES, key))
+            if isinstance(row, int) and in_bucket and row > in_bucket * _width(TABLES, key):
                 crowded.append(key)
-            elif row == b"" or (TABLES, key) in self._changed:
+            elif (
+                isinstance(row, int) or (TABLES, key) in self._changed or (TABLES, key) in self._put
+            ):
                 joined.append((key, b"".join(self.members(TABLES, key))))
             elif row:
                 joined.append((key, row))
         return unpack_buckets(joined), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        own = self._written[table]
-        stored = (row for row in self._scan_stored(table, prefix) if row[0] not in own)
-        written = ((key, self.get(table, key)) for key in sorted(own) if key.startswith(prefix))
+        own = {key for each, key in (*self._put, *self._changed) if each == table}
+        stored = (row for row in self._scan_stored(table) if row[0] not in own)
+        written = ((key, self.get(table, key)) for key in sorted(own))
         for key, row in merge(stored, written, key=itemgetter(0)):
-            if table in SETS:
-                self._rows[table].setdefault(key, row)
+            if key.startswith(prefix) and table in SETS:
+                if key not in own:
+                    self._rows[table, key] = row
                 yield from ((key, member) for member in self.members(table, key))
-            elif row is not None:
+            elif key.startswith(prefix) and row is not None:
                 yield key, row
 
-    def _scan_stored(self, table: str, prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """Read what the server has; in ascending order but for identities."""
-        name, lead_bytes = _name_hash(self._prefix, table, b""), _LEAD_BYTES.get(table, 0)
-        names = {name} if not lead_bytes else self.list_keys(name + b":*")
-        if table == TABLES and self._cleared:
-            names = set()
-        colons = 1 + bool(lead_bytes)  # one more is in the name of a set
-        hashes = sorted(found for found in names if found.count(b":") == colons)
-        if table == IDENTITIES:
-            lead_bytes = 0
-        for some in cut(hashes, _HASHES_PER_CALL):
-            for found, fields in zip(
-                some, self._run([("HGETALL", each) for each in some]), strict=True
-            ):
-                lead = bytes.fromhex(found[len(name) + 1 :].decode()) if lead_bytes else b""
-                pairs = zip(fields[::2], fields[1::2], strict=True)
-                keys = ((lead + field, row) for field, row in pairs)
-                yield from sorted(row for row in keys if row[0].startswith(prefix))
-
-    def list_keys(self, pattern: bytes) -> set[bytes]:
-        """List the keys of the server that match a pattern; looks at all of them."""
-        found: set[bytes] = set()
-        cursor: bytes | None = None
-        while cursor != b"0":
-            command = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", 1_000)
-            ((cursor, names),) = self._run([command])
-            found.update(names)
-        return found
+    def _scan_stored(self, table: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """Read what the server has, in ascending order."""
+        name = _name(self._prefix, table)
+        names = self._server.list_names(f"{self._prefix}:{table}:*") or {name}
+        for some in cut(sorted(names), _HASHES_PER_CALL):
+            found = self.ask(*(("HGETALL", each) for each in some))
+            for each, rows in zip(some, found, strict=True):
+                lead = bytes.fromhex(each[len(name) + 1 :].decode())
+                yield from ((lead + field, rows[field]) for field in sorted(rows))
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self._rows[table][key] = value
-        self._written[table].add(key)
+        self._put[table, key] = value
 
     def delete(self, table: str, key: bytes) -> None:
-        if table in SETS:
-            self._changed.pop((table, key), None)
-            if self.get(table, key) == b"":
-                self._dropped.append(self._name_crowd(table, key))
-        self._rows[table][key] = None
-        self._written[table].add(key)
+        self._put[table, key] = None
+        self._changed.pop((table, key), None)
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = True
-        self._written[table].add(key)
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = False
-        self._written[table].add(key)
-
-    def take_number(self) -> int:
-        number = int(self.get(HEADER, _LAST) or 0) + 1
-        self.put(HEADER, _LAST, b"%d" % number)
-        self._rows[DOCUMENTS].setdefault(octets(number), None)
-        return number
-
-    def clear_tables(self) -> None:
-        self._dropped += self.list_keys(_name_hash(self._prefix, TABLES, b"") + b":*")
-        for key in self._rows.pop(TABLES, ()):
-            self._changed.pop((TABLES, key), None)
-        self._written.pop(TABLES, None)
-        self._cleared = True
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        for key, some in groupby(cut_rows(rows, key_bytes), itemgetter(0)):
-            self.put(TABLES, key, b"".join([member for _, member in some]))
+        for key, some in groupby(keyvalues.cut_rows(rows, key_bytes), itemgetter(0)):
+            self._put[TABLES, key] = b"".join([member for _, member in some])
 
-    def list_writes(self) -> Iterator[Command]:
-        """Make the commands that write what this transaction changed."""
-        self.fetch(self._changed)
-        if self._dropped:
-            yield ("UNLINK", *self._dropped)
-        for table, keys in self._written.items():
-            hashes: defaultdict[bytes, list[tuple[bytes, bytes | None]]] = defaultdict(list)
-            for key in keys:
-                row = (yield from self._pack(table, key)) if table in SETS else self.get(table, key)
-                hashes[self._name(table, key)].append((_field(table, key), row))
-            for name, rows in hashes.items():
-                if gone := [field for field, row in rows if row is None]:
-                    yield ("HDEL", name, *gone)
-                for some in cut((pair for pair in rows if pair[1] is not None), _FIELDS_PER_CALL):
-                    yield ("HSET", name, *chain.from_iterable(some))
-
-    def _pack(self, table: str, key: bytes) -> Generator[Command, None, bytes | None]:
-        """Return the field of a set that was changed; yields the commands for a large set."""
-        name, changed = self._name_crowd(table, key), self._changed.get((table, key), {})
-        most = MOST_IN_BUCKET if table == TABLES else _MOST_IN_FIELD
-        crowded = self.get(table, key) == b""
-        if not crowded or not all(changed.values()):
-            members = self.members(table, key)
-            if crowded and 2 * len(members) <= most:
-                crowded = False
-                yield ("UNLINK", name)
-            if not crowded:
-                if len(members) <= most:
-                    packed = msgspec.msgpack.encode if table == ALIASES else b"".join
-                    return packed(members) if members else None
-                changed = dict.fromkeys(members, True)
-        for member, added in changed.items():
-            yield ("ZADD", name, 0, member) if added else ("ZREM", name, member)
-        return b""
+    def commit(self) -> bool:
+        """Write all changes at once, or none, if others changed what they rest on: then False."""
+        changes: list[_Command] = [
+            ("drop" if value is None else "put", *self._place(*row), value or b"", 0)
+            for row, value in self._put.items()
+        ]
+        for row, members in self._changed.items():
+            for verb, is_added in (("add", True), ("discard", False)):
+                some = b"".join([each for each, added in members.items() if added == is_added])
+                changes += [(verb, *self._place(*row), some, _width(*row))] if some else []
+        if not changes:
+            return True
+        read = [row for row in ((HEADER, HEADER_KEY), *self._put) if row in self._rows]
+        wanted = [("has", *self._place(*row), self._rows[row] or b"", 0) for row in read]
+        calls = [[*wanted, *changes]]
+        if len(changes) > _CHANGES_PER_CALL:
+            # The first call decides for the others; in between, nobody sees anything.
+            stamp = (*self._place(HEADER, b"commit"), secrets.token_bytes(8), 0)
+            calls = [[*wanted, ("put", *stamp)]]
+            calls += ([("has", *stamp), *some] for some in cut(changes, _CHANGES_PER_CALL))
+        commands = (("EVAL", _WRITE, 0, *chain.from_iterable(call)) for call in calls)
+        return bool(self._server.ask(*commands, atomic=len(calls) > 1)[0])
 
 
 @lru_cache(maxsize=2**18)
-def _name_hash(prefix: str, table: str, lead: bytes) -> bytes:
+def _name(prefix: str, table: str, lead: bytes = b"") -> bytes:
+    """Name the hash of the rows of a table that begin so."""
     return f"{prefix}:{table}{':' * bool(lead)}{lead.hex()}".encode()
 
 
-def _field(table: str, key: bytes) -> bytes:
-    return key if table == IDENTITIES else key[_LEAD_BYTES.get(table, 0) :]
+def _width(table: str, key: bytes) -> int:
+    return ROW_BYTES - len(key) if table == TABLES else SETS[table]
 
 
 class RedisEngine(Engine):
-    """A store on a server, see `Engine`."""
+    """A store on a server, see `Engine`.
+
+    Bulk loads and `check --rebuild` want no crawl at work: what that adds while they read may be
+    missing in the tables that they write.
+    """
 
     shared = True
-    leases: RedisLeases
 
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         address = server_address(str(place))
         self.url, self.readonly, self._prefix = address.shown, readonly, address.prefix
         self._pid = os.getpid()
-        self._token = secrets.token_bytes(16)
-        self._lock, self._turn, self._header = (
-            f"{self._prefix}:{name}".encode() for name in ("lock", "turn", HEADER)
-        )
-        self._writing = threading.Lock()
-        # Whether this process may have the lock, because an answer was lost.
-        self._in_doubt = False
+        self._header: bytes | None = None  # as it was last read
         self._server = Server(address, readonly=readonly)
-        self.leases = RedisLeases(self._server, self._prefix, self._token)
+
+    def _read_header(self) -> bytes | None:
+        (self._header,) = self._server.ask(("HGET", _name(self._prefix, HEADER), HEADER_KEY))
+        return self._header
 
     def exists(self) -> bool:
-        with self._server.opening():
-            return bool(self._server.ask(("HEXISTS", self._header, HEADER_KEY))[0])
+        return self._read_header() is not None
 
     def open(self) -> None:
-        if self.exists():
-            return
-        if self.readonly:
+        if self.readonly and not self.exists():
             raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
         # Reading all keys takes too long; another program's data would use one of these.
-        names = [_name_hash(self._prefix, DOCUMENTS, bytes(7)), _name_hash(self._prefix, LOST, b"")]
-        with self._server.opening():
-            there = self._server.ask(*(("EXISTS", name) for name in names))
-            # Another process may have made the store just now.
-            if any(there) and not self.exists():
-                raise StoreUnusableError(
-                    f"the server at {self.url} has a key {names[there.index(1)].decode()!r}, but "
-                    "no header of a store: the data is another program's, or damaged. Name "
-                    "another prefix (?prefix=...) in SIMHASH_STORE"
-                )
-            self._server.ask(("DEL", self._turn), ("RPUSH", self._turn, 1))
+        leads = ((HEADER, b""), (DOCUMENTS, bytes(7)), (TABLES, bytes(1)))
+        names = [_name(self._prefix, *lead) for lead in leads]
+        there = self._server.ask(*(("EXISTS", name) for name in names))
+        if any(there) and not self.exists():  # by now: another process may just have made it
+            raise StoreUnusableError(
+                f"the server at {self.url} has a key {names[there.index(1)].decode()!r}, but "
+                "no header of a store: the data is another program's, or damaged. Name "
+                "another prefix (?prefix=...) in SIMHASH_STORE"
+            )
+        self._server.is_open = True
 
-    def _begin(self, run: Run, *first: Command) -> tuple[RedisValues, list[Any]]:
-        """Begin a transaction behind commands; returns their answers, too."""
+    def read(self, work: Callable[[KeyValues], Result]) -> Result:
+        return self._run(work, lambda _: True)
+
+    def write(self, work: Callable[[KeyValues], Result]) -> Result:
+        return self._run(work, RedisValues.commit)
+
+    def _run(
+        self, work: Callable[[RedisValues], Result], end: Callable[[RedisValues], bool]
+    ) -> Result:
+        """Run a transaction; again, if others were in its way, or an answer was lost."""
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
                 f"the store at {self.url} was opened before a fork; open it in the child"
             )
-        fields = (HEADER_KEY, _LAST, _COMMIT)
-        commands = [*first, ("HMGET", self._header, *fields)]
-        answers = run([*commands, *self.leases.begin()])
-        self.leases.begun(answers[len(commands) :])
-        header = dict(zip(fields, answers[len(first)], strict=True))
-        return RedisValues(run, self._prefix, header), answers
-
-    def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        error: StoreError = StoreUnavailableError(
-            f"the tables of the store at {self.url} were rewritten while they were read; try again"
+        error = StoreUnavailableError(
+            f"other processes keep changing the store at {self.url}; try again when they are done"
         )
         for _ in range(_TRIES):
             try:
-                with self._server.connected() as run:
-                    values, _ = self._begin(run)
-                    try:
-                        result = work(values)
-                    except NoAnswerError:
-                        raise
-                    except StoreError:
-                        if self._is_latest(run, values):
-                            raise
-                    else:
-                        if self._is_latest(run, values):
-                            return result
+                header = self._header or self._read_header()
+                values = RedisValues(self._server, self._prefix, header)
+                result = work(values)
+                if end(values):
+                    self._header = values.get(HEADER, HEADER_KEY)
+                    return result
+            except _ChangedError:
+                pass
             except NoAnswerError as lost:
                 error = lost
+            self._header = None
         raise error
 
-    def _is_latest(self, run: Run, values: RedisValues) -> bool:
-        """Whether the header is still the same: with another design all tables look damaged."""
-        return bool(run([("HGET", self._header, HEADER_KEY)])[0] == values.get(HEADER, HEADER_KEY))
-
-    def write(self, work: Callable[[KeyValues], Result]) -> Result:
-        error = StoreUnavailableError(
-            f"the lock of the store at {self.url} was lost, as this process stood still; try again"
-        )
-        mark = secrets.token_bytes(8)
-        with self._writing:
-            for _ in range(_TRIES):
-                try:
-                    with self._server.connected() as run:
-                        values = self._take_lock(run)
-                        if values.get(HEADER, _COMMIT) != mark:  # or only an answer was lost
-                            result = work(values)
-                            values.put(HEADER, _COMMIT, mark)
-                        if self._commit(run, values):
-                            return result
-                except NoAnswerError as lost:
-                    error = lost
-                except BaseException:
-                    self._give_back()
-                    raise
-                finally:
-                    self.leases.lock = None
-        raise error
-
-    def _take_lock(self, run: Run) -> RedisValues:
-        """Wait for the lock, and begin a transaction."""
-        milliseconds = round(1_000 * LOCK_SECONDS)
-        take = ("SET", self._lock, self._token, "NX", "GET", "PX", milliseconds)
-        self.leases.start()
-        deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
-            # The turn is lost with a process that dies, and nobody gives it to one that still has
-            # the lock: then it looks whether it can take that.
-            wait = ("BLPOP", self._turn, 0.001 if self._in_doubt else _TURN_SECONDS)
-            self._in_doubt = True
-            values, answers = self._begin(run, ("UNWATCH",), wait, take, ("WATCH", self._lock))
-            if answers[2] in {None, self._token}:
-                self.leases.lock = self._lock
-                return values
-            self._in_doubt = False
-        raise StoreUnavailableError(
-            f"other processes have been writing to the store at {self.url} for more than "
-            f"{WAIT_SECONDS:g} seconds; try again when they are done"
-        )
-
-    def _commit(self, run: Run, values: RedisValues) -> bool:
-        """Write, and give the lock back; if it was lost, write nothing and return False."""
-        commands = [("MULTI",), *values.list_writes(), *self._giving_back(), ("EXEC",)]
-        while run(commands)[-1] is None:
-            # Something happened to the lock: it was renewed, or lost.
-            if run([("WATCH", self._lock), ("GET", self._lock)])[1] != self._token:
-                self._in_doubt = False
-                return False
-        self._in_doubt = False
-        return True
-
-    def _giving_back(self) -> list[Command]:
-        return [("DEL", self._lock, self._turn), ("RPUSH", self._turn, 1)]
-
-    def _give_back(self) -> None:
-        """Give the lock back, if this process has it."""
-        if self.leases.lock:
-            with suppress(StoreError):
-                self._server.ask(*self._giving_back())
-                self._in_doubt = False
+    def take_numbers(self, count: int) -> int:
+        # A header that was lost is not made anew.
+        script = "return redis.call('HEXISTS', ARGV[1], ARGV[2]) == 1 "
+        script += "and redis.call('HINCRBY', ARGV[1], 'last', ARGV[3])"
+        command = ("EVAL", script, 0, _name(self._prefix, HEADER), HEADER_KEY, count)
+        last = self._run(lambda values: values.ask(command)[0], lambda _: True)
+        if last is None:
+            raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
+        return int(last) - count + 1
 
     def measure(self) -> tuple[str, int]:
-        with self._server.connected() as run:
-            names = RedisValues(run, self._prefix, {}).list_keys(f"{self._prefix}:*".encode())
-            sizes = run([("MEMORY", "USAGE", name) for name in names])
-        return "memory_bytes", sum(size or 0 for size in sizes)
+        names = self._server.list_names(f"{self._prefix}:*")
+        sizes = self._server.ask(*(("MEMORY", "USAGE", name) for name in names))
+        return "memory_bytes", sum(filter(None, sizes))
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # do not close a forked child's copy
-            self.leases.close()
             self._server.close()

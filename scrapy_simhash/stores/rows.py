@@ -1,9 +1,9 @@
-"""Rows of a store's tables, and those of crawls and lost pages.
+"""Rows of a store's tables, and that of its readers.
 
 Rows are packed so::
 
-    octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
-    octets 8-    MessagePack array, fields in the order of the class
+octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
+octets 8-    MessagePack array, fields in the order of the class
 """
 
 from __future__ import annotations
@@ -20,52 +20,13 @@ from scrapy_simhash.pages.facts import Reader  # noqa: TC001 - msgspec reads it
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
-class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A crawl; `ended` is 0 until it ends by itself."""
-
-    spider: str
-    started: float
-    ended: float = 0.0
+READERS_KEY = b"readers"
 
 
-# The table of lost pages, see `stores.lost`.
-LOST = "lost"
+class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The readers of whom a store has documents, and perhaps some of whom it had."""
 
-
-class Lost(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A page that was dropped for one whose items may never come through.
-
-    Attributes:
-        url: of the request; without user and password.
-        spider: the one that made the request.
-        crawl: id of the crawl that dropped the page.
-        page: number of its original.
-        text_digest: of the original's text; b"" if that shows another one by now.
-        reader: who is getting that text.
-        request: how to make the request, see `crawl.packing.Packing`; b"" if that is not stored, so
-            that only the same crawl can make it.
-        taken: id of the crawl that requests the page again, or "".
-    """
-
-    url: str
-    spider: str
-    crawl: str
-    page: int
-    text_digest: bytes
-    reader: Reader
-    request: bytes = b""
-    taken: str = ""
-
-    @property
-    def awaited(self) -> int:
-        """The number of the original whose items were awaited; 0 if it shows another text."""
-        return self.page if self.text_digest else 0
-
-
-def key_of_lost(document: int) -> bytes:
-    """Make the key of a lost page, by the number of its document."""
-    return document.to_bytes(8, "big")
+    readers: tuple[Reader, ...]
 
 
 AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ import numpy as np
 
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
-from scrapy_simhash.judging.documents import State, StoredDocument, number_of_mark
+from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
@@ -32,21 +31,12 @@ from scrapy_simhash.stores.header import (
     require_reach,
     unpack_header,
 )
-from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine, KeyValues, cut
-from scrapy_simhash.stores.lost import (
-    ROWS_PER_CALL,
-    count_lost,
-    describe_lost,
-    list_keys,
-    mark_done,
-    withdraw,
-)
-from scrapy_simhash.stores.rows import CrawlRecord, pack_row
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
+from scrapy_simhash.stores.rows import pack_row
 from scrapy_simhash.stores.upkeep import (
     Mender,
     count_fingerprints,
-    list_bulk_loaded,
-    list_undelivered,
+    list_stubs,
     note_bulk_loaded,
     read_table,
     rewrite_tables,
@@ -56,13 +46,13 @@ from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.documents import Document, Marked, Match, Verdict
+    from scrapy_simhash.judging.documents import Document, Match, Verdict
+    from scrapy_simhash.pages.facts import Reader
     from scrapy_simhash.stores.header import Header
-    from scrapy_simhash.stores.lost import LostPage
     from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
@@ -105,7 +95,7 @@ class Store(AbstractContextManager["Store"]):
         self.readonly = engine.readonly
         self.engine = engine
         self._sites = Sites()
-        self._dissolved: set[int] = set()
+        self.dissolved: set[int] = set()
         try:
             automatic = tables == "auto"
             design = parse_design(DEFAULT_DESIGN if automatic else tables)
@@ -154,9 +144,7 @@ class Store(AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(
-            values, self._prober, self._header.seed, self.engine.leases.alive, self._dissolved
-        )
+        return Documents(values, self._prober, self._header.seed, self.dissolved)
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
@@ -192,105 +180,53 @@ class Store(AbstractContextManager["Store"]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start_crawl(self, crawl: str, spider: str, *, lease: bool = True) -> None:
-        """Take the lease of a crawl: its pending records count until it ends or the process dies.
-
-        Args:
-            crawl: a new id: 1 to 100 letters, digits, `.`, `_` and `-`.
-            spider: name of the spider, for display.
-            lease: take it; False if another process has it already.
-
-        Raises:
-            StoreMismatchError: the store was made with plain simhash, and this is another mode, or
-                the other way round.
-        """
+    def take_numbers(self, count: int) -> int:
+        """Take so many numbers for documents, see `Engine.take_numbers`."""
         self._require_writable()
-        self.require_mode(self.confirm)
-        if lease:
-            self.engine.leases.take(crawl)
-        started = CrawlRecord(spider, started=time.time())
-        try:
-            self.write(lambda stored: stored.put_crawl(crawl, started))
-        except BaseException:
-            self.engine.leases.give_back(crawl)
-            raise
+        return self.engine.take_numbers(count)
 
-    def end_crawl(self, crawl: str) -> None:
-        """End the crawl and its lease."""
-
-        def work(stored: Documents) -> None:
-            record = stored.get_crawl(crawl)
-            if record is not None:
-                record.ended = time.time()
-                stored.put_crawl(crawl, record)
-
-        try:
-            self.write(work)
-        finally:
-            self.engine.leases.give_back(crawl)
-
-    def find_and_add(  # one transaction for all that a crawl writes
-        self,
-        documents: Sequence[Document],
-        *,
-        crawl: str = "",
-        done: Sequence[Marked] = (),
-        withdrawn: Sequence[Marked] = (),
-        before: Callable[[Documents], object] | None = None,
-        seconds: float = math.inf,
+    def find_and_add(
+        self, documents: Sequence[Document], *, crawl: str = "", incremental: bool = True
     ) -> list[Verdict]:
-        """Judge documents in order and add the new ones, in one durable transaction.
+        """Judge documents in order and write each at once, as if it had come through.
 
-        A document is a near-duplicate of a document in its scope that the rule calls one page
-        with it (`judging.rule`; without confirmation, that lies within the store's distance), and
-        that is done, or pending in a crawl whose lease is valid. Of several matches the verdict
-        names the most similar one (without confirmation the nearest), of equal ones the oldest. A
-        near-duplicate is recorded, but leads to no match. A read-only store judges and writes
-        nothing.
+        A document is a near-duplicate of one of its group (`Facts.group`), or of what was
+        imported, that the rule calls one page with it (`judging.rule`; without confirmation, that
+        lies within the store's distance). Of several the verdict names the most similar one
+        (without confirmation the nearest), of equal ones the oldest. A near-duplicate is recorded,
+        but leads to no match. All is written in one durable transaction; a read-only store judges
+        and writes nothing.
 
         Args:
             documents: in the order in which they arrived.
-            crawl: the crawl of `done` and `withdrawn`.
-            done: documents to mark done first, see `mark_done`.
-            withdrawn: documents to withdraw first, see `withdraw`.
-            before: what else to do in the same transaction, before a document is judged.
-            seconds: judge no further document after this time, as others wait to write.
+            crawl: id of the crawl that fetched them, or "" outside of crawls.
+            incremental: drop pages for what earlier crawls got, too, see `judging.judge`.
 
         Returns:
-            One verdict for each document that was judged, the first one at least, once all of them
-            are on disk.
+            One verdict for each document, once all of them are on disk.
 
         Raises:
             StoreUnavailableError: nothing was written.
         """
         rule = Rule(self.distance, self.confirm)
+        first = 0 if self.readonly else self.take_numbers(len(documents))
 
         def work(stored: Documents) -> list[Verdict]:
-            if self.engine.shared:
-                marked = [number_of_mark(mark) for mark in (*done, *withdrawn)]
-                stored.read_ahead(documents, marked, rule)
-                self._sites.prepare(stored, [document.facts for document in documents])
-            if (done or withdrawn) and not self.readonly:
-                mark_done(stored, done, crawl)
-                withdraw(stored, withdrawn, crawl)
-            if before is not None and not self.readonly:
-                before(stored)
-            judge = Judge(stored, rule, cache(stored.alive), self._sites)
-            end = time.monotonic() + seconds
-            verdicts = []
+            judge = Judge(stored, rule, crawl, incremental, self._sites)
+            verdicts, taken = [], count(first)
             for document in documents:
-                verdict, change = judge.judge(document)
+                stored.read_ahead(document, rule)
+                verdict, (number, record, wording) = judge.judge(document)
                 if not self.readonly:
-                    verdict = replace(verdict, document=stored.apply(change))
+                    number = stored.save(number or next(taken), record, wording)
+                    verdict = replace(verdict, document=number)
                 verdicts.append(verdict)
-                if time.monotonic() > end:
-                    break
             return verdicts
 
         return self.read(work) if self.readonly else self.write(work)
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
-        """Find all originals within a distance, of every scope, nearest first.
+        """Find all originals within a distance, of every group, nearest first.
 
         Args:
             fingerprint: 0 to 2**64 - 1.
@@ -309,25 +245,10 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def mark_done(self, documents: Sequence[Marked], crawl: str) -> None:
-        """Mark documents as done: their items passed the pipelines.
-
-        Documents that are not pending in this crawl are skipped, and a `Version` of a
-        document that has another text by now. A plain number stands for whatever text it has.
-        """
-        self.write(lambda stored: mark_done(stored, documents, crawl))
-
-    def withdraw(self, documents: Sequence[Marked], crawl: str) -> None:
-        """Withdraw documents that are pending in this crawl, with the text that is marked.
-
-        They cause no more drops, and are judged afresh when they are fetched again.
-        """
-        self.write(lambda stored: withdraw(stored, documents, crawl))
-
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
 
-        They match in every scope. One transaction rewrites all tables; it reads these and all
+        They match in every group. One transaction rewrites all tables; it reads these and all
         records.
         """
         if fingerprints.dtype != np.uint64:
@@ -349,13 +270,18 @@ class Store(AbstractContextManager["Store"]):
         header = msgspec.structs.replace(self._header, design=design.name)
         stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
-    def find_document(self, url: str) -> list[StoredDocument]:
-        """Find documents by their URL."""
-        return self.get_documents(self.read(lambda stored: stored.list_at(url)))
+    def find_documents(self, urls: Collection[str]) -> dict[str, list[StoredDocument]]:
+        """Find documents by their URLs; reads every record, see `Documents.find_at`."""
 
-    def find_titles(self, urls: Iterable[str]) -> dict[str, str]:
-        """Find the titles of pages, those that are there."""
-        return {url: pages[-1].facts.title for url in urls if (pages := self.find_document(url))}
+        def work(stored: Documents) -> dict[str, list[StoredDocument]]:
+            found = stored.find_at(urls)
+            wordings = stored.get_wordings([number for pages in found.values() for number in pages])
+            return {
+                url: [StoredDocument(*each, wordings.get(each[0])) for each in pages.items()]
+                for url, pages in found.items()
+            }
+
+        return self.read(work)
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
@@ -370,36 +296,24 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def visit(self, take: Callable[[StoredDocument], object]) -> None:
-        """Call a function with every document, without its text, in the order of their arrival.
+    def list_documents(
+        self, wanted: Callable[[StoredDocument], bool] = lambda _: True
+    ) -> list[StoredDocument]:
+        """List the wanted documents, without their texts, by their numbers; about 2 KB each.
 
-        Damaged records are skipped.
+        Reads every record, and skips damaged ones. `wanted` may be called several times for a
+        document.
         """
-        last = 0
 
-        def work(stored: Documents) -> None:
-            nonlocal last
-            for number, record in stored.scan():
-                if number > last and not isinstance(record, DamagedError):  # or it runs again
-                    take(StoredDocument(number, record))
-                last = max(last, number)
+        def work(stored: Documents) -> list[StoredDocument]:
+            found = (StoredDocument(*each) for each in stored)
+            return [each for each in found if wanted(each)]
 
-        self.read(work)
+        return self.read(work)
 
-    def list_documents(self) -> list[StoredDocument]:
-        """List the documents that `visit` passes; about 2 KB each."""
-        documents: list[StoredDocument] = []
-        self.visit(documents.append)
-        return documents
-
-    def list_lost(self) -> Iterator[LostPage]:
-        """List the lost pages, 512 in a transaction; leaves out damaged rows."""
-        for some in cut(self.read(list_keys), ROWS_PER_CALL):
-            yield from self.read(partial(describe_lost, keys=some))
-
-    def bulk_loaded(self) -> NDArray[np.uint64]:
-        """List the fingerprints that were bulk-loaded: sorted, shape (n,); reads a table."""
-        return self.read(list_bulk_loaded)
+    def list_readers(self) -> tuple[Reader, ...]:
+        """List the readers of whom there are documents, and perhaps some of whom there were."""
+        return self.read(Documents.list_readers)
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, and bytes; reads every record.
@@ -428,17 +342,14 @@ class Store(AbstractContextManager["Store"]):
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "libraries": self._header.libraries,
                 **self._describe_tables(stored),
-                "crawls": stored.values.count(CRAWLS),
                 "documents": documents,
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
                 "done": states["done"],
-                "pending": states["pending"],
                 "near_duplicates": states["duplicate"],
                 "distances": {str(bits): distances[bits] for bits in sorted(distances)},
                 "stubs": states["stubs"],
                 "files": states["files"],
                 "scopes": dict(scopes.most_common(_SCOPES_SHOWN)),
-                "lost": count_lost(stored),
                 name: octets,
                 "bytes_per_document": round(octets / max(1, documents), 1),
             }
@@ -473,16 +384,16 @@ class Store(AbstractContextManager["Store"]):
             problems = [problem for problem in problems if problem in again]
         return problems
 
-    def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
+    def fingerprints(self, *, stubs: bool = True) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,).
 
-        Those of near-duplicates are not there. Reads one table. With `delivered`, only fingerprints
-        that were bulk-loaded or whose document is done and not a stub; that reads every record.
+        Those of near-duplicates are not there. Reads one table. `stubs=False` leaves out those that
+        only stubs have, which are no simhashes; that reads every record.
         """
 
         def work(stored: Documents) -> NDArray[np.uint64]:
             found = read_table(stored, 0)
-            return found[~contains(list_undelivered(stored), found)] if delivered else found
+            return found if stubs else found[~contains(list_stubs(stored), found)]
 
         return self.read(work)
 
@@ -496,7 +407,7 @@ class Store(AbstractContextManager["Store"]):
 
         Returns:
             The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
-            fingerprints stay as they are, and of damaged rows of lost pages (`rows_dropped`).
+            fingerprints stay as they are.
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.
@@ -513,23 +424,6 @@ class Store(AbstractContextManager["Store"]):
 
         return self.write(work)
 
-    def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
-        """List the wanted documents with their near-duplicates; reads every record.
-
-        Leaves out documents that are pending in a running crawl. `wanted` may be called several
-        times for a document, and the document's `wording` is None.
-        """
-
-        def work(stored: Documents) -> list[int]:
-            found = (
-                number
-                for number, record in stored
-                if not stored.is_in_use(record) and wanted(StoredDocument(number, record))
-            )
-            return stored.list_deletable(list(found))
-
-        return self.read(work)
-
     def spare(self, documents: Sequence[int]) -> None:
         """Exempt near-duplicates from being dropped when they are fetched again; skips others."""
 
@@ -541,23 +435,22 @@ class Store(AbstractContextManager["Store"]):
 
         self.write(work)
 
-    def delete(self, documents: Sequence[int]) -> int:
+    def delete(self, documents: Collection[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
 
-        Documents that do not exist, or are pending in a running crawl, are skipped. Fingerprints
-        that no other document has, and that were not bulk-loaded, leave the tables. Each
-        transaction deletes a thousand documents.
+        Documents that do not exist are skipped. Fingerprints that no other document has, and that
+        were not bulk-loaded, leave the tables. Reads every record; each transaction deletes a
+        thousand documents.
         """
 
-        def work(stored: Documents, numbers: Sequence[int]) -> int:
-            stored.prefetch_documents(numbers)
+        def work(stored: Documents, numbers: Collection[int]) -> int:
+            stored.prefetch(numbers)
             stored.keys.read_ladders(numbers)
-            found = stored.get_all(stored.list_deletable(numbers))
+            found = stored.get_all(numbers)
             for number, record in found.items():
-                stored.take_out(number, record)
                 stored.remove(number, record)
             return len(found)
 
-        chosen = self.read(lambda stored: stored.list_deletable(documents))
+        chosen = self.read(lambda stored: stored.add_duplicates(documents))
         parts = cut(chosen, _DOCUMENTS_PER_DELETION)
         return sum(self.write(partial(work, numbers=part)) for part in parts)

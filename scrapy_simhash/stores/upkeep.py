@@ -3,12 +3,13 @@
 A record says which rows lead to its document (`documents.rows_of`): what is missing is written, and
 what nobody has is removed. A damaged record is reported, and what leads to it stays as it is: since
 its content is lost, its fingerprints stay in the tables, too. In the sample of its host another
-document takes its place. A damaged row of a lost page is made anew, without its request.
+document takes its place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.sites import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
-    pack_identity,
     rows_of,
     rows_of_site,
     unpack_identity,
@@ -27,11 +27,7 @@ from scrapy_simhash.stores.documents import (
 )
 from scrapy_simhash.stores.keys import DISSOLVED, MOST_UNDER_KEY, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
-    ADDRESSES,
-    ALIASES,
     CALLED,
-    CRAWLS,
-    DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
     KEYS,
@@ -44,7 +40,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rows import LOST, CrawlRecord, Lost, key_of_lost, unpack_row
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES
@@ -54,13 +49,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from scrapy_simhash.pages.facts import Reader
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.tables.permutation import Design
 
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
 
 
-_DERIVED = (ALIASES, IDENTITIES, FINGERPRINTS, DUPLICATES, ADDRESSES, SITES, NAMES, KEYS)
+_DERIVED = (IDENTITIES, FINGERPRINTS, SITES, NAMES, KEYS)
 # Sets that only some of the documents fit into that belong there: how many.
 _MOST = {SITES: SAMPLE, NAMES: CALLED}
 _RECORDS_PER_READ = 1_000
@@ -87,7 +83,6 @@ class Mender:
         rows = self._values.scan(KEYS)
         self._dissolved = {number_of(key) for key, member in rows if member == DISSOLVED}
         self._keys: dict[int, list[int]] = {}
-        self._readers: set[int] = set()
         self._records: dict[int, Record] = {}
         self._damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
@@ -96,7 +91,6 @@ class Mender:
             else:
                 if keys := keys_of(record):
                     self._keys[number] = choose_keys(keys, self._dissolved)
-                    self._readers.add(keys.reader)
                 sketch = record.facts.sketch[:1]
                 record.facts = structs.replace(record.facts, sketch=sketch, link_sketch=b"")
                 self._records[number] = record
@@ -107,7 +101,10 @@ class Mender:
         problems += [
             self._describe(table, *each) for table in _DERIVED for each in self._compare(table)
         ]
-        problems += [f"{self._name(n)} lacks its original, {o}" for n, o in self._find_orphans()]
+        if self._find_missing_readers():
+            problems.append(
+                "readers of documents are not noted, so that imports may count for none"
+            )
         wanted = self.list_fingerprints()
         for number, held in enumerate(self._tables):
             for what, some in (
@@ -117,9 +114,7 @@ class Mender:
                 problems += [
                     f"fingerprint {each:016x} {what} table {number}" for each in some.tolist()
                 ]
-        problems += self._check_sizes()
-        problems += self._check_values()
-        return problems + [what for what, _ in self._find_damaged_rows()]
+        return [*problems, *self._check_texts()]
 
     def mend(self) -> dict[str, int]:
         """Correct all but the records, the texts and the tables; returns what is damaged."""
@@ -139,14 +134,9 @@ class Mender:
             self._values.fetch((table, key) for table, key, _ in rows)
             for number, record in some:
                 self._stored.enter_site(number, record)
-        damaged = list(self._find_damaged_rows())
-        for _, key in damaged:
-            self._values.delete(LOST, key)
-            number = number_of(key[-8:])
-            if key == key_of_lost(number) and number in self._records:
-                self._add_lost(number, self._records[number])
-        found = {"damaged": len(self._damaged), "rows_dropped": len(damaged)}
-        return {name: count for name, count in found.items() if count}
+        if readers := self._find_missing_readers():
+            self._stored.put_readers(readers)
+        return {"damaged": len(self._damaged)} if self._damaged else {}
 
     def list_fingerprints(self) -> NDArray[np.uint64]:
         """List the fingerprints that belong in the tables: sorted, shape (n,)."""
@@ -164,7 +154,6 @@ class Mender:
         if table == KEYS:
             for number, keys in self._keys.items():
                 yield from ((octets(key), octets(number)) for key in keys)
-            yield from ((octets(reader), DISSOLVED) for reader in self._readers - {0})
             return
         for number, record in self._records.items():
             yield from rows_of(table, number, record, self._stored.seed)
@@ -175,13 +164,9 @@ class Mender:
         strays = [row for row in there if row not in wanted and self._is_stray(table, *row)]
         missing = [] if table in _MOST else [row for row in wanted if row not in there]
         if table == IDENTITIES:
-            # An alias leads to its document, unless it leads to another one by now.
-            named = {key for key, _ in there.keys() - set(strays)} | {key for key, _ in missing}
-            missing += [
-                (name, pack_identity(name, number_of(key)))
-                for key, name in self._values.scan(ALIASES)
-                if name not in named and self._exists(number_of(key))
-            ]
+            # Two writers on a server may each have made a document of one identity.
+            led = {key for key, member in wanted if (key, member) in there}
+            missing = [row for row in missing if row[0] not in led]
         return [*((False, *row) for row in strays), *((True, *row) for row in missing)]
 
     def _is_stray(self, table: str, key: bytes, member: bytes) -> bool:
@@ -191,8 +176,6 @@ class Mender:
         if table == KEYS and member == DISSOLVED:
             return False
         number = _lead(table, key, member)
-        if table in (IDENTITIES, ALIASES):
-            return not self._exists(number)
         # In a sample or under a name a damaged record is of no use.
         return number not in self._damaged or table in _MOST
 
@@ -209,30 +192,13 @@ class Mender:
         what = f"is missing in {table}" if missing else f"is in {table}, where it does not belong"
         return f"{self._name(_lead(table, key, member))} {what}, at key {key.hex()}"
 
-    def _find_orphans(self) -> list[tuple[int, int]]:
-        """List the near-duplicates whose original is gone, and that."""
-        found = self._records.items()
-        pairs = [(number, each.original) for number, each in found if each.state == State.DUPLICATE]
-        return [pair for pair in pairs if pair[1] and not self._exists(pair[1])]
-
-    def _check_sizes(self) -> Iterator[str]:
-        """Find sets with more documents than fit. Fewer are right: a deletion leaves a gap."""
-        for table, most in {**_MOST, KEYS: MOST_UNDER_KEY}.items():
-            for key, count in self._find_full(table, most).items():
-                yield f"{table} has {count} documents, not {most}, at key {key.hex()}"
-
     def _find_full(self, table: str, most: int) -> dict[bytes, int]:
         """Find the sets that have more members than fit, with their sizes."""
         sizes = Counter(key for key, _ in self._values.scan(table))
         return {key: count for key, count in sizes.items() if count > most}
 
-    def _check_values(self) -> Iterator[str]:
-        """Find unreadable records of crawls and texts, and documents or texts without the other."""
-        for key, packed in self._values.scan(CRAWLS):
-            try:
-                unpack_row(CrawlRecord, key, packed)
-            except DamagedError as error:
-                yield error.what
+    def _check_texts(self) -> Iterator[str]:
+        """Find unreadable texts, and documents or texts without the other."""
         without = {
             number
             for number, record in self._records.items()
@@ -249,39 +215,19 @@ class Mender:
         for number in sorted(without):
             yield f"{self._name(number)} lacks its text; {_NO_WORDING}"
 
-    def _find_damaged_rows(self) -> Iterator[tuple[str, bytes]]:
-        """List the rows of lost pages that are damaged: what is wrong, and the key."""
-        for key, packed in list(self._values.scan(LOST)):
-            number = number_of(key[-8:])
-            if number in self._damaged:
-                continue
-            try:
-                row = unpack_row(Lost, key, packed)
-            except DamagedError as error:
-                yield error.what, key
-                continue
-            record = self._records.get(number)
-            original = record.original if record and record.state == State.DUPLICATE else 0
-            if original != row.page:
-                yield f"{self._name(number)} is lost, but not dropped", key
-
-    def _add_lost(self, number: int, record: Record) -> None:
-        """Write that a near-duplicate is lost, though its request is."""
-        if record.state != State.DUPLICATE:
-            return
-        crawl = self._stored.get_crawl(record.crawl)
-        spider = crawl.spider if crawl is not None else ""
-        self._stored.add_lost(number, record, self._records.get(record.original), spider)
+    def _find_missing_readers(self) -> set[Reader]:
+        """Find all readers of the documents if some of them are not noted, or that is damaged."""
+        there = {record.facts.reader for record in self._records.values()}
+        with suppress(StoreError):
+            if there.issubset(self._stored.list_readers()):
+                return set()
+        return there
 
 
 def _lead(table: str, key: bytes, member: bytes) -> int:
     """Return the document that a row leads to; 0, which none has, for a damaged identity."""
-    if table == ADDRESSES:
-        return number_of(member[1:])
     if table == SITES:
         return number_of(member[8:16])
-    if table == ALIASES:
-        return number_of(key)
     if table != IDENTITIES:
         return number_of(member[-8:])
     try:
@@ -353,15 +299,12 @@ def note_bulk_loaded(stored: Documents, fingerprints: NDArray[np.uint64]) -> Non
         stored.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
 
 
-def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
-    """List the fingerprints that must not cause drops in another store; sorted, shape (n,)."""
-    # They were not bulk-loaded, and all their documents are pending, withdrawn, or stubs, which
-    # have too little text for simhash.
-    done: set[int] = set()
+def list_stubs(stored: Documents) -> NDArray[np.uint64]:
+    """List the fingerprints that only stubs have, and were not bulk-loaded; sorted, shape (n,)."""
+    of_stubs: set[int] = set()
     others: set[int] = set()
     for _, record in stored:
         if record.state != State.DUPLICATE:
-            delivered = record.state == State.DONE and not record.facts.stub
-            (done if delivered else others).add(record.facts.fingerprint)
-    left = [each for each in others - done if stored.numbers(each, most=1) != [0]]
+            (of_stubs if record.facts.stub else others).add(record.facts.fingerprint)
+    left = [each for each in of_stubs - others if stored.numbers(each, most=1) != [0]]
     return np.array(sorted(left), np.uint64)

@@ -1,9 +1,8 @@
 """Fill a store with pages, documents and other stores.
 
-Pages are judged as in a crawl, and count as delivered at once. Worker processes make the
-fingerprints of many at a time, and the pages are judged in the order of the source, so that the
-first of two near-duplicates is the original. What the store has already is a revisit, so an import
-that was interrupted is run again.
+Pages are judged as in a crawl, and count as delivered at once, in the order of the source, so
+that the first of two near-duplicates is the original. What the store has already is a revisit, so
+an import that was interrupted is run again.
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from msgspec import structs
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Request, Response
@@ -23,16 +24,23 @@ from scrapy.http.headers import Headers
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress
+from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
-from scrapy_simhash.detector.detector import Detector
-from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
-from scrapy_simhash.detector.messages import Mark
-from scrapy_simhash.detector.scopes import find_scope_of_url
-from scrapy_simhash.errors import PartlyFailedError, SourceError, StoreUnavailableError
+from scrapy_simhash.errors import (
+    NotJudgedError,
+    PartlyFailedError,
+    SourceError,
+    StoreUnavailableError,
+)
+from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
+from scrapy_simhash.judge.scopes import find_scope_of_url
 from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
-from scrapy_simhash.pages.facts import EVERYONE, Facts, Page
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Facts, Page
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.upkeep import list_bulk_loaded
 from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, read_source
 
 if TYPE_CHECKING:
@@ -41,15 +49,14 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judge.messages import Said
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
     from scrapy_simhash.transfer.sources import Entry
 
 SPIDER = "import"
-# In progress for each worker. Pages are judged in order, so a page that takes seconds delays the
-# judgement of the next ones; with several in progress, it does not delay their fingerprints.
-_PAGES_PER_WORKER = 16
+# Pages that are on their way to the judge, which has so many at most: so it judges in their order.
+_PAGES_AHEAD = 4
 _FINGERPRINTS = 2**64
 # The source has decoded these encodings already, as Scrapy does in a crawl.
 _UNDONE = (b"Content-Encoding", b"Transfer-Encoding")
@@ -117,21 +124,20 @@ def import_sources(
         StoreError: the store cannot be used, or an archive is damaged.
         ValueError: a source is the store itself.
     """
-    with ExitStack() as held:
-        running = _Import(config, settings, held)
-        for name, kind in sources:
-            try:
-                if kind == "archive":
-                    yield load_archive(config, Path(name))
-                elif kind == "store":
-                    with open_as_it_is(name) as store:
-                        yield running.take_store(store)
-                elif kind == "parquet":
-                    yield running.take(open_parquet(Path(name)))
-                else:
-                    yield running.read(name, kind)
-            except SourceError as error:
-                running.problems.append(str(error))
+    running = _Import(config, settings)
+    for name, kind in sources:
+        try:
+            if kind == "archive":
+                yield load_archive(config, Path(name))
+            elif kind == "store":
+                with open_as_it_is(name) as store:
+                    yield running.take_store(store)
+            elif kind == "parquet":
+                yield running.take(open_parquet(Path(name)))
+            else:
+                yield running.read(name, kind)
+        except SourceError as error:
+            running.problems.append(str(error))
     if running.problems:
         raise PartlyFailedError("; ".join(running.problems))
 
@@ -152,68 +158,76 @@ class _Counts:
 
 
 class _Import:
-    """Imports sources one by one; opens a detector for the first one that has pages."""
+    """Imports sources one by one."""
 
-    def __init__(self, config: Config, settings: Settings, held: ExitStack) -> None:
+    def __init__(self, config: Config, settings: Settings) -> None:
         self.problems: list[str] = []  # of sources that were not read whole
-        self._config, self._held = config, held
+        self._config = config
         self._maker = _PageMaker(config, settings)
-        self._runner = held.enter_context(asyncio.Runner())
-        self._detector: Detector | None = None
 
     def read(self, name: str, kind: str) -> dict[str, Any]:
         """Import the pages of a source."""
-        if self._detector is None:
-            detector = Detector(self._config, IMPORT_PREFIX, here=True)
-            self._runner.run(detector.open(SPIDER))
-            self._held.callback(lambda: self._runner.run(detector.close()))
-            self._detector = detector
-        counts = _Counts()
+        counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
         with self._reading(name, "records", counts) as show:
-            entries = read_source(name, kind, self._config.max_bytes)
+            entries = read_source(name, kind)
             pages = self._make_pages(entries, counts, show)
-            self._runner.run(self._judge(self._detector, pages, counts))
+            asyncio.run(self._judge(crawl, pages, counts))
         if counts.unreadable:
             more = max(0, len(counts.unreadable) - _PROBLEMS_SHOWN)
             shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"][:more]]
             self.problems.append(f"{name}: {'; '.join(shown)}")
         return {
-            **self._describe(name, kind, counts, self._detector.crawl),
+            **self._describe(name, kind, counts, crawl),
             "pages": counts.pages,
             "without_address": counts.without_address,
         }
 
-    async def _judge(self, detector: Detector, pages: Iterator[Page], counts: _Counts) -> None:
-        """Judge the pages of a source in their order, while many are being read."""
-        turn = asyncio.Event()
-        turn.set()
-        waiting: deque[asyncio.Task[Decision]] = deque()
+    async def _judge(
+        self, crawl: str, pages: Iterator[tuple[Page, bytes]], counts: _Counts
+    ) -> None:
+        """Judge the pages of a source in their order; what is kept has come through."""
+        # What an import gets is compared with all that is there.
+        config = replace(self._config, incremental=True)
+        given = structs.replace(make_open(config), crawl=crawl, spider=SPIDER)
+        judges, log = Judges(given, min(1, config.processes)), CrawlLog()
+        waiting: deque[tuple[Page, int, asyncio.Future[Said]]] = deque()
         try:
-            for page in pages:
-                before, turn = turn, asyncio.Event()
-                waiting.append(asyncio.create_task(_judge_in_turn(detector, page, before, turn)))
-                if len(waiting) >= _PAGES_PER_WORKER * max(1, self._config.workers):
-                    _note(detector, await waiting.popleft(), counts)
+            opened = await judges.open()
+            log = CrawlLog(given.config.log, crawl, SPIDER, opened.seed)
+            for page, body in pages:
+                waiting.append((page, *judges.ask(page, body, young=True)))
+                if len(waiting) >= _PAGES_AHEAD:
+                    await _take(judges, log, counts, *waiting.popleft())
             while waiting:
-                _note(detector, await waiting.popleft(), counts)
-            await detector.settle()
+                await _take(judges, log, counts, *waiting.popleft())
         finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            for *_, future in waiting:
+                future.cancel()
+            ends = judges.ends
+            closed = await judges.close()
+            log.close()
+        if closed.unwritten:
+            raise StoreUnavailableError(f"{plural(closed.unwritten, 'change')} not written")
+        if ends:
+            self.problems.append(
+                f"the process that judges pages ended {plural(ends, 'time')}, and pages just "
+                "before may be missing: run this again"
+            )
 
-    def _make_pages(self, entries: Iterator[Entry], counts: _Counts, show: Show) -> Iterator[Page]:
+    def _make_pages(
+        self, entries: Iterator[Entry], counts: _Counts, show: Show
+    ) -> Iterator[tuple[Page, bytes]]:
         for entry in self._until_damage(entries, counts):
             counts.records += 1
             show(counts.records, None)
-            page = entry if isinstance(entry, Skipped) else self._maker.make_page(entry)
-            if isinstance(page, Skipped):
-                counts.skipped[page.reason] += 1
-                counts.unreadable += [page.problem] if page.problem else []
+            made = entry if isinstance(entry, Skipped) else self._maker.make_page(entry)
+            if isinstance(made, Skipped):
+                counts.skipped[made.reason] += 1
+                counts.unreadable += [made.problem] if made.problem else []
             else:
                 counts.pages += 1
-                counts.without_address += page.url.startswith("file:")
-                yield page
+                counts.without_address += made[0].url.startswith("file:")
+                yield made
 
     def _until_damage(self, entries: Iterable[Item], counts: _Counts) -> Iterator[Item]:
         try:
@@ -250,15 +264,13 @@ class _Import:
     def take(self, source: DocumentSource) -> dict[str, Any]:
         """Import finished documents; a new store adopts their recipe and seed."""
         counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
-        with self._open_store(source.recipe, source.seed) as store:
-            store.start_crawl(crawl, SPIDER)
-            try:
-                with self._reading(source.name, "documents", counts) as show:
-                    for facts in self._until_damage(source.read(), counts):
-                        self._add(store, crawl, facts, counts)
-                        show(counts.records, source.total)
-            finally:
-                store.end_crawl(crawl)
+        with (
+            self._open_store(source.recipe, source.seed) as store,
+            self._reading(source.name, "documents", counts) as show,
+        ):
+            for facts in self._until_damage(source.read(), counts):
+                self._add(store, crawl, facts, counts)
+                show(counts.records, source.total)
         return self._describe(source.name, source.kind, counts, crawl)
 
     def _add(
@@ -266,17 +278,15 @@ class _Import:
     ) -> None:
         documents, undone = [], []
         for each in facts:
-            made = each if isinstance(each, str) else self._maker.make_document(each, crawl)
+            made = each if isinstance(each, str) else self._maker.make_document(each)
             if isinstance(made, str):
                 counts.skipped[made] += 1
             else:
                 documents.append(made)
                 undone.append(isinstance(each, dict) and each.get("spared"))
         verdicts = store.find_and_add(documents, crawl=crawl)
-        numbers = [verdict.document for verdict in verdicts]
-        store.mark_done(numbers, crawl)
         if any(undone):
-            store.spare(list(compress(numbers, undone)))
+            store.spare(list(compress((verdict.document for verdict in verdicts), undone)))
         counts.records += len(facts)
         for verdict in verdicts:
             counts.judged(verdict.status, verdict.reason)
@@ -287,7 +297,7 @@ class _Import:
             raise ValueError(f"{source.url} is the store itself; name another one with --into")
         source.require_mode(self._config.confirm)
         answer = self.take(StoreSource(source))
-        fingerprints = source.bulk_loaded()
+        fingerprints = source.read(list_bulk_loaded)
         if fingerprints.size:
             with self._open_store(source.recipe, source.seed) as store:
                 store.bulk_load(fingerprints)
@@ -297,29 +307,37 @@ class _Import:
         """Open the store of the settings for writing; make it if it does not exist."""
         config = self._config
         tables, distance = config.tables, config.distance_to_open
-        return open_store(config.store, distance, tables, recipe, confirm=config.confirm, seed=seed)
+        confirm = config.confirm
+        store = open_store(config.store, distance, tables, recipe, confirm=confirm, seed=seed)
+        try:
+            store.require_mode(confirm)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
 
-async def _judge_in_turn(
-    detector: Detector, page: Page, before: asyncio.Event, after: asyncio.Event
-) -> Decision:
-    async def take_turn() -> None:
-        await before.wait()
-        # The next task wakes up when this one waits for its verdict.
-        after.set()
-
-    decision = await detector.judge(page, take_turn)
-    await take_turn()
-    return decision
-
-
-def _note(detector: Detector, decision: Decision, counts: _Counts) -> None:
-    if decision.reason == "store_unavailable":
-        raise StoreUnavailableError(f"{decision.url} was not judged")
+async def _take(
+    judges: Judges,
+    log: CrawlLog,
+    counts: _Counts,
+    page: Page,
+    number: int,
+    future: asyncio.Future[Said],
+) -> None:
+    """Take what was decided on a page, and count and log it."""
+    try:
+        said = await future
+        assert said.decision is not None  # noqa: S101 - that of a verdict
+        decision = structs.replace(said.decision, action="")
+        if said.young:
+            judges.settle(number, "done")
+    except NotJudgedError as error:
+        if error.reason == "store_unavailable":
+            raise StoreUnavailableError(f"{page.url} was not judged") from error
+        decision = log.pass_over(page.url, error.reason)
     counts.judged(decision.status, decision.reason)
-    if decision.status != "near_duplicate":
-        detector.mark(Mark(done=decision.document))
-    detector.write(decision)
+    log.write(decision)
 
 
 class _PageMaker:
@@ -335,8 +353,8 @@ class _PageMaker:
         )
         self._config = config
 
-    def make_page(self, page: SourcePage) -> Page | Skipped:
-        """Make a page to judge, or return why a crawl would skip it."""
+    def make_page(self, page: SourcePage) -> tuple[Page, bytes] | Skipped:
+        """Make a page to judge, with its body, or return why a crawl would skip it."""
         try:
             request = Request(page.url)
         except ValueError:
@@ -344,22 +362,22 @@ class _PageMaker:
         response = _respond(request.url, page)
         if reason := find_skip_reason(self._config, request, response):
             return Skipped(reason)
-        if len(response.body) > self._config.max_bytes:
+        if len(response.body) > MOST_BYTES:
             return Skipped("too_large")  # a source reads no more than that of a file, either
-        return Page(
+        made = Page(
             url=request.url,
-            body=response.body,
             encoding=find_encoding(response),
-            identity=identify(request, self._fingerprinter),
+            identity=identify(self._fingerprinter.fingerprint(request)),
             time=page.time,
             is_file=not is_page(response),
             reader=EVERYONE,
         )
+        return made, response.body
 
-    def make_document(self, facts: dict[str, Any], crawl: str) -> Document | str:
+    def make_document(self, facts: dict[str, Any]) -> Document | str:
         """Make a document of known facts, or return the reason; ValueError if scopes need pages."""
         if isinstance(kept := facts.get("document"), Facts):
-            return Document(kept, crawl, facts["aliases"], facts["wording"])
+            return Document(kept, facts["wording"])
         try:
             request = Request(facts["url"] or "")
         except ValueError:
@@ -367,11 +385,11 @@ class _PageMaker:
         known = {name: facts[name] for name in FACT_COLUMNS if facts.get(name) is not None}
         # Spark has no unsigned numbers.
         *_, known["fingerprint"] = (number % _FINGERPRINTS for number in known.pop("fingerprints"))
-        known["identity"] = identify(request, self._fingerprinter)
+        known["identity"] = identify(self._fingerprinter.fingerprint(request))
         known["scope"] = find_scope_of_url(self._config.scope, request.url)
         wording = known.pop("wording", b"")
         made = Facts(**{"time": time.time(), **known}, reader=EVERYONE)
-        return Document(made, crawl, wording=wording)
+        return Document(made, wording)
 
 
 def _respond(url: str, page: SourcePage) -> Response:

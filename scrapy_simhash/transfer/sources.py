@@ -18,6 +18,7 @@ import msgspec
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.pages.facts import MOST_BYTES
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -63,19 +64,18 @@ FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
 _HTML_FIELDS = ("html", "body")
 _TABLE = "pages.csv"
 # An item has the HTML with escapes, and other fields.
-_ITEM_BYTES_PER_BYTE = 8
-_LEAST_ITEM_BYTES = 1 << 20
+_MOST_ITEM_BYTES = 8 * MOST_BYTES
 
 
-def read_source(name: str, kind: str, most_bytes: int) -> Iterator[Entry]:
-    """Read all records of a source of pages, of each at most `most_bytes` + 1 octets.
+def read_source(name: str, kind: str) -> Iterator[Entry]:
+    """Read all records of a source of pages, of each at most `MOST_BYTES` + 1 octets.
 
     Raises:
         SourceError: from here on the source is cut or damaged.
     """
     record = 0
     try:
-        for entry in _read_records(Path(name), kind, most_bytes):
+        for entry in _read_records(Path(name), kind):
             record += 1
             yield entry
         if not record:
@@ -88,13 +88,13 @@ def read_source(name: str, kind: str, most_bytes: int) -> Iterator[Entry]:
         ) from error
 
 
-def _read_records(path: Path, kind: str, most_bytes: int) -> Iterator[Entry]:
+def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
         read = _read_table if (path / _TABLE).is_file() else _read_folder
-        yield from read(path, most_bytes)
+        yield from read(path)
         return
     with path.open("rb") as file:
-        yield from (_read_warc if kind == "warc" else _read_feed)(file, most_bytes)
+        yield from (_read_warc if kind == "warc" else _read_feed)(file)
 
 
 def _unzip(file: BinaryIO) -> BinaryIO:
@@ -107,10 +107,9 @@ def _unzip(file: BinaryIO) -> BinaryIO:
 # Feeds of Scrapy: items with a URL and HTML
 
 
-def _read_feed(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
-    most = max(_ITEM_BYTES_PER_BYTE * most_bytes, _LEAST_ITEM_BYTES)
+def _read_feed(file: BinaryIO) -> Iterator[Entry]:
     found, last = False, None
-    for item in _read_lines(_unzip(file), most):
+    for item in _read_lines(_unzip(file)):
         entry = item if isinstance(item, Skipped) else _make_page(item)
         if entry == _NO_HTML:
             last = item
@@ -137,13 +136,13 @@ def _make_page(item: Any) -> Entry:
     return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
 
 
-def _read_lines(file: BinaryIO, most: int) -> Iterator[Any]:
+def _read_lines(file: BinaryIO) -> Iterator[Any]:
     number = 0
-    while line := file.readline(most):
+    while line := file.readline(_MOST_ITEM_BYTES):
         number += 1
-        if len(line) == most and not line.endswith(b"\n"):
-            yield Skipped("too_large", f"line {number:,} has more than {most:,} octets")
-            while (rest := file.readline(most)) and not rest.endswith(b"\n"):
+        if len(line) == _MOST_ITEM_BYTES and not line.endswith(b"\n"):
+            yield Skipped("too_large", f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets")
+            while (rest := file.readline(_MOST_ITEM_BYTES)) and not rest.endswith(b"\n"):
                 pass
         elif line.strip():
             try:
@@ -167,16 +166,16 @@ def _read_item(line: bytes) -> Any:
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 
 
-def _read_folder(folder: Path, most_bytes: int) -> Iterator[Entry]:
+def _read_folder(folder: Path) -> Iterator[Entry]:
     """Read a folder without a table: its pages in the order of their names, by `file:` URLs."""
     for path in sorted(folder.rglob("*")):
         if path.name.removesuffix(".gz").endswith(_HTML_SUFFIXES) and path.is_file():
-            yield _read_page(path.absolute().as_uri(), path, most_bytes)
+            yield _read_page(path.absolute().as_uri(), path)
 
 
-def _read_table(folder: Path, most_bytes: int) -> Iterator[Entry]:
+def _read_table(folder: Path) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
-    csv.field_size_limit(max(csv.field_size_limit(), most_bytes))  # a cell may hold a page
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_BYTES))  # a cell may hold a page
     with (folder / _TABLE).open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file, strict=True):
             if not row.keys() >= {"url", "path"}:
@@ -185,15 +184,15 @@ def _read_table(folder: Path, most_bytes: int) -> Iterator[Entry]:
                 )
             path = folder / (row["path"] or "")
             if row["path"] and path.resolve().is_relative_to(folder.resolve()):
-                yield _read_page(row["url"] or path.absolute().as_uri(), path, most_bytes)
+                yield _read_page(row["url"] or path.absolute().as_uri(), path)
             else:
                 yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
 
 
-def _read_page(url: str, path: Path, most_bytes: int) -> Entry:
+def _read_page(url: str, path: Path) -> Entry:
     try:
         with path.open("rb") as file:
-            return SourcePage(url, _unzip(file).read(most_bytes + 1))
+            return SourcePage(url, _unzip(file).read(MOST_BYTES + 1))
     except _UNREADABLE as error:
         return Skipped("unreadable", f"{path}: {str(error) or 'it ends too early'}")
 
@@ -221,7 +220,7 @@ class _Stream:
         return self._position
 
 
-def _read_warc(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
+def _read_warc(file: BinaryIO) -> Iterator[Entry]:
     """Read a WARC file, plain or compressed; raises EOFError if it is cut short."""
     try:
         from fastwarc.warc import ArchiveIterator  # noqa: PLC0415 - an extra
@@ -229,27 +228,27 @@ def _read_warc(file: BinaryIO, most_bytes: int) -> Iterator[Entry]:
         raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
     for record in ArchiveIterator(cast("Any", _Stream(_unzip(file))), parse_http=False):
-        yield _read_record(record, most_bytes)
+        yield _read_record(record)
 
 
-def _read_record(record: Any, most_bytes: int) -> Entry:
+def _read_record(record: Any) -> Entry:
     if not record.headers.contains_key("Content-Length"):
         raise EOFError("it is cut short, or not a WARC")
     if (record.headers.get("WARC-Type") or "").lower() != "response" or not record.is_http:
-        _read_body(record, most_bytes)
+        _read_body(record)
         return Skipped("no_response")
     date = record.record_date
     url = record.headers.get("WARC-Target-URI") or ""
     try:
         record.parse_http()
     except OSError:
-        _read_body(record, most_bytes)
+        _read_body(record)
         return Skipped("bad_http")
-    body = _read_body(record, most_bytes)
+    body = _read_body(record)
     headers = record.http_headers
     return SourcePage(
         url.removeprefix("<").removesuffix(">"),
-        _decode(body, headers, most_bytes),
+        _decode(body, headers),
         headers.status_code or 0,
         tuple(headers.to_tuples()),
         html=False,
@@ -257,10 +256,10 @@ def _read_record(record: Any, most_bytes: int) -> Entry:
     )
 
 
-def _read_body(record: Any, most_bytes: int) -> bytes:
+def _read_body(record: Any) -> bytes:
     expected = record.content_length
-    body = _read_bounded(record.reader, most_bytes + 1)
-    rest = record.reader.consume() if len(body) > most_bytes else 0
+    body = _read_bounded(record.reader, MOST_BYTES + 1)
+    rest = record.reader.consume() if len(body) > MOST_BYTES else 0
     if len(body) + rest < expected:
         raise EOFError("it is cut short")
     return body
@@ -274,7 +273,7 @@ def _read_bounded(reader: Any, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _decode(body: bytes, headers: Any, most_bytes: int) -> bytes:
+def _decode(body: bytes, headers: Any) -> bytes:
     """Undo transfer and content encoding; leaves a body with a wrong declaration as it is."""
     from fastwarc import stream_io  # noqa: PLC0415 - only for this
 
@@ -291,15 +290,15 @@ def _decode(body: bytes, headers: Any, most_bytes: int) -> bytes:
             if reader := readers.get(coding.strip()):
                 try:
                     # Bounded, because a few kilobytes may unpack to gigabytes.
-                    body = _read_bounded(reader(BytesIO(body)), most_bytes + 1)
+                    body = _read_bounded(reader(BytesIO(body)), MOST_BYTES + 1)
                 except OSError:
                     continue
     return body
 
 
-def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, str, float | None]]:
+def read_warc(path: Path) -> Iterator[tuple[str, bytes, int, str, float | None]]:
     """Read the responses of a WARC file: URL, body, status, content type, time."""
-    for page in read_source(str(path), "warc", most_bytes):
+    for page in read_source(str(path), "warc"):
         if isinstance(page, SourcePage):
             kinds = (value for name, value in page.headers if name.lower() == "content-type")
             yield page.url, page.body, page.status, next(kinds, ""), page.time
@@ -319,7 +318,7 @@ class StoreSource:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.name, self.recipe, self.seed = store.url, store.recipe, store.seed
-        self._numbers = store.read(lambda stored: [number for number, _ in stored])
+        self._numbers = store.read(lambda stored: [number for number, _ in stored.scan()])
         self.total = len(self._numbers)
 
     def read(self) -> Iterator[list[dict[str, Any] | str]]:
@@ -330,21 +329,14 @@ class StoreSource:
 
 def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str, Any] | str]:
     """Read the facts of delivered documents; the state of others, whose items nobody may have."""
-    stored.prefetch_documents(numbers)
-    found: list[dict[str, Any] | str] = []
-    for number in numbers:
-        if (record := stored.get(number)) is None:
-            continue
-        if record.state == State.DONE:
-            wording = stored.get_wordings([number]).get(number)
-            found.append(
-                {
-                    "document": record.facts,
-                    "aliases": stored.list_aliases(number),
-                    "wording": b"" if wording is None else pack(wording),
-                    "spared": record.spared,
-                }
-            )
-        else:
-            found.append(record.state.name.lower())
-    return found
+    wordings = stored.get_wordings(numbers)
+    return [
+        {
+            "document": record.facts,
+            "wording": pack(wordings[number]) if number in wordings else b"",
+            "spared": record.spared,
+        }
+        if record.state == State.DONE
+        else record.state.name.lower()
+        for number, record in stored.get_all(numbers).items()
+    ]

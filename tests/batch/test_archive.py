@@ -85,17 +85,6 @@ def test_probes_find_what_brute_force_finds(
             assert opened.probe(query, distance) == near(numbers, query, distance)
 
 
-@pytest.mark.parametrize(("design", "distance"), [("4", 8), ("10", 5), ("1:0", 2), ("4", -1)])
-def test_a_distance_that_is_not_complete_is_refused(
-    tmp_path: Path, design: str, distance: int
-) -> None:
-    with (
-        Archive(write(tmp_path, draw(3), design)) as opened,
-        pytest.raises(ValueError, match=f"complete up to . bits, not {distance}"),
-    ):
-        opened.probe(0, distance)
-
-
 # Damage.
 
 

@@ -14,8 +14,6 @@ from tests.helpers.needing import examples
 from tests.helpers.oracle import all_matches
 from tests.helpers.strategies import crowds, fingerprints, masks
 
-LARGEST = 2**64 - 1
-
 
 def find(
     queries: list[int], chunks: list[list[int]], distance: int, blocks: int | None = None
@@ -60,14 +58,6 @@ def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch)
         zip(queries.tolist(), stored[::2].tolist(), strict=True)
     )
     assert compared < 10_000 * 20_000 / 10
-
-
-@pytest.mark.parametrize("distance", [0, 3, 10, 63])
-@pytest.mark.parametrize("queries", [[], [0], [LARGEST, LARGEST], [0, 1, LARGEST]])
-@pytest.mark.parametrize("stored", [[], [0], [LARGEST], [0, LARGEST, 5, 5]])
-def test_extremes(queries: list[int], stored: list[int], distance: int) -> None:
-    assert find(queries, [stored], distance) == all_matches(queries, stored, distance)
-    assert find(queries, [], distance) == []
 
 
 def test_what_is_refused_and_progress() -> None:

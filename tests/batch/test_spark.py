@@ -128,7 +128,7 @@ def site(tmp_path: Path) -> dict[str, str]:
 def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
     """All that one machine finds, and a row with a reason for every page without a fingerprint."""
     pages = site(tmp_path)
-    limits = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.hang", "-s", "SIMHASH_PAGE_TIMEOUT=2")
+    limits = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.hang")
     done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
     assert done.exit_code == 1
     assert "two.warc.gz cannot be read from record 2 on: " in done.err
@@ -326,23 +326,6 @@ def test_one_that_many_documents_have_costs_no_square(
     # No part of the join has more of them.
     postings = spark_confirm.list_postings(documents).groupBy("part").count().collect()
     assert sorted(row["count"] for row in postings) == [2, 3, 3, 3, 3, 3, 3]
-
-
-def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
-    """Each is a pair with the first one of its digest."""
-    count = 3_000
-    stub = {"stub": True, "text_digest": b"same"}
-    ids = [number.to_bytes(2, "big") for number in range(count)]
-    others: list[dict[str, Any]] = [
-        {"id": b"x", "stub": True, "text_digest": b"another"},
-        {"id": b"y"},
-    ]
-    found = confirm_of(spark, documents_of(spark, *({"id": each, **stub} for each in ids), *others))
-    assert sorted(zip(found["first"], found["second"], strict=True)) == [
-        (ids[0], each) for each in ids[1:]
-    ]
-    assert found["tests"] == [["same short page"]] * (count - 1)
-    assert found["similarity"] == [None] * (count - 1)
 
 
 def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:

@@ -1,13 +1,11 @@
 """Without PySpark or Java: one line says what to install. Where another Python is on the path."""
 
-import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python
-from tests.helpers.sparking import require_pyspark, require_spark
+from tests.helpers.processes import ROOT, run_python
+from tests.helpers.sparking import require_pyspark
 
 pytestmark = pytest.mark.slow
 
@@ -50,22 +48,3 @@ def test_the_script_for_spark_submit_is_the_command(tmp_path: Path) -> None:
         done = run_python(*script, *arguments, cwd=tmp_path, extra=nowhere)
         assert done.returncode == 2, done.stderr
         assert "scrapy simhash spark: there is no" in done.stderr
-
-
-def test_the_python_of_the_command_works_not_that_of_the_path(tmp_path: Path) -> None:
-    """As `venv/bin/scrapy` does where the virtual environment is not activated."""
-    require_spark()
-    other = tmp_path / "bin/python3"
-    other.parent.mkdir()
-    other.write_text("#!/bin/sh\nexit 1\n")
-    other.chmod(0o755)
-    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "one two three"}\n')
-    done = run_python(
-        *("-m", "scrapy", "simhash", "spark", "--json", "--master", "local[1]"),
-        *("fingerprint", "pages.jsonl", "-o", "documents"),
-        cwd=tmp_path,
-        extra={"PATH": f"{other.parent}:{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"},
-        seconds=4 * PATIENCE_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["rows"] == 1

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_simhash import open_store
 from scrapy_simhash.batch import batch_query, find_all, find_clusters, list_recorded_pairs
-from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import examples
 from tests.helpers.oracle import all_matches, all_pairs, distance_between, union_find
 from tests.helpers.strategies import crowds
@@ -20,7 +21,7 @@ def test_all_that_near_duplicates_and_originals_tell(
     tmp_path_factory: pytest.TempPathFactory, loaded: list[int], crawled: list[int], distance: int
 ) -> None:
     """Against a list and two loops; a store with distance 3 answers for others."""
-    with open_in_crawl(tmp_path_factory.mktemp("store")) as store:
+    with open_lmdb(tmp_path_factory.mktemp("store")) as store:
         store.bulk_load(np.array(loaded, np.uint64))
         pages = [document(str(n), each) for n, each in enumerate(crawled)]
         verdicts = store.find_and_add(pages)
@@ -47,10 +48,9 @@ def test_all_that_near_duplicates_and_originals_tell(
 
 
 def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:
-    with begin_crawl(home) as store:
+    with open_store(home) as store:
         store.find_and_add([document("a", A), document("b", A)])
         assert list_recorded_pairs(store).tolist() == [[A, A]]
         assert find_clusters(store) == []
-        store.mark_done([1], CRAWL)
         store.delete([1])
         assert list_recorded_pairs(store).tolist() == []

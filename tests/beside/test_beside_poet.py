@@ -38,7 +38,6 @@ async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Craw
     return await crawl(folder, urls, chosen, **settings_of("beside.md", "ADDONS"))
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_page_objects_of_near_duplicates_reach_no_callback(
     site: Site, tmp_path: Path
 ) -> None:
@@ -51,7 +50,6 @@ async def test_page_objects_of_near_duplicates_reach_no_callback(
     assert "log_count/ERROR" not in done.stats
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_page_that_is_not_downloaded_is_not_judged(site: Site, tmp_path: Path) -> None:
     done = await crawl_with("PoetSpider", site, tmp_path, "/nothing")
     assert done.paths == ["/nothing"]
@@ -59,18 +57,18 @@ async def test_page_that_is_not_downloaded_is_not_judged(site: Site, tmp_path: P
     assert done.counted == {"not_judged/not_html": 1}
 
 
-@pytest.mark.usefixtures("warm_worker")
-async def test_page_asked_for_by_two_page_objects_is_one_page(site: Site, tmp_path: Path) -> None:
+async def test_page_asked_for_by_two_page_objects_is_one_of_each(
+    site: Site, tmp_path: Path
+) -> None:
     done = await crawl_with("TwiceSpider", site, tmp_path, "/page", "/copy")
     assert site.asked == ["/page", "/page", "/copy", "/copy"]
     assert done.items[0]["title"] == "First"
     assert done.items[1]["words"] == 300
     assert done.paths == ["/page", "/page"]
-    assert done.counted["revisit/undelivered"] == 1  # to the second callback
+    assert done.counted["new"] == 2  # one for each callback
     assert done.counted["dropped"] == 2
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_what_a_page_object_asks_for_itself_is_not_looked_at(
     site: Site, tmp_path: Path
 ) -> None:

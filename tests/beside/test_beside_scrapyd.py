@@ -35,7 +35,6 @@ FILES = {
 SPIDER_MODULES = ["news.spiders"]
 ADDONS = {"scrapy_simhash.Addon": 500}
 SIMHASH_EXTRACTOR = "news.texts.extract"
-SIMHASH_WORKERS = 1
 CONCURRENT_REQUESTS = 1
 TELNETCONSOLE_ENABLED = False
 """,
@@ -52,10 +51,12 @@ class PagesSpider(Spider):
     def parse(self, response):
         yield {"url": response.url}
 """,
-    # A worker process finds it in the egg, too.
+    # The judge finds it in the egg, too.
     "news/texts.py": """
-def extract(tree):
-    return " ".join(tree.xpath("//article//text()"))
+import re
+
+def extract(html):
+    return " ".join(re.findall("<p>(.*?)</p>", html))
 """,
     "EGG-INFO/PKG-INFO": "Metadata-Version: 1.0\nName: news\nVersion: 1\n",
     "EGG-INFO/entry_points.txt": "[scrapy]\nsettings = news.settings\n",

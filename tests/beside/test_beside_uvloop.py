@@ -1,4 +1,4 @@
-"""On uvloop: the same decisions, also where a worker process dies."""
+"""On uvloop: the same decisions, also where a judge dies."""
 
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 @pytest.mark.parametrize(
     "settings", [{"TWISTED_REACTOR": REACTOR}, {"TWISTED_REACTOR_ENABLED": False}], ids=str
 )
-def test_a_worker_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_judge_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_path: Path) -> None:
     require_modules("beside", "uvloop")
     answers = {
-        "/one": page(1),
         "/crash": make_page(["to", TRIGGER, *make_words(3)]),
+        "/one": page(1),
         "/one-again": page(1, menu="Other menu"),
         "/two": page(2),
     }
@@ -33,8 +33,9 @@ def test_a_worker_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_pa
             [site.url(path) for path in answers],
             ASYNCIO_EVENT_LOOP="uvloop.Loop",
             SIMHASH_EXTRACTOR="tests.helpers.hostile.crash",
+            SIMHASH_PROCESSES=1,
             **settings,
         )
     assert "uvloop.Loop" in done.log
-    assert done.paths == ["/one", "/crash", "/two"], done.log
+    assert done.paths == ["/crash", "/one", "/two"], done.log
     assert (done.counted["dropped"], done.counted["not_judged/worker_died"]) == (1, 1)

@@ -1,6 +1,5 @@
 """A store to look at, one for all tests of commands that only read it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,5 +11,5 @@ from tests.helpers.commanding import crawl_into
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With its log."""
     path = tmp_path_factory.mktemp("commands") / "store"
-    asyncio.run(crawl_into(path))
+    crawl_into(path)
     return path

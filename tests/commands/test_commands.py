@@ -12,7 +12,7 @@ from scrapy_simhash.commands import look
 from scrapy_simhash.config import Config
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.commanding import AGAIN, ONE, Done, Run, assert_printable
+from tests.helpers.commanding import AGAIN, ONE, Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -58,15 +58,6 @@ def test_query_by_url_file_hex_and_stdin(
     lines = run.text("query", AGAIN, "--store", store).splitlines()
     assert f" 0 bits  done         {ONE}" in lines
     assert all(line.endswith(f" bits  done         {ONE}") for line in lines)
-
-
-def test_query_by_text_however_long(run: Run, store: Path) -> None:
-    text = fingerprint_page(page(1), "utf-8").text
-    assert len(text) > 1_000
-    assert [answer["url"] for answer in run.answers("query", text, "--store", store)] == [ONE]
-    asked = ("query", "nothing like it", "--store", store)
-    assert run(*asked) == Done(1, "nothing found\n", "")
-    assert run(*asked, "--json") == Done(1, "", "")
 
 
 def test_query_distance(run: Run, store: Path) -> None:

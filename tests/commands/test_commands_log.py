@@ -3,17 +3,15 @@
 import asyncio
 import io
 import json
-import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
 from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable
 from tests.helpers.crawling import crawl
-from tests.helpers.detecting import new_line
+from tests.helpers.judging import new_line
 from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS, start_python
 from tests.helpers.server import Answer, serve
@@ -46,20 +44,6 @@ def test_log_summary(run: Run, store: Path) -> None:
     assert f"\npages that caused the most drops:\n  {ONE}: 1\n" in done.out
     assert "\n  near-duplicates: 1\n  not judged because its body is empty: 1\n" in done.out
     assert "\nactions:\n  Dropped: 1\n" in done.out
-
-
-def test_log_summary_names_spiders(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    line = new_line("http://site.example/", "first", spider="shop")
-    path.write_text(json.dumps(line) + "\n", encoding="ascii")
-    out = run.text("log", "--summary", "--log", path)
-    assert re.search(r"^crawl +spider .*\nfirst +shop ", out, re.MULTILINE)
-
-
-def test_log_summary_of_imports_only(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text(json.dumps(new_line("http://site.example/", "import-1")) + "\n", "ascii")
-    assert run.answer("log", "--summary", "--log", path)["pages"] == 1
 
 
 def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
@@ -152,19 +136,6 @@ def write_crawls(path: Path) -> None:
     """Write a log of spiders whose names have wide letters, run leftwards, or steer terminals."""
     lines = [new_line("http://site.example/", spider, spider=spider) for spider in SPIDERS]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "ascii")
-
-
-def test_a_table_is_aligned_by_the_width_of_its_characters(run: Run, tmp_path: Path) -> None:
-    """Without bound, as no terminal shows it."""
-    write_crawls(tmp_path / "log.jsonl")
-    out = run.text("log", "--summary", "--crawl", "all", "--log", tmp_path / "log.jsonl")
-    assert_printable(out)
-    *_, head, first, second, third, fourth, _ = out.splitlines()
-    for line, name in zip((first, second, third, fourth), SPIDERS, strict=True):
-        shown = name.replace("\x1b", r"\x1b")
-        assert cell_len(line.partition("20")[0]) == head.index("time"), line
-        assert line.startswith(f"{shown} ")
-        assert line.count(shown) == 2
 
 
 class Terminal(io.TextIOWrapper):

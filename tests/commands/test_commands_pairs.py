@@ -8,8 +8,8 @@ import pytest
 
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.commanding import ONE, TWO, Run
-from tests.helpers.documents import CRAWL, alter, document, open_in_crawl
+from tests.helpers.commanding import ONE, Run
+from tests.helpers.documents import alter, document, open_lmdb
 from tests.helpers.pages import edit_words, make_page, make_words
 
 A = 0x0123_4567_89AB_CDEF
@@ -22,20 +22,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "page.html"
     path.write_text(make_page(edit_words(make_words(1), 3), menu="Other"), encoding="utf-8")
     return path
-
-
-def test_two_urls_of_the_store(run: Run, store: Path) -> None:
-    answer = run.answer("explain", ONE, TWO, "--store", store)
-    assert [each["url"] for each in answer["pages"]] == [ONE, TWO]
-    assert answer["confirmed"] is False
-    assert 0 < answer["main_similarity"] < answer["whole_similarity"] + 1
-    assert answer["similarity"] == max(answer["main_similarity"], answer["whole_similarity"])
-    assert any("first" in row for row in answer["side_by_side"])
-    assert answer["seed"] == "of the store"
-    out = run.text("explain", ONE, TWO, "--store", store)
-    assert "whole texts (0." in out
-    assert out.startswith("Different pages by the current settings: ")
-    assert answer["judged"] is False
 
 
 def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
@@ -66,34 +52,12 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
 def test_the_verdict_on_two_pages_is_that_of_the_settings(
     run: Run, tmp_path: Path, settings: dict[str, object], judged: bool
 ) -> None:
-    with open_in_crawl(tmp_path / "s") as opened:
+    with open_lmdb(tmp_path / "s") as opened:
         opened.find_and_add([document("a", A), document("b", A ^ 0b111)])
     given = [word for name, value in settings.items() for word in ("-s", f"SIMHASH_{name}={value}")]
     asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s", "--json")
     (answer,) = run(*given, *asked).answers
     assert (answer["distance"], answer["judged"]) == (3, judged)
-
-
-@pytest.mark.parametrize(
-    ("fields", "other", "why"),
-    [
-        ({"scope": "a"}, {"scope": "b"}, "in different scopes: never compared"),
-        ({"stub": True}, {"stub": True}, "too little text for a simhash: compared exactly"),
-        ({"stub": True}, {}, "too little text for a simhash: compared exactly"),
-    ],
-)
-def test_why_pages_with_one_fingerprint_are_different(
-    run: Run, tmp_path: Path, fields: dict[str, Any], other: dict[str, Any], why: str
-) -> None:
-    with open_in_crawl(tmp_path / "s") as opened:
-        documents = [
-            document("a", A, text_digest=b"a", **fields),
-            document("b", A, text_digest=b"b", **other),
-        ]
-        assert {verdict.status for verdict in opened.find_and_add(documents)} == {"new"}
-    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s")
-    done = run(*asked)
-    assert done.out.startswith(f"Different pages by the current settings: {why}\n")
 
 
 @pytest.mark.parametrize("command", ["explain", "query"])
@@ -116,7 +80,7 @@ def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: 
 def linked(tmp_path: Path) -> Path:
     """Two pages near by, one near to the second only, one apart, and one like the first."""
     fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(1_023) + b"\1"}
-    with open_in_crawl(tmp_path / "linked", distance=0, confirm=1.0) as store:
+    with open_lmdb(tmp_path / "linked", distance=0, confirm=1.0) as store:
         made = [
             document("a", A),
             document("b", A ^ 1),
@@ -125,8 +89,7 @@ def linked(tmp_path: Path) -> Path:
             document("same", A, title="Another"),
         ]
         made = [alter(each, **fields, title=each.facts.title or each.facts.url) for each in made]
-        numbers = [store.find_and_add([each])[0].document for each in made]
-        store.mark_done(numbers, CRAWL)
+        store.find_and_add(made)
         store.bulk_load(np.array([C ^ 1 << 60], np.uint64))
     return tmp_path / "linked"
 

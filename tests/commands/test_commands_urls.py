@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.crawling import crawl
-from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.judging import fill
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, serve
 
@@ -19,14 +19,15 @@ RULE = {"order": 1, "processor": "queryRemoval", "urlPattern": {"include": ["sit
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> Path:
+def store(tmp_path: Path) -> Path:
     """A store of pages with a session each; `page=` leads to other pages of a list."""
-    async with running(tmp_path / "store") as detector:
-        for number in range(PAGES):
-            await judge(detector, fetched(f"d/p{number}", page(number)))
-            await judge(detector, fetched(f"d/p{number}?sid={number}", page(number)))
-        for number in (1, 2, 3):
-            await judge(detector, fetched(f"list?page={number}", page(100 + number)))
+    pages = [
+        (f"d/p{number}{session}", page(number))
+        for number in range(PAGES)
+        for session in ("", f"?sid={number}")
+    ]
+    pages += [(f"list?page={number}", page(100 + number)) for number in (1, 2, 3)]
+    fill(tmp_path / "store", ((f"{SITE}/{name}", html) for name, html in pages))
     return tmp_path / "store"
 
 
@@ -102,16 +103,18 @@ def test_without_duplicate_url_discarder_rules_are_found_all_the_same(
     assert "pip install duplicate-url-discarder" in done.err
 
 
-async def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(
+def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(
     run: Run, tmp_path: Path
 ) -> None:
     """The report names it, and advises this command."""
-    async with running(tmp_path) as detector:
-        assert "two pairs of stored pages" in run.failed("urls", "--store", tmp_path)
-        for number in range(2):
-            link = f'<link rel="canonical" href="{SITE}/p{number}"></head>'
-            html = page(number).replace("</head>", link)
-            await judge(detector, fetched(f"p{number}?from={number}", html))
+    fill(tmp_path, [])
+    assert "two pairs of stored pages" in run.failed("urls", "--store", tmp_path)
+    link = '<link rel="canonical" href="{}/p{}"></head>'
+    pages = (
+        (f"{SITE}/p{n}?from={n}", page(n).replace("</head>", link.format(SITE, n)))
+        for n in range(2)
+    )
+    fill(tmp_path, pages)
     done = run("urls", "--store", tmp_path)
     assert done.err.startswith("none is proven: that takes eleven pairs")
     assert done.out == (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import read_files
-from tests.helpers.documents import document, open_in_crawl
+from tests.helpers.documents import document, open_lmdb
 
 # `s` is a store of one page, `in` has two numbers; `$` is the end of the line.
 REFUSED = """
@@ -20,7 +20,7 @@ stats --no-such-option -> unknown arguments: --no-such-option
 stats --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
-owed --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+stats --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 -s A=1 export -s SIMHASH_CONFIRM=3 store out --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
 stats --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 stats --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
@@ -36,8 +36,6 @@ import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files
-evaluate --confirm 2 -> '2' is neither a number from 0 to 1 nor none
-evaluate --top -1 -> '-1' is not a whole number
 
 stats --store redis://host -> redis
 check --store nowhere -> there is no store at
@@ -90,7 +88,7 @@ plan --documents 10M --distance 3 --max-bytes 1M -> at most 1,000,000 bytes; 1:0
 
 @pytest.mark.parametrize("row", [row for row in REFUSED.splitlines() if row])
 def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) -> None:
-    with open_in_crawl(tmp_path / "s") as store:
+    with open_lmdb(tmp_path / "s") as store:
         store.find_and_add([document("a", 1)])
     (tmp_path / "in").write_text("1\n2\n")
     before = read_files(tmp_path)
@@ -113,7 +111,7 @@ batch-query --queries in -o out --store s
 def test_a_file_that_is_there_stays_unless_it_may_be_replaced(
     run: Run, tmp_path: Path, command: str
 ) -> None:
-    with open_in_crawl(tmp_path / "s") as opened:
+    with open_lmdb(tmp_path / "s") as opened:
         opened.find_and_add([document("a", 1), document("a1", 3)])
     (tmp_path / "in").write_text("1\n")
     words = command.split()

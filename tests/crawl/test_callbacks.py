@@ -15,8 +15,6 @@ from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.helpers.pages import page
 from tests.helpers.server import serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
 LEAVES = [f"/leaf{number}" for number in range(3)]
 COPIES = ["/a", "/b", "/c", "/d"]
 SITE = {
@@ -63,43 +61,30 @@ def actions(done: Crawl) -> list[str]:
     return [each["action"] or each["status"] for each in done.decisions]
 
 
-async def test_the_first_copy_for_another_callback_passes_and_later_ones_do_not(
-    tmp_path: Path,
-) -> None:
+async def test_callbacks_keep_pages_of_their_own(tmp_path: Path) -> None:
     done = await crawl_copies(tmp_path, "look", "parse_item", "parse_item", "look")
-    assert actions(done) == ["new", "pass", "drop", "drop"]
+    assert actions(done) == ["new", "new", "drop", "drop"]
     assert done.paths == ["/b"]
-    kept, dropped = done.decisions[1:3]
-    assert (kept["status"], kept["reason"]) == ("near_duplicate", "other_callback")
-    assert path_of(kept["match_url"]) == "/a"
-    assert path_of(dropped["match_url"]) == "/b"
-    assert done.items[0]["flags"] == ["near_duplicate"]
-    assert done.items[0]["verdict"]["action"] == "pass"
+    assert [path_of(each["match_url"]) for each in done.decisions[2:]] == ["/b", "/a"]
 
 
 @pytest.mark.parametrize("across", [False, True])
 async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
     tmp_path: Path, across: bool
 ) -> None:
-    await crawl_copies(tmp_path, "parse_item", name="prices")
-    settings = {"SIMHASH_ACROSS_SPIDERS": across}
+    settings = {"SIMHASH_ACROSS_SPIDERS": across, "SIMHASH_INCREMENTAL": True}
+    await crawl_copies(tmp_path, "parse_item", name="prices", **settings)
     with serve(SITE) as site:
         urls = [site.url(path) for path in ("/b", "/c")]
         done = await crawl(tmp_path, urls, spider_with("parse_item", name="reviews"), **settings)
     assert done.paths == ([] if across else ["/b"])
-    if not across:
-        assert actions(done) == ["pass", "drop"]
-        assert done.decisions[0]["reason"] == "other_spider"
+    assert actions(done)[:2] == ["drop" if across else "new", "drop"]
 
 
 class NewsSpider(ShopSpider):
     """Yields an item of what is new to its callback, as docs/running.md shows."""
 
-    fails = False
-
     def parse_item(self, response: Response) -> Iterator[Any]:
-        if self.fails:
-            raise ValueError("as a callback may")
         if response.meta["simhash"]["reason"] != "unchanged":
             yield describe(response)
 
@@ -117,26 +102,32 @@ async def test_what_another_one_got_is_not_unchanged(tmp_path: Path, other: dict
         done, again = [
             await crawl(tmp_path, [site.url("/a")], type("Other", (News,), other)) for _ in range(2)
         ]
-    assert (done.paths, done.verdicts) == (["/a"], {"/a": "revisit undelivered"})
+    assert (done.paths, done.verdicts) == (["/a"], {"/a": "new"})
     assert (again.paths, again.verdicts) == ([], {"/a": "revisit unchanged"})
 
 
-async def test_what_a_callback_failed_on_was_not_got_by_it(tmp_path: Path) -> None:
-    class Failing(ShopSpider):
-        callbacks = ("look", "parse_item", "parse_item")
-
-        def parse_item(self, response: Response) -> Iterator[Any]:
-            if response.url.endswith(("/a", "/b")):
-                raise ValueError("as a callback may")
-            yield describe(response)
-
+async def test_a_request_that_two_callbacks_get_has_a_document_for_each(tmp_path: Path) -> None:
+    """Else it would be a revisit of the other's each time, and its copies would be kept."""
     with serve(SITE) as site:
-        a, b, c = (Request(site.url(path), dont_filter=True) for path in COPIES[:3])
-        done = await crawl(tmp_path, [a, a, b], Failing)
-        assert done.paths == []
-        again = await crawl(tmp_path, [c], spider_with("parse_item"))
-    assert again.paths == ["/c"]
-    assert again.decisions[0]["action"] == "pass"
+        for expected in (["new", "new", "drop", "drop"], ["revisit", "revisit", "drop", "drop"]):
+            requests = [
+                Request(site.url(path), dont_filter=True) for path in ("/a", "/a", "/b", "/b")
+            ]
+            done = await crawl(tmp_path, requests, spider_with("look", "parse_item"))
+            assert actions(done) == expected
+            assert done.paths == ["/a"]
+
+
+async def test_a_store_of_other_callbacks_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A callback that was renamed is another one."""
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    await crawl_copies(tmp_path, "parse_item")
+    with serve(SITE) as site:
+        await crawl(tmp_path, [site.url("/b")], type("Renamed", (PagesSpider,), {"name": "shop"}))
+    said = "The store has pages of 'shop', but of other callbacks (parse_item): they are compared "
+    assert [text.startswith(said) for text in caplog.messages].count(True) == 1
 
 
 async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: Path) -> None:
@@ -160,7 +151,7 @@ async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: P
 @pytest.mark.parametrize(
     "make", [lambda spider: partial(spider.parse_item), lambda spider: spider.parse_part]
 )
-async def test_pages_of_callbacks_without_a_name_are_only_flagged(
+async def test_pages_of_callbacks_without_a_name_are_kept_and_no_originals(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[ShopSpider], Any]
 ) -> None:
     class Nameless(ShopSpider):
@@ -175,10 +166,10 @@ async def test_pages_of_callbacks_without_a_name_are_only_flagged(
         a, b, c, d = (site.url(path) for path in COPIES)
         done = await crawl(tmp_path, [a, b, c], Nameless)
         assert done.paths == ["/a", "/b", "/c"]
-        assert actions(done) == ["new", "flag", "flag"]
+        assert actions(done) == ["new", "new", "new"]
         assert caplog.text.count("is no method of the spider") == 1
         # And nothing is dropped for them.
-        done = await crawl(tmp_path, [d], spider_with("parse_item"))
+        done = await crawl(tmp_path, [d], spider_with("parse_item"), SIMHASH_INCREMENTAL=True)
     assert done.paths == ["/d"]
 
 
@@ -209,4 +200,4 @@ async def test_the_callback_of_a_rule_is_that_of_its_pages(tmp_path: Path) -> No
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/")], RulesSpider)
     assert len(done.paths) == 1
-    assert actions(done) == ["new", "new", "pass", "drop"]
+    assert actions(done) == ["new", "new", "new", "drop"]

@@ -4,19 +4,22 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy.http import Request, Response
 
+from scrapy_simhash import downloadermiddlewares
+from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import edit_words, make_groups, make_page, make_words, page
 from tests.helpers.server import Answer, Answers, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker", "judge_apart")
+pytestmark = pytest.mark.usefixtures("judge_apart")
 GROUPS, COPIES = 12, 3
 
 
@@ -63,37 +66,33 @@ async def test_edited_pages_are_duplicates_at_their_own_name(tmp_path: Path) -> 
     assert kept["nearest_tests"][1].startswith("each has words of its own, ")
 
 
-async def test_second_crawl_sees_revisits_only(site: Site, tmp_path: Path) -> None:
-    first = await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
-    second = await crawl(tmp_path, reversed(site.urls()), CONCURRENT_REQUESTS=16)
-    assert sorted(second.paths) == sorted(first.paths)
-    assert second.counted["revisit/unchanged"] == GROUPS
-    assert second.counted["near_duplicate"] == GROUPS * (COPIES - 1)
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_a_second_crawl_has_one_of_each_group_too(
+    site: Site, tmp_path: Path, *, backwards: bool
+) -> None:
+    """An original, or a copy that comes before it."""
+    await crawl(tmp_path, site.urls())
+    second = await crawl(tmp_path, site.urls()[:: -1 if backwards else 1])
+    assert kept_of_each_group(second) == one_of_each()
+    assert second.counted.get("revisit/unchanged", 0) == (0 if backwards else GROUPS)
     assert "new" not in second.counted
     assert_quiet(second)
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["halves", "the same pages"])
-async def test_two_crawls_of_one_process_keep_one_of_each_group(
-    site: Site, tmp_path: Path, *, same: bool
-) -> None:
-    """They share store and worker; of the same pages they keep the same one, a revisit in one."""
+async def test_two_crawls_of_one_process_are_two(site: Site, tmp_path: Path, *, same: bool) -> None:
+    """Each is complete by itself, and keeps a page of each group."""
     urls = site.urls()
-    halves = (urls, urls[::-1]) if same else (urls[::2], urls[1::2])
+    half = len(urls) // 2  # of all groups
+    halves = (urls, urls[::-1]) if same else (urls[:half], urls[half:])
     both = [
         crawl(tmp_path, half, CONCURRENT_REQUESTS=8, SIMHASH_LOG=str(tmp_path / name))
         for half, name in zip(halves, ("there", "back"), strict=True)
     ]
-    done = await asyncio.gather(*both)
-    for crawled in done:
-        assert_quiet(crawled)
-        assert not same or kept_of_each_group(crawled) == one_of_each()
-    assert same or kept_of_each_group(*done) == one_of_each()
-    assert (set(done[0].paths) == set(done[1].paths)) == same
-    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
+    for done in await asyncio.gather(*both):
+        assert_quiet(done)
+        assert kept_of_each_group(done).keys() == one_of_each().keys()
     with open_store(str(tmp_path)) as store:
-        assert store.stats()["done"] == GROUPS
-        assert store.stats()["crawls"] == 2
         assert store.check() == []
 
 
@@ -128,7 +127,7 @@ async def test_redirects(tmp_path: Path) -> None:
         third = await crawl(tmp_path, [site.url("/old"), site.url("/login?from=a")])
     assert first.verdicts == {"/new": "new", "/copy": "near_duplicate"}
     assert second.verdicts == {"/new": "revisit unchanged", "/copy": "near_duplicate"}
-    assert third.verdicts == {"/old": "revisit unchanged", "/login": "new"}
+    assert third.verdicts == {"/old": "near_duplicate first_copy", "/login": "new"}
 
 
 async def test_robots_txt_that_is_a_page_is_none_of_ours(tmp_path: Path) -> None:
@@ -176,12 +175,15 @@ class ImpatientSpider(PagesSpider):
                 yield {"path": "gave up"}
 
 
-async def test_giving_up_an_inline_download_does_no_harm(site: Site, tmp_path: Path) -> None:
+async def test_giving_up_an_inline_download_does_no_harm(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     endless = page(2).replace("Heading", TRIGGER)
     site.answers["/endless"] = Answer(endless.encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
     others = [site.url(path) for path in ("/g2/c0", "/g3/c0", "/g3/c1")]
-    settings = {"SIMHASH_EXTRACTOR": "tests.helpers.hostile.hang", "SIMHASH_PAGE_TIMEOUT": 2}
+    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=2.0))
+    settings = {"SIMHASH_EXTRACTOR": "tests.helpers.hostile.hang"}
     done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]
     assert "/endless" not in done.verdicts

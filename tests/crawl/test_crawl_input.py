@@ -86,7 +86,6 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScriptCrawl, dict[st
             site.urls(),
             CONCURRENT_REQUESTS=8,
             DOWNLOAD_FAIL_ON_DATALOSS=False,
-            SIMHASH_PAGE_TIMEOUT=60,
             METAREFRESH_ENABLED=False,  # raises for some of these charsets
             LOG_LEVEL="DEBUG",
         )

@@ -1,6 +1,7 @@
 """Crawls that cannot begin: a bad setting, or a store that cannot be used and stays as it is."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
+from scrapy_simhash.judge.client import Judges
+from scrapy_simhash.judge.messages import Opened
+from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
@@ -23,7 +26,6 @@ LOGGER = "scrapy_simhash.downloadermiddlewares"
 PAGE = "data:text/html;charset=utf-8," + quote(page(1))
 # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
 SETTINGS: dict[str, Any] = {
-    "SIMHASH_WORKERS": 0,
     "URLLENGTH_LIMIT": 0,
     "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https", "ftp")),
 }
@@ -46,7 +48,7 @@ async def test_an_unknown_setting_is_named(
 
 
 def fill(store: Path, **arguments: Any) -> None:
-    arguments = {"recipe": Recipe(), **arguments}
+    arguments = {"recipe": Recipe(), "confirm": CONFIRM, **arguments}
     with open_store(str(store), **arguments) as opened:
         opened.find_and_add([document("a", 1), document("b", 1 << 40)])
 
@@ -121,23 +123,36 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
 async def test_a_crawl_that_ends_while_its_store_is_opened_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, open_now = asyncio.Event(), Detector.open
+    ended, open_now = asyncio.Event(), Judges.open
 
-    async def open_late(detector: Detector, spider: str) -> None:
+    async def open_late(judges: Judges) -> Opened:
         await ended.wait()
-        await open_now(detector, spider)
+        return await open_now(judges)
 
     class Spider(PagesSpider):
         def closed(self, reason: str) -> None:
             assert reason == "closespider_timeout"
             ended.set()
 
-    monkeypatch.setattr(Detector, "open", open_late)
+    monkeypatch.setattr(Judges, "open", open_late)
     done = await crawl(tmp_path / "store", [PAGE], Spider, CLOSESPIDER_TIMEOUT=0.01, **SETTINGS)
     judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
     assert judging is not None
-    assert not judging._detector.is_open
+    assert judging._judges is None
     assert ended.is_set()
+
+
+@pytest.mark.usefixtures("judge_apart")
+@pytest.mark.parametrize("program", ["/bin/false", "/bin/there-is-none"])
+async def test_a_judge_that_cannot_start_stops_the_crawl(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
+    why = "exit code 1" if program == "/bin/false" else program
+    said = "the process that judges pages ended while it opened the store: "
+    assert said in caplog.text
+    assert why in caplog.text.partition(said)[2]
 
 
 SPIDER = """

@@ -9,7 +9,7 @@ from tests.helpers.crawling import Crawl, FollowingSpider, crawl, path_of
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
 
-pytestmark = pytest.mark.usefixtures("warm_worker", "public_suffixes")
+pytestmark = pytest.mark.usefixtures("public_suffixes")
 PAGES = 6
 PLUGIN = "scrapy_simhash.Addon"
 BOTH = {PLUGIN: 500, "duplicate_url_discarder.Addon": 600}

@@ -11,17 +11,13 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash import signals
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.links import Links
-from scrapy_simhash.crawl.lost import LostPages
 from scrapy_simhash.crawl.policy import find_skip_reason
-from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.judge.log import Decision
+from scrapy_simhash.pages.facts import MOST_BYTES
 from tests.helpers.crawling import PagesSpider, crawl, read_files
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-MOST_BYTES = Config.max_bytes
 LINKS = ["/x", "/y", "/x"]
 
 
@@ -53,7 +49,7 @@ def make(kind: type[Response], size: int = 10, **arguments: Any) -> Response:
         (make(HtmlResponse, flags=["cached"]), None),
         (make(HtmlResponse, MOST_BYTES), None),
         (make(HtmlResponse, MOST_BYTES + 1), "too_large"),
-        (make(HtmlResponse, 0), None),  # the detector says so
+        (make(HtmlResponse, 0), None),  # the judge says so
     ],
 )
 def test_which_responses_are_skipped(response: Response, reason: str | None) -> None:
@@ -84,27 +80,6 @@ async def test_readonly_without_a_store_lets_all_pages_pass(site: Site, tmp_path
     assert done.paths == ["/one", "/one-again"]
     assert done.counted == {"not_judged/no_store": 2}
     assert not store.exists()
-
-
-def fail(*_: object) -> None:
-    raise OverflowError("too many")
-
-
-@pytest.mark.parametrize(
-    ("broken", "moment"),
-    [
-        *((part, "judged") for part in (Delivery, LostPages, Links)),
-        *((part, "arrived") for part in (Delivery, LostPages)),
-    ],
-)
-async def test_a_page_that_cannot_be_followed_passes(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: type, moment: str
-) -> None:
-    monkeypatch.setattr(broken, moment, fail)
-    done = await crawl(tmp_path / "store", [site.url("/one"), site.url("/two")])
-    assert done.paths == ["/one", "/two"]
-    assert done.counted["failed/page"] == 2
-    assert "spider_exceptions/count" not in done.stats
 
 
 async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
@@ -215,7 +190,7 @@ async def test_bad_action_flags_only_and_says_so(
     done = await crawl(tmp_path, requests)
     assert done.paths == ["/one", "/one-again"]
     assert done.decisions[1]["action"] == "flag"
-    assert done.counted["failed/action"] == 1
+    assert done.counted["failed/action"] == 2
     logger = "scrapy_simhash.crawl.policy"
     (record,) = [record for record in caplog.records if record.name == logger]
     assert record.levelname == "WARNING"

@@ -1,30 +1,26 @@
-"""The end of a crawl: each line there only if it has something to say, in at most eight lines."""
+"""The end of a crawl: each line there only if it has something to say, in at most six lines."""
 
 import logging
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
-from scrapy.http import Request, Response
+from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_simhash.detector.doubts import Doubts
+from scrapy_simhash.judge.doubts import Doubts
+from scrapy_simhash.pages.facts import MOST_BYTES
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
-from tests.helpers.detecting import new_decision
+from tests.helpers.judging import new_decision
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
-HEADS = re.compile(
-    r"(Judged|Requested again|Lost|Not judged|Did not come|Not followed|Look at|Details)\b.*: "
-)
+HEADS = re.compile(r"(Judged|Not judged|Did not come|Not followed|Look at|Details)\b.*: ")
 DETAILS = "Details: scrapy simhash report"
 ANSWERS = {
     "/one": page(1, links=["/two", "/three"]),
@@ -51,7 +47,7 @@ class End:
         said = [each for each in self._log.records if HEADS.match(each.getMessage())]
         self._log.clear()
         lines = [each.getMessage() for each in said if each.levelno >= level]
-        assert len(lines) <= 8
+        assert len(lines) <= 6
         assert all(len(re.sub(r"http\S+", "", line)) <= 160 for line in lines)
         return lines
 
@@ -59,18 +55,6 @@ class End:
 def assert_report_agrees(store: Path, said: str) -> None:
     """Check that a report speaks against the same pages as a warning of its crawl."""
     assert report(store, store)["answers"]["Is any drop wrong?"] == said
-
-
-class TwoCallbacksSpider(PagesSpider):
-    """Hands its last page to another callback."""
-
-    def parse_other(self, response: Response) -> Iterator[Any]:
-        yield from self.parse(response)
-
-    async def start(self) -> Any:
-        async for request in super().start():
-            last = request.url == self.requests[-1].url
-            yield request.replace(callback=self.parse_other) if last else request
 
 
 @pytest.mark.parametrize(
@@ -87,11 +71,6 @@ class TwoCallbacksSpider(PagesSpider):
             {"SIMHASH_ACTION": "flag"},
             "Judged 2 pages: 1 new, 1 near-duplicate (50 %) flagged.",
         ),
-        (
-            ["/one", "/three"],
-            {"spider": TwoCallbacksSpider},
-            "Judged 2 pages: 1 new, 1 near-duplicate (50 %) kept for another callback.",
-        ),
     ],
 )
 async def test_a_healthy_crawl_says_what_it_did_and_where_to_look(
@@ -102,7 +81,6 @@ async def test_a_healthy_crawl_says_what_it_did_and_where_to_look(
 
 
 async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: End) -> None:
-    """The links of the first copy are followed, since nobody followed its original's."""
     requests = [site.url("/one"), site.url("/two")]
     await crawl(tmp_path, requests)
     end.read()
@@ -110,7 +88,7 @@ async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: E
     assert end.read() == [
         (
             "Judged 3 pages: 0 new, 1 fetched again, 2 near-duplicates (67 %): "
-            "1 dropped with 1 link, 1 dropped, but their links followed."
+            "1 dropped with 1 link, 1 kept, because this crawl had not got what they repeat."
         ),
         DETAILS,
     ]
@@ -226,10 +204,10 @@ async def test_many_reasons_are_cut(tmp_path: Path, end: End) -> None:
         "/blank": Answer(b" "),
         "/none": Answer(b"<html><body></body></html>"),
         "/nuls": Answer(bytes(4_000)),
-        "/large": Answer(b"<html><body><p>" + b"word " * 1_000),
+        "/large": Answer(b"<html><body><p>" + b"x" * MOST_BYTES),
     }
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls(), SIMHASH_MAX_BYTES=4_999)
+        await crawl(tmp_path, site.urls())
     (said,) = end.read()
     assert said.startswith("Not judged: 5 pages (2 empty, 1 ")
     assert said.endswith(", 1 for other reasons); all came through, even copies.")
@@ -252,9 +230,8 @@ async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> No
         first, *others = site.urls()
         await crawl(tmp_path, [first, *(url.replace("127.0.0.1", "localhost") for url in others)])
     (said,) = end.read(logging.WARNING)
-    title = f"{' '.join(make_words(50, 9))[:27]}..."
     assert said == (
-        f"Look at: 4 pages with other titles repeating {first!r} ({title!r}); "
+        f"Look at: 4 pages with other titles repeating {first!r}; "
         "4 pages of another site: '127.0.0.1'."
     )
     assert_report_agrees(tmp_path, said)
@@ -269,7 +246,7 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     assert len(done.paths) == 12
     (said,) = end.read(logging.WARNING)
     assert said == (
-        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r} ('A page'); "
+        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r}; "
         "11 pages from before the site was known."
     )
     assert_report_agrees(tmp_path, said)
@@ -277,40 +254,31 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
 
 async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, run: Run) -> None:
     """A session that expired, or an error; pages of which one word changed are other ones."""
-    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(31)}
+    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(10)}
     form = make_page(make_words(99), title="Log in", links=["/login"])
     with serve(answers) as site:
-        for n in range(25, 28):  # the login form was there already
-            site.answers[f"/{n}"] = Answer(form.encode())
-        await crawl(tmp_path, site.urls()[:28])
-        for n in (*range(25), *range(28, 31)):
+        site.answers["/7"] = Answer(form.encode())  # the login form was there already
+        await crawl(tmp_path, site.urls()[:8])
+        for n in (*range(7), 8, 9):
             site.answers[f"/{n}"] = Answer(form.replace("/login", f"/{n}").encode())
-        for n in range(3):
+        for n in range(2):
             site.answers[f"/{n}"] = Answer(answers[f"/{n}"].replace("</p>", " sold</p>").encode())
         end.read()
         done = await crawl(tmp_path, site.urls())
-    assert (done.counted["new"], done.counted["revisit/changed"]) == (5, 25)
-    first = site.url("/3")
-    said = f"Look at: 27 pages that all show one text now, repeating {first!r} ('Log in')."
-    summed_up, *others = end.read()
-    assert summed_up == "Judged 31 pages: 5 new, 26 fetched again (25 with new text)."
-    assert others == [said, DETAILS]
+    assert done.paths == [f"/{n}" for n in range(8)]
+    first = site.url("/2")
+    said = f"Look at: 7 pages that all show one text now, repeating {first!r}."
+    assert end.read()[1:] == [said, DETAILS]
     assert_report_agrees(tmp_path, said)
-    lost = report(tmp_path, tmp_path)["answers"]["Is anything lost?"]
-    assert lost == (
-        "27 pages showed one text ('Log in'), 22 of which had another before; what may be behind "
+    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
+        "7 pages showed one text ('Log in'), 5 of which had another before; what may be behind "
         f"it was not fetched (scrapy simhash undo --dry-run --original {first!r} lists them)."
     )
     listed = run("undo", "--original", first, "--store", tmp_path)
-    assert sorted(listed.out.split()) == sorted(site.urls()[3:])
-    assert "28 kept pages of the same text listed, too" in listed.err
-    for number, verdict in (
-        (3, "it was kept before, and shows another text now; 27 other pages showed its text"),
-        (29, "27 other pages showed its text, too many to compare"),
-    ):
-        answer = run.answer("explain", site.url(f"/{number}"), "--store", tmp_path)
-        assert answer["verdict"] == f"Kept: {verdict} (a login, an error?)"
-        assert answer["advice"].startswith("see why the site shows it")
+    assert sorted(listed.out.split()) == sorted(site.urls()[2:])
+    answer = run.answer("explain", first, "--store", tmp_path)
+    assert answer["verdict"].startswith("Kept: it was kept before, and shows another text now; ")
+    assert answer["advice"].startswith("see why the site shows it")
 
 
 async def test_a_form_beside_advertisements_is_listed_whole(
@@ -326,7 +294,7 @@ async def test_a_form_beside_advertisements_is_listed_whole(
         end.read()
         await crawl(tmp_path, site.urls())
     first = site.url("/0")
-    said = f"8 pages that all show one of 2 texts now, repeating {first!r} ('Log in') and others"
+    said = f"8 pages that all show one of 2 texts now, repeating {first!r} and others"
     assert end.read(logging.WARNING) == [f"Look at: {said}."]
     assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
         "8 pages showed one of 2 texts ('Log in'), 8 of which had another before; what may be "
@@ -385,7 +353,7 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     summed_up, *others = end.read()
     assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
     said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
-    assert said in others[0]
+    assert any(said in line for line in others)
     assert "drop-parameters sid\n" in run("urls", "--store", tmp_path).out
     told = run.answer("report", "--store", tmp_path)["answers"]
     assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told["Is any drop wrong?"]
@@ -396,12 +364,12 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
 def test_the_least_alike_are_counted() -> None:
     """Of the example's 261 near-duplicates one is, by its names; pages made here are none then."""
     doubts = Doubts()
-    for alike, reason in ((0.5, ""), (0.6, ""), (0.7, ""), (0.5, "other_callback")):
+    for alike, reason in ((0.5, ""), (0.6, ""), (0.7, ""), (0.5, "first_copy")):
         decision = new_decision(
             "http://site.example/a", status="near_duplicate", reason=reason, similarity=alike
         )
         doubts.add(decision)
-    assert doubts.describe({}) == "2 pages less than 70 % alike"
+    assert doubts.describe() == "2 pages less than 70 % alike"
 
 
 async def test_a_person_who_watches_sees_three_drops(

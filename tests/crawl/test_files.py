@@ -13,8 +13,6 @@ from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
 
 def pdf(number: int, size: int = 5_000) -> Answer:
     """Make something like a PDF: no text by its bytes."""
@@ -99,7 +97,6 @@ async def test_other_rules_hold_for_files(site: Site, tmp_path: Path) -> None:
         [*site.urls(), Request(site.url("/page?skip"), meta={"simhash_skip": True})],
         HTTPERROR_ALLOW_ALL=True,
         SIMHASH_NEVER_DROP=["/never"],
-        SIMHASH_MAX_BYTES=len(page(1)),  # files may be larger
     )
     assert {key: n for key, n in done.counted.items() if key.startswith("not_judged/")} == {
         "not_judged/not_html": 1,  # the empty one
@@ -117,7 +114,7 @@ async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path)
         site.answers["/a.pdf"] = body
         (decision,) = (await crawl_files(tmp_path, [url])).decisions
         with open_store(str(tmp_path), readonly=True) as store:
-            (document,) = store.find_document(url)
+            (document,) = store.list_documents()
             kinds.append(
                 (f"{decision['status']} {decision['reason']}".strip(), document.facts.file)
             )
@@ -152,8 +149,6 @@ async def test_commands_know_files(
     dropped = f"Kept: it was dropped for {site.url('/a.pdf')}, then let in"
     assert explained["verdict"] == f"{dropped} by `scrapy simhash undo`"
     assert "files: 4" in run("stats", "--store", "s").out
-    (answer,) = run("evaluate", "--distance", "5", "--store", "s", "--json").answers
-    assert (answer["dropped_before"], answer["dropped_then"]) == (1, 1)
     assert run("check", "--store", "s").exit_code == 0
     assert run("check", "--rebuild", "--store", "s").exit_code == 0
     assert run("report", "--store", "s", "-o", "report.html").exit_code == 0

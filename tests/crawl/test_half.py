@@ -9,8 +9,6 @@ from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Site
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
 ANSWERS = {"/one": page(1), "/again": page(1, menu="Other")}
 JUDGING = {"scrapy_simhash.downloadermiddlewares.SimhashDownloaderMiddleware": 545}
 DROPPING = {"scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware": 60}

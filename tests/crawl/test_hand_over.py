@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 import trafilatura
 from scrapy.http import Request, Response
 
+from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.detector import Detector
+from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.errors import SettingError
+from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
 from scrapy_simhash.signals import near_duplicate_found
@@ -20,7 +23,6 @@ from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "running.md"
 TEXT = "simhash_text"
 
@@ -114,13 +116,17 @@ async def test_the_spider_of_the_guide(site: Site, tmp_path: Path) -> None:
     assert done.items == [{"url": site.url("/one"), "text": read_main_text(page(1))}]
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("processes", ["0", "1"])
 async def test_a_reader_that_fails_costs_no_page(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, workers: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: str,
 ) -> None:
     """It raises, it hangs, it finds nothing: the page has its whole text, and is counted."""
+    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=2.0))
     # Nothing can end what hangs on the event loop.
-    names = ["first", "second", *(["third"] if workers == "1" else []), "fourth"]
+    names = ["first", "second", *(["third"] if processes == "1" else []), "fourth"]
     pages = {f"/{name}": page(place, menu=name) for place, name in enumerate(names)}
     with serve(pages) as served:
         done = await crawl(
@@ -128,8 +134,7 @@ async def test_a_reader_that_fails_costs_no_page(
             served.urls(),
             TextSpider,
             SIMHASH_HAND_OVER_TEXT="tests.helpers.textreaders.read_badly",
-            SIMHASH_PAGE_TIMEOUT=2.0,
-            SIMHASH_WORKERS=workers,
+            SIMHASH_PROCESSES=processes,
         )
     texts = done.spider.texts
     assert texts.pop("first") == "what it found"
@@ -153,7 +158,7 @@ async def test_a_reader_is_named(site: Site, tmp_path: Path, reader: str) -> Non
 
 def test_a_reader_that_does_not_exist_is_named() -> None:
     with pytest.raises(SettingError, match="SIMHASH_HAND_OVER_TEXT: 'nothing' is none of"):
-        Detector(Config(hand_over_text="nothing"))
+        make_open(Config(hand_over_text="nothing"))
 
 
 SHORT, LONG = "A short text", "A text that is longer"
@@ -186,7 +191,7 @@ async def test_a_reader_of_one_s_own(
         [site.url("/one")],
         TextSpider,
         SIMHASH_HAND_OVER_TEXT=f"{__name__}.read_markdown",
-        SIMHASH_WORKERS=0,
+        SIMHASH_PROCESSES=0,
     )
     html = ANSWERS["/one"]
     assert done.spider.texts["one"] == trafilatura.extract(html, output_format="markdown")

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
@@ -12,7 +11,6 @@ import scrapy_simhash
 from scrapy_simhash.crawl import running
 from tests.helpers.pages import page
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
 ANSWERS = {f"/{number}": page(number) for number in range(4)}
 PACKAGE = Path(scrapy_simhash.__file__).parent
 
@@ -27,7 +25,6 @@ def test_the_rules_of_a_crawl_spider_share_their_callbacks() -> None:
     (made,) = spider._requests_to_follow(response)
     assert made is not None
     assert made.callback == getattr(spider, running.RULE_CALLBACK)
-    assert made.errback == getattr(spider, running.RULE_ERRBACK)
 
 
 def test_nothing_else_uses_what_is_private() -> None:

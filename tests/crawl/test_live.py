@@ -22,7 +22,6 @@ from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
 from tests.helpers.server import Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "running.md"
 
 

@@ -10,8 +10,6 @@ from tests.helpers.crawling import crawl
 from tests.helpers.pages import make_page, make_words
 from tests.helpers.server import Answer, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
 LONG = 100_000
 TITLES = (
     "a" * LONG,

@@ -18,7 +18,7 @@ SETTINGS = """
 BOT_NAME = "bot"
 SPIDER_MODULES = ["bot.spiders"]
 ADDONS = {"scrapy_simhash.Addon": 500}
-SIMHASH_WORKERS = 0
+SIMHASH_PROCESSES = 1
 SIMHASH_STORE = "kept"
 LOG_LEVEL = "INFO"
 """
@@ -71,7 +71,7 @@ def make_project(folder: Path, site: Site) -> Path:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Path:
     store = tmp_path_factory.mktemp("looking") / "store"
-    asyncio.run(crawl(store, [site.url("/one")], SIMHASH_WORKERS=0))
+    asyncio.run(crawl(store, [site.url("/one")]))
     return store
 
 

@@ -3,16 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
-from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import page
 from tests.helpers.server import Site
-
-pytestmark = pytest.mark.usefixtures("warm_worker")
 
 PAGES = 4
 
@@ -35,25 +28,12 @@ async def crawl_mirror_first(site: Site, store: Path, **settings: Any) -> Crawl:
     return await crawl(store, urls, FollowingSpider, **settings)
 
 
-async def test_by_default_they_are_dropped_as_in_the_paper(site: Site, tmp_path: Path) -> None:
-    done = await crawl_mirror_first(site, tmp_path)
-    # Their links are followed, because the pages that were kept are those of an earlier crawl.
-    assert sorted(done.paths) == [f"/n{n}" for n in range(PAGES)]
+async def test_an_incremental_crawl_drops_them_as_in_the_paper(site: Site, tmp_path: Path) -> None:
+    done = await crawl_mirror_first(site, tmp_path, SIMHASH_INCREMENTAL=True)
+    assert done.paths == []
 
 
 async def test_in_the_scope_of_a_site_the_mirror_is_not_asked(site: Site, tmp_path: Path) -> None:
     done = await crawl_mirror_first(site, tmp_path, SIMHASH_SCOPE="site")
     assert len(done.paths) == 2 * PAGES
     assert "near_duplicate" not in done.counted
-
-
-async def test_a_match_may_have_no_url(site: Site, tmp_path: Path) -> None:
-    first = await crawl(tmp_path / "first", [site.url("/0")])
-    fingerprint = int(first.decisions[0]["fingerprint"], 16)
-    with open_lmdb(tmp_path / "first") as store:
-        seed = store.seed
-    with open_store(str(tmp_path / "s"), distance=None, confirm=0.8, seed=seed) as store:
-        store.bulk_load(np.array([fingerprint], np.uint64))
-    done = await crawl(tmp_path / "s", [site.url("/0")])
-    assert done.decisions[0]["match_url"] is None
-    assert done.paths == []

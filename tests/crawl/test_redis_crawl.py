@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scrapy.http import Response
 
-from scrapy_simhash.stores import redisserver
+from scrapy_simhash.stores import redis as redis_kind
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
 from tests.helpers.crawling import PagesSpider, crawl, read_lines
 from tests.helpers.pages import page
@@ -30,7 +30,7 @@ async def test_pages_pass_not_judged_while_the_server_is_gone(tmp_path: Path) ->
     with run_redis() as server, serve({"/one": page(1), "/two": page(2)}) as site:
         settings: dict[str, Any] = {
             "SIMHASH_STORE": server.url("store"),
-            "SIMHASH_WORKERS": 0,
+            "SIMHASH_PROCESSES": 0,
             "SIMHASH_LOG": str(tmp_path / "log.jsonl"),
         }
         site.answers["/two"] = replace(site.answers["/two"], gate=(gate := Event()))
@@ -55,7 +55,7 @@ async def test_a_server_that_never_answers_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """It accepts connections and no more; most pages pass at once, and the crawl ends."""
-    monkeypatch.setattr(redisserver, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(redis_kind, "TIMEOUT_SECONDS", 1.0)
     pages = {f"/{number}": page(number) for number in range(30)}
     with run_redis() as server, mute(server.socket, tmp_path) as door, serve(pages) as site:
 
@@ -67,7 +67,7 @@ async def test_a_server_that_never_answers_holds_nothing_up(
                 yield from super().parse(response)
 
         muted: list[float] = []
-        settings = {"SIMHASH_STORE": f"unix://{door.path}?prefix=mute", "SIMHASH_WORKERS": 0}
+        settings = {"SIMHASH_STORE": f"unix://{door.path}?prefix=mute", "SIMHASH_PROCESSES": 0}
         done = await crawl(tmp_path, site.urls(), spider=MutingSpider, **settings)
         took = time.monotonic() - muted[0]
     assert len(done.items) == len(pages)
@@ -132,12 +132,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("store_seed")
 def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     url = redis_server.url()
-    log = str(project / ".scrapy" / "simhash" / "log.jsonl")
-    asyncio.run(crawl_into(url, log=log))  # type: ignore[arg-type]
+    crawl_into(url)  # type: ignore[arg-type]
     (stats,) = run("stats", "--store", url, "--json").answers
     assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
     assert stats["memory_bytes"] > 0
-    for command in (["check"], ["find-all"], ["log"]):
+    for command in (["check"], ["find-all"]):
         done = run(*command, "--store", url, "--json")
         assert done.exit_code in (0, 1), (command, done.err)
         # Near-duplicates are in no table.

@@ -1,22 +1,19 @@
 """The spider middleware: what is dropped, who is told, and when a page counts as done."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.judging.documents import StoredDocument
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import Site
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
 LINKS = ["/deeper/1", "/deeper/2"]
 
 
@@ -28,12 +25,6 @@ ANSWERS = {
     "/deeper/1": page(11),
     "/deeper/2": page(12),
 }
-
-
-def stored(store: Path, site: Site, path: str) -> StoredDocument:
-    with open_store(str(store), readonly=True) as opened:
-        (document,) = opened.find_document(site.url(path))
-    return document
 
 
 def errors(done: Crawl) -> int:
@@ -105,37 +96,6 @@ async def test_ignored_outlinks(site: Site, tmp_path: Path) -> None:
     assert done.counted["outlinks_ignored"] == 2
     assert "dropped" not in done.counted
     assert "/deeper/1" not in site.asked
-
-
-def close_spider(response: Response) -> Iterator[Any]:
-    yield describe(response)
-    raise CloseSpider("enough")
-
-
-def return_nothing(_: Response) -> None:
-    return None
-
-
-class ChosenSpider(PagesSpider):
-    """Handles the first page with a callback from this module."""
-
-    callback: Callable[[Response], Any]
-
-    def parse(self, response: Response) -> Any:
-        if response.url == self.requests[0].url:
-            return type(self).callback(response)
-        return super().parse(response)
-
-
-@pytest.mark.parametrize(
-    ("callback", "state"), [(close_spider, "pending"), (return_nothing, "done")]
-)
-async def test_page_is_done_when_its_callback_has_ended(
-    site: Site, tmp_path: Path, callback: Callable[[Response], Any], state: str
-) -> None:
-    spider = type("Chosen", (ChosenSpider,), {"callback": staticmethod(callback)})
-    await crawl(tmp_path, [site.url("/one")], spider)
-    assert stored(tmp_path, site, "/one").state == state
 
 
 class CarelessSpider(PagesSpider):

@@ -12,8 +12,6 @@ from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
-pytestmark = pytest.mark.usefixtures("warm_worker")
-
 RECORDS, SEARCHES, TEMPLATE = 24, 16, 1_500
 WORDS = make_words(1, TEMPLATE)
 # The first ones are those that the other site wants to be lost.
@@ -61,10 +59,8 @@ FORMS = {
 
 def suspicions(store: Path, paths: list[str], site: Site) -> list[int]:
     with open_lmdb(store) as opened:
-        found = opened.read(
-            lambda stored: [stored.glance(stored.list_at(site.url(path))) for path in paths]
-        )
-    return [record.facts.suspicion for each in found for record in each.values()]
+        found = {each.facts.url: each.facts.suspicion for each in opened.list_documents()}
+    return [found[site.url(path)] for path in paths]
 
 
 async def crawl_from_elsewhere(site: Site, store: Path, links: list[str]) -> Crawl:
@@ -105,5 +101,5 @@ async def test_who_found_a_page_first_is_kept(tmp_path: Path) -> None:
         await crawl(tmp_path, [site.url("/0"), elsewhere], FollowingSpider)
         paths = ["/0", "/1", "/2", "/?q=two+words"]
         assert suspicions(tmp_path, paths, site) == [0, 1, 1, 2]
-        await crawl(tmp_path, [site.url(path) for path in paths])
+        await crawl(tmp_path, [site.url(path) for path in paths], FollowingSpider)
         assert suspicions(tmp_path, paths, site) == [0, 1, 1, 2]

@@ -52,7 +52,7 @@ def run_crawl(url: str = "") -> Iterator[Line]:
                     f" {numbers[entry['match_url']]} {entry['distance']} "
                     f"{entry['similarity']:.3f} [{show_tests(entry['tests'])}]"
                 )
-            yield Line(text + " wall" * entry["sink"], entry["url"])
+            yield Line(text, entry["url"])
 
 
 class _Clock(datetime):
@@ -84,7 +84,7 @@ def main() -> None:
         {
             "SIMHASH_STORE": url,
             "SIMHASH_LOG": str(Path.cwd() / "log.jsonl"),
-            "SIMHASH_WORKERS": 1,
+            "SIMHASH_PROCESSES": 0,
             "CONCURRENT_REQUESTS": 1,
             "DOWNLOAD_SLOTS": {HOST: {"delay": 0, "concurrency": 1, "jitter": 0}},
             "LOG_LEVEL": "WARNING",

@@ -2,9 +2,9 @@
 
 An episode does all that crawls do to a store, in an order that follows from its seed and from the
 verdicts before: documents in groups of all sizes, most of them made from an earlier one (some bits,
-a part of either text, another name), revisits, aliases, stubs and files, walls and parameters that
-matter, scopes, pages that expire; marks, withdrawals, crawls that end, pages that are lost, drops
-that are taken back, deletions, bulk-loaded fingerprints and queries.
+a part of either text, another name), revisits, stubs and files, walls, scopes, several readers and
+imports, crawls that count only what they got; drops that are undone, pages that are gone,
+deletions, bulk-loaded fingerprints and queries.
 """
 
 from __future__ import annotations
@@ -18,19 +18,17 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Version
-from scrapy_simhash.pages.facts import Facts, Reader
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Facts, Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording, pack
-from scrapy_simhash.stores.lost import find_due, forget, take
-from scrapy_simhash.stores.rows import key_of_lost
+from scrapy_simhash.stores.documents import Documents
 from tests.golden.lines import Line, Numbers, show_verdict
 from tests.helpers.documents import alter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Verdict
     from scrapy_simhash.stores.store import Store
 
 # Distance, similarity and tables.
@@ -48,7 +46,8 @@ STORES: tuple[tuple[int | None, float | None, str], ...] = (
 )
 GROUPS = (1, 1, 2, 3, 5, 8, 13, 30, 64, 150)
 STATE_LINES_OF = 50
-SPIDERS = ("spider", "other")
+_PARSE = Reader("spider", "parse")
+READERS = (*[_PARSE] * 12, Reader("spider", "parse_item"), Reader("other", "parse"), NOBODY)
 _WORDINGS = pack(Wording("a text")), pack(Wording("another"))
 HALF_OF_SKETCH = SKETCH_BYTES // 2
 WORDS = (
@@ -102,10 +101,7 @@ class _World:
     pages: list[Document] = field(default_factory=list)
     numbers: dict[bytes, int] = field(default_factory=dict)
     order: Numbers = field(default_factory=Numbers)
-    crawls: int = 0
-    alive: list[tuple[str, str]] = field(default_factory=list)
-    # In flight: number, digest and crawl; dropped ones by number.
-    flying: list[tuple[Version, str]] = field(default_factory=list)
+    crawls: list[str] = field(default_factory=lambda: ["crawl-1"])
     dropped: list[int] = field(default_factory=list)
 
     def draw(self, chance: float) -> bool:
@@ -149,18 +145,13 @@ class _World:
             made = self.meet_wall()
         else:
             made = self.make_stub()
-        expiry = self.choose((300.0, 3_000.0, 30_000.0)) if self.draw(0.1) else None
         scope = self.choose(("", "", "en", "de")) if self.draw(0.2) else made.facts.scope
         if self.episode.crowded and self.draw(0.3):
             scope = f"scope {self.random.getrandbits(12)}"
-        crawl = self.choose(self.alive)[0]
-        return replace_document(
+        return alter(
             made,
             scope=scope,
             time=self.clock,
-            crawl=crawl,
-            reader=Reader("spider", "parse"),
-            not_before=self.clock - expiry if expiry is not None else 0.0,
             wording=_WORDINGS[self.draw(0.05)],
             requested=self.make_url("asked") if self.draw(0.03) else "",
         )
@@ -182,6 +173,7 @@ class _World:
         return Document(
             Facts(
                 identity=b"page %d" % number,
+                reader=EVERYONE if self.draw(0.03) else self.choose(READERS),
                 fingerprint=fingerprint,
                 text_digest=self.random.randbytes(16),
                 url=self.make_url(f"page{number}"),
@@ -202,7 +194,7 @@ class _World:
         if sketch and self.draw(0.8):
             sketch = self.change(sketch[:HALF_OF_SKETCH]) + self.change(sketch[HALF_OF_SKETCH:])
         words = max(1, page.facts.words + self.choose((0, 0, 0, 5, -5, 200)))
-        return replace_document(
+        return alter(
             page,
             identity=b"page %d" % number,
             fingerprint=self.flip(page.facts.fingerprint, 9 * self.draw(0.6)),
@@ -215,18 +207,20 @@ class _World:
             whole_words=max(words, page.facts.whole_words + self.choose((0, 0, 10, 900))),
             sketch=sketch,
             stub=False,
+            imported=b"",
         )
 
     def visit_again(self, page: Document) -> Document:
-        """Fetch a page again: as it was, changed, or by a redirect."""
-        if self.draw(0.6):
+        """Fetch a page again: as it was, changed, or what was imported by a crawl."""
+        if page.facts.reader == EVERYONE:
+            reader = self.choose(READERS)
+            own = page.facts.identity + reader.callback.encode()
+            page = alter(page, imported=page.facts.identity, identity=own, reader=reader)
+        if self.draw(0.8):
             return page
-        if self.draw(0.5):
-            changed = self.make_like(page)
-            return replace_document(changed, identity=page.facts.identity, url=page.facts.url)
-        redirected = self.choose_page()
-        aliases = (redirected.facts.identity, b"from %d" % self.random.getrandbits(8))
-        return replace_document(page, aliases=aliases)
+        changed = self.make_like(page)
+        identity, url = page.facts.identity, page.facts.url
+        return alter(changed, identity=identity, url=url, imported=page.imported)
 
     def meet_wall(self) -> Document:
         """Meet a wall in place of a page, or the page of a list, whose parameter matters."""
@@ -234,9 +228,9 @@ class _World:
         wall = int(self.random.random() * 4)
         made = self.make_new()
         if wall == 3:  # each value of the parameter leads to a page of its own
-            return replace_document(made, url=f"http://list.example/list?page={number}&sid=1")
+            return alter(made, url=f"http://list.example/list?page={number}&sid=1")
         calm = Random(wall)  # noqa: S311 - documents, not secrets
-        return replace_document(
+        return alter(
             made,
             fingerprint=self.flip(calm.getrandbits(64), 1),
             sketch=calm.randbytes(SKETCH_BYTES),
@@ -259,16 +253,12 @@ class _World:
                 fingerprint=int.from_bytes(digest[:8], "big"),
                 text_digest=digest,
                 url=self.make_url(f"page{number}"),
+                reader=self.choose(READERS),
                 title=self.name(),
                 stub=True,
                 sketch=b"" if len(digest) == 32 else calm.randbytes(SKETCH_BYTES),
             ),
         )
-
-
-def replace_document(page: Document, **changes: Any) -> Document:
-    """Make a document that differs in some attributes; its aliases are not kept."""
-    return alter(page, **({"aliases": ()} | changes))
 
 
 def run_episode(
@@ -288,7 +278,6 @@ def run_episode(
             world.loaded = [world.random.getrandbits(64) for _ in range(50)]
             count = store.bulk_load(np.array(world.loaded, np.uint64))
             yield Line(f"bulk-loaded {count}")
-        _start_crawl(world, store)
         left = episode.documents
         while left:
             size = min(left, world.choose(GROUPS))
@@ -298,90 +287,34 @@ def run_episode(
             if episode.reopens and world.draw(0.02):
                 store.close()
                 store = open_it()
-                world.alive.clear()
                 yield Line("opened again")
-                _start_crawl(world, store)
         yield from _list_kept(world, store)
     finally:
         store.close()
 
 
-def _start_crawl(world: _World, store: Store) -> None:
-    world.crawls += 1
-    crawl, spider = f"crawl-{world.crawls}", world.choose(SPIDERS)
-    store.start_crawl(crawl, spider)
-    world.alive.append((crawl, spider))
-
-
 def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
-    """Judge a group, together with what a crawl marks."""
+    """Judge a group of a crawl, which may count only what it got."""
+    if world.draw(0.05):
+        world.crawls.append(f"crawl-{len(world.crawls) + 1}")
+    crawl = world.crawls[-1] if world.draw(0.8) else world.choose(world.crawls)
     group = []
     for _ in range(size):
-        page = world.make_document()
-        world.pages.append(replace_document(page, requested="", not_before=0.0))
-        group.append(page)
-    arguments: dict[str, Any] = {}
-    if world.draw(0.5):
-        crawl = world.choose(world.alive)[0]
-        arguments = {
-            "crawl": crawl,
-            "done": _take_flying(world, crawl, 0.7),
-            "withdrawn": _take_flying(world, crawl, 0.1),
-        }
-        if world.dropped and world.draw(0.7):
-            # They were not dropped after all.
-            keys = [key_of_lost(number) for number in world.dropped[-30:] if world.draw(0.1)]
-            arguments["before"] = partial(forget, keys=keys)
-    verdicts = store.find_and_add(group, **arguments)
+        group.append(world.make_document())
+        world.pages.append(alter(group[-1], requested=""))
+    verdicts = store.find_and_add(group, crawl=crawl, incremental=world.draw(0.7))
     for page, verdict in zip(group, verdicts, strict=True):
-        _note(world, page, verdict)
+        world.numbers[page.facts.identity] = verdict.document
+        if verdict.match is not None:
+            world.dropped.append(verdict.document)
         yield Line(show_verdict(verdict, world.order), show_document(page))
-
-
-def _note(world: _World, page: Document, verdict: Verdict) -> None:
-    world.numbers[page.facts.identity] = verdict.document
-    if verdict.match is not None:
-        world.dropped.append(verdict.document)
-    else:
-        world.flying.append(
-            (Version(verdict.document, page.facts.text_digest, page.facts.reader), page.crawl)
-        )
-
-
-def _take_flying(world: _World, crawl: str, share: float) -> list[Version | int]:
-    """Choose documents of a crawl that are in flight; now and then by their numbers only."""
-    chosen: list[Version | int] = []
-    left = []
-    for version, owner in world.flying:
-        if owner == crawl and world.draw(share):
-            chosen.append(version.document if world.draw(0.2) else version)
-        else:
-            left.append((version, owner))
-    world.flying = left
-    return chosen
 
 
 def _go_on(world: _World, store: Store) -> Iterator[Line]:
     """Do now and then what crawls and people do between two groups."""
-    if world.draw(0.3):
-        crawl = world.choose(world.alive)[0]
-        store.mark_done(_take_flying(world, crawl, 0.5), crawl)
-    if world.draw(0.15):
-        crawl = world.choose(world.alive)[0]
-        store.withdraw(_take_flying(world, crawl, 0.2), crawl)
     if world.draw(0.1):
-        _start_crawl(world, store)
-    if world.draw(0.1) and len(world.alive) > 1:
-        ended = world.choose(world.alive)
-        world.alive.remove(ended)
-        store.end_crawl(ended[0])
-    if world.draw(0.2):
-        crawl = world.choose(world.alive)[0]
-        due = [key for key, _ in store.read(partial(find_due, crawl=crawl, spider="spider"))]
-        keys = due[::2] if world.draw(0.2) else due
-        taken = store.write(partial(take, crawl=crawl, spider="spider", keys=keys))
-        found = sorted((world.order[lost.page], lost.url) for _, lost in taken)
-        yield Line(f"lost {found}", f"taken by {crawl}")
+        identity = world.choose(list(world.numbers))
+        store.write(partial(Documents.forget, identity=identity))
     if world.draw(0.1):
         number = world.choose(list(world.numbers.values()))
         yield Line(f"deleted {world.order[number]}: {store.delete([number])}")
@@ -406,9 +339,9 @@ def _list_kept(world: _World, store: Store) -> Iterator[Line]:
         record, facts, number = page.record, page.facts, world.order[page.document]
         similarity = "-" if page.record.similarity is None else f"{page.record.similarity:.3f}"
         rows[number] = (
-            f"{number} {page.state} {record.crawl} {world.order[record.original]} "
-            f"{record.distance} {similarity} {record.spared} {facts.scope} {facts.time:.3f} "
-            f"{facts.url} {facts.identity!r}"
+            f"{number} {page.state} {record.crawls} {world.order[record.original]} "
+            f"{record.distance} {similarity} {record.spared} {facts.group!r} {facts.time:.3f} "
+            f"{record.first_time:.3f} {facts.url} {facts.identity!r}"
         )
     for start in range(0, max(rows, default=0) + 1, STATE_LINES_OF):
         some = [rows[number] for number in range(start, start + STATE_LINES_OF) if number in rows]

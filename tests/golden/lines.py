@@ -43,9 +43,8 @@ def show_match(match: Match | None, numbers: Numbers) -> str:
     if match is None:
         return ""
     similarity = "-" if match.similarity is None else f"{match.similarity:.3f}"
-    pending = " pending" if match.pending else ""
     tests = show_tests(match.tests)
-    return f"{numbers[match.document]} {match.distance} {similarity}{pending} [{tests}]"
+    return f"{numbers[match.document]} {match.distance} {similarity} [{tests}]"
 
 
 def show_tests(tests: tuple[str, ...] | list[str]) -> str:

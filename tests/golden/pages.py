@@ -79,8 +79,6 @@ def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
     }
     numbers = {name: Numbers() for name in RULES}
     try:
-        for store in stores.values():
-            store.start_crawl("golden", "golden")
         pages = list_pages(folder)
         for start in range(0, len(pages), GROUP):
             read = [(page, _read(page)) for page in pages[start : start + GROUP]]
@@ -98,7 +96,6 @@ def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
                             identity=sha256(page.id.encode()).digest()[:20],
                             time=float(start),
                         ),
-                        crawl="golden",
                     )
                     for page, made in judged
                 ]

@@ -39,10 +39,3 @@ def test_random_documents_on_a_server(
 ) -> None:
     url = redis_server.url()
     compare("random", "labelled", "--documents=2000", f"--store={url}", capsys=capsys)
-
-
-def test_a_difference_is_shown_with_its_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "random", "--documents=1000", "--first=1"]) == 0
-    # Documents of another episode than those expected.
-    assert main(["compare", "random", "--documents=1500", "--first=43"]) == 1
-    assert "line 1, after" in capsys.readouterr().out

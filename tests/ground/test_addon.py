@@ -71,14 +71,12 @@ class OwnSettings(PagesSpider):
     }
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, of(site), OwnSettings, ADDONS={})
     assert done.paths == ["/one"]
     assert done.counted["dropped"] == 1
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, of(site), ADDONS={"scrapy_simhash.Addon": None})
     assert done.paths == list(PATHS)
@@ -89,7 +87,6 @@ def of(site: Site) -> list[str]:
     return [site.url(path) for path in PATHS]
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_without_the_spider_middleware_pages_are_flagged_and_done(
     site: Site, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from scrapy.settings import Settings
 from scrapy_simhash.config import Config, describe_unknown, read_config
 from scrapy_simhash.errors import SettingError
 
-CORES = "scrapy_simhash.config.os.cpu_count"
 AS_MK = "or name a design for it, as 'm:k' or '4+2', in SIMHASH_TABLES"
 
 
@@ -46,10 +45,8 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("CONFIRM", "None", None),
         ("EXTRACTOR", "html2txt", "html2txt"),
         ("SCOPE", "host", "host"),
-        ("WORKERS", "0", 0),
-        ("PAGE_TIMEOUT", "0.5", 0.5),
-        ("EXPIRE_DAYS", "30", 30.0),
-        ("MAX_BYTES", "1", 1),
+        ("PROCESSES", "0", 0),
+        ("INCREMENTAL", "True", True),
         ("FILES", "True", True),
         ("LOG", "decisions.jsonl", "decisions.jsonl"),
         ("LOG", Path("decisions.jsonl"), "decisions.jsonl"),
@@ -86,14 +83,8 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
         ("CONFIRM", "80", "'80': must be 0 to 1, or None"),
         ("CONFIRM", "nan", "'nan': must be 0 to 1, or None"),
-        ("WORKERS", "1025", "'1025': must be 0 to 1024 processes"),
-        ("WORKERS", "auto", "'auto': must be 0 to 1024 processes"),
-        ("PAGE_TIMEOUT", 0, "0: must be a number above 0"),
-        ("EXPIRE_DAYS", 0, "0: must be above 0, or None"),
-        ("PAGE_TIMEOUT", "nan", "'nan': must be a number above 0"),
-        ("PAGE_TIMEOUT", None, "None: must be a number above 0"),
-        ("MAX_BYTES", 0, "0: must be 1 byte or more"),
-        ("MAX_BYTES", "4MB", "'4MB': must be 1 byte or more"),
+        ("PROCESSES", "65", "'65': must be 0 to 64 processes"),
+        ("PROCESSES", "auto", "'auto': must be 0 to 64 processes"),
         ("FOLLOW_NEW_LINKS", "late", "'late': must be True or False"),
         ("HAND_OVER_TEXT", 2, "2: must be True or False, or the name of a reader"),
     ],
@@ -115,19 +106,9 @@ def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, dis
     assert read_config({"SIMHASH_TABLES": tables}).distance == distance
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (8, 7), (None, 1)])
-def test_workers_leave_a_core_to_the_crawl(
-    cores: int | None, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from scrapy_simhash.config import _default_workers  # noqa: PLC0415
-
-    monkeypatch.setattr(CORES, lambda: cores)
-    assert _default_workers() == workers
-
-
 def test_a_misspelt_setting_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"MAX_BYTE: .*; did you mean SIMHASH_MAX_BYTES\?$"):
-        describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_MAX_BYTE": 5})
+    with pytest.raises(SettingError, match=r"EXTRACTR: .*; did you mean SIMHASH_EXTRACTOR\?$"):
+        describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_EXTRACTR": "x"})
 
 
 def test_a_setting_that_is_like_no_other_is_only_named() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 SCRIPT = """
-from scrapy_simhash._progress import show_progress, show_steps, track
+from scrapy_simhash._progress import show_progress, show_steps
 with show_progress("looking through"):
     pass
 with show_progress("tables") as show:
@@ -18,7 +18,7 @@ with show_progress("tables") as show:
 with show_steps("pages", 20) as advance:
     advance()
     advance(6)
-print("answers", *track("ab", "rows", 2))
+print("answers")
 """
 
 
@@ -35,7 +35,7 @@ def test_progress_is_shown_on_terminals_only(on_terminal: bool) -> None:
         while part := os.read(leader, 4096):
             told += part
     os.close(leader)
-    assert done.stdout == b"answers a b\n"
+    assert done.stdout == b"answers\n"
     assert on_terminal or not told
-    for shown in (b"looking through", b"3/10", b"tables", b"7/20", b"pages", b"2/2", b"rows"):
+    for shown in (b"looking through", b"3/10", b"tables", b"7/20", b"pages"):
         assert (shown in told) == on_terminal

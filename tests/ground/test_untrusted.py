@@ -19,7 +19,6 @@ from scrapy_simhash._printable import (
     quote,
 )
 from tests.helpers.crawling import crawl
-from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Answers, serve
 
@@ -67,51 +66,35 @@ def test_error_is_one_line_with_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "encoding", "reason"),
+    "settings",
     [
-        ({"extractor": "tests.helpers.hostile.fail_with_the_page"}, "utf-8", "failed"),
-        ({"scope": "tests.helpers.hostile.scope_that_quotes"}, "utf-8", "scope_failed"),
-        ({}, f"x{ESCAPES}{LONG}", "bad_encoding"),
+        {},
+        {"REQUEST_FINGERPRINTER_CLASS": QuotingFingerprinter},
+        {"SIMHASH_EXTRACTOR": "tests.helpers.hostile.fail_with_the_page"},
+        {"SIMHASH_SCOPE": "tests.helpers.hostile.scope_that_quotes"},
     ],
 )
-async def test_not_judged_page_makes_one_harmless_line(
-    fields: dict[str, Any],
-    encoding: str,
-    reason: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    html = page(1, title=ESCAPES).replace("Heading", f"{ESCAPES} {LONG}")
-    async with running(tmp_path, **fields) as detector:
-        bad = fetched(f"{ESCAPES}{LONG}", html, encoding=encoding, identity=b"bad")
-        assert await judge(detector, bad) == [f"not_judged {reason}"]
-    lines = own_lines(caplog)
-    assert len(lines) == 1
-    assert reason in lines[0]
-    check(lines)
-
-
-@pytest.mark.usefixtures("warm_worker")
-@pytest.mark.parametrize("fingerprinter", [RequestFingerprinter, QuotingFingerprinter])
-async def test_page_of_a_crawl_makes_one_harmless_line(
-    fingerprinter: type, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_page_makes_one_harmless_line(
+    settings: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: Answers = {
         "/one": page(1),
         "/again": page(1, menu="Other menu"),
         "/?" + "long" * 400: page(1, menu="Third menu"),
-        "/escapes": page(2, title=ESCAPES),
+        "/escapes": page(2, title=ESCAPES).replace("Heading", f"{ESCAPES} {LONG}"),
         "/empty": Answer(b" "),
     }
-    meta = {"simhash_action": ESCAPES, "title": ESCAPES}
+    meta = {"title": ESCAPES} | ({} if settings else {"simhash_action": ESCAPES})
     with serve(answers) as site, caplog.at_level(logging.DEBUG, "scrapy_simhash"):
-        requests = [Request(url, meta=meta, dont_filter=True) for url in site.urls()]
+        *urls, empty = site.urls()
+        requests = [Request(url, meta=meta, dont_filter=True) for url in urls]
+        requests.append(Request(empty, meta={"title": ESCAPES}, dont_filter=True))
         requests.append(Request(site.url("/one?"), meta={"title": ESCAPES}, dont_filter=True))
-        done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=fingerprinter)
+        done = await crawl(tmp_path, requests, **settings)
     assert len(done.decisions) == len(requests)
     lines = own_lines(caplog)
     check(lines)
+    assert sum("Not judged: 'http" in line for line in lines) == (len(requests) if settings else 1)
     for url, times in Counter(decision["url"] for decision in done.decisions).items():
         assert sum(quote(url) in line for line in lines) <= times
     raw = (tmp_path / "log.jsonl").read_text("ascii")

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from scrapy.cmdline import execute
 
-from scrapy_simhash.detector.messages import Mark
-from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.judging import fill
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
 ONE, AGAIN, TWO, EMPTY = (
@@ -71,23 +69,16 @@ class Run:
         return self.failed(*arguments, exit_code=2)
 
 
-async def crawl_into(store: Path, **fields: Any) -> None:
+def crawl_into(store: Path, **fields: Any) -> None:
     """Fill a store and its log with an original, a copy, a relation, a villain, an empty page."""
-    async with running(store, extractor="trafilatura", **fields) as detector:
-        for url, html in (
-            (ONE, page(1, title=HOSTILE_TITLE)),
-            (AGAIN, page(1, title=HOSTILE_TITLE, menu="Other menu")),
-            (TWO, make_page(edit_words(make_words(1), 150))),
-            (HOSTILE, page(3, title=HOSTILE_TITLE)),
-            (EMPTY, ""),
-        ):
-            decision = await detector.judge(
-                replace(fetched("", html, identity=url[:60].encode()), url=url)
-            )
-            if decision.status == "near_duplicate":
-                decision.action = "drop"
-            detector.mark(Mark(done=decision.document))
-            write_decision(detector, decision)
+    pages = (
+        (ONE, page(1, title=HOSTILE_TITLE)),
+        (AGAIN, page(1, title=HOSTILE_TITLE, menu="Other menu")),
+        (TWO, make_page(edit_words(make_words(1), 150))),
+        (HOSTILE, page(3, title=HOSTILE_TITLE)),
+        (EMPTY, ""),
+    )
+    fill(store, pages, extractor="trafilatura", **fields)
 
 
 def assert_printable(text: str) -> None:

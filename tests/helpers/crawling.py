@@ -13,13 +13,13 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
-from scrapy_simhash.detector.log import VERDICT
+from scrapy_simhash.judge.log import VERDICT
 from tests.helpers.processes import PATIENCE_SECONDS
 
 _HANDLER = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_simhash.Addon": 500},
-    "SIMHASH_WORKERS": 1,
+    "SIMHASH_PROCESSES": 0,
     # One after the other, so that it is known which of two pages is the original.
     "CONCURRENT_REQUESTS": 1,
     "RETRY_TIMES": 0,

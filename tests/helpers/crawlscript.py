@@ -38,11 +38,11 @@ class ItemFile:
 
 
 class HoldingSpider(PagesSpider):
-    """Keeps the items of the pages in HELD_URLS back for ever."""
+    """Keeps the items of the pages in HELD_URLS back, for HELD_SECONDS or for ever."""
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
         if response.url in self.settings.getlist("HELD_URLS"):
-            await asyncio.sleep(PATIENCE_SECONDS)
+            await asyncio.sleep(self.settings.getfloat("HELD_SECONDS", PATIENCE_SECONDS))
         yield describe(response)
 
 

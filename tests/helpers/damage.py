@@ -15,7 +15,7 @@ import numpy as np
 
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.stores.lmdb.copying import compact
-from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 
 _PAGE_BYTES = 4_096
 
@@ -41,14 +41,13 @@ class Outcome(NamedTuple):
 def make_store(folder: Path) -> None:
     """Make a store with rows of every kind and pages that were used before."""
     draw = random.Random(4)  # noqa: S311 - the same store every time
-    with open_in_crawl(folder) as store:
+    with open_lmdb(folder) as store:
         for start in range(0, 80, 20):
             pages = [
                 document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n).hex())
                 for n in range(start, start + 20)
             ]
             store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
-        store.mark_done(range(1, 40), CRAWL)
         store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
 
@@ -56,14 +55,13 @@ def make_store(folder: Path) -> None:
 def make_large_store(folder: Path) -> None:
     """Make a store of 3 to 8 MiB, too large to be verified at every opening."""
     draw = random.Random(5)  # noqa: S311 - the same store every time
-    with open_in_crawl(folder) as store:
+    with open_lmdb(folder) as store:
         for start in range(0, 3_000, 100):
             pages = [
                 document(f"{n}", draw.getrandbits(64), text=draw.randbytes(n % 2_000).hex())
                 for n in range(start, start + 100)
             ]
             store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
-        store.mark_done(range(1, 40), CRAWL)
         store.find_and_add([document(f"twin {n}", pages[1].facts.fingerprint) for n in range(600)])
 
 
@@ -176,7 +174,7 @@ def crawl(folder: Path) -> str:
     """
     dropped = []
     try:
-        with open_in_crawl(folder, "crawl-2") as store:
+        with open_lmdb(folder) as store:
             for start in range(0, 600, 20):
                 done = store.find_and_add(
                     [
@@ -186,7 +184,6 @@ def crawl(folder: Path) -> str:
                     crawl="crawl-2",
                 )
                 dropped += [each.match for each in done if each.status == "near_duplicate"]
-                store.mark_done([verdict.document for verdict in done], "crawl-2")
             store.delete(list(range(1, 1_500)))
             store.stats()
         compact(folder)

@@ -1,18 +1,19 @@
 """Documents and stores for the tests of the store."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Record, Verdict
+from scrapy_simhash.judging.documents import Document, Match, Record, StoredDocument, Verdict
+from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
-CRAWL = "crawl-1"
 # `home` in `tests/conftest.py` makes one of each.
 ALL_KINDS = ("lmdb", "memory", "redis")
 
@@ -29,7 +30,6 @@ def document(name: str, fingerprint: int = 0, **fields: Any) -> Document:
         "wording": pack(Wording(text)) if text else b"",
         "text_digest": repr(fingerprint).encode(),
         "url": f"http://site.example/{name}",
-        "crawl": CRAWL,
         "reader": READER,
         **fields,
     }
@@ -53,42 +53,33 @@ def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -
     return Match(number, fingerprint, distance, url, tests=(f"distance {plural(distance, 'bit')}",))
 
 
-def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
-    """Open a store of any kind, see the fixture `home`, and begin a crawl in it."""
-    store = open_store(home, **arguments)
-    store.start_crawl(crawl, "spider")
-    return store
-
-
 def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
     """Open a store by the public way."""
     return open_store(str(folder), **arguments)
 
 
-def open_in_crawl(folder: Path | str, crawl: str = CRAWL, **arguments: Any) -> Store:
-    """Open a store and begin a crawl in it."""
-    store = open_lmdb(folder, **arguments)
-    store.start_crawl(crawl, "spider")
-    return store
-
-
-def judge(store: Store, *pages: Document) -> list[str]:
+def judge(store: Store, *pages: Document, **arguments: Any) -> list[str]:
     """Judge pages in one group; says status or reason, number, and number of the match of each."""
     return [
         f"{verdict.reason or verdict.status} {verdict.document}"
         + (f" of {verdict.match.document}" if verdict.match else "")
-        for verdict in store.find_and_add(pages)
+        for verdict in store.find_and_add(pages, **arguments)
     ]
+
+
+def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
+    """Judge pages as the first crawl of a store does."""
+    arriving = [alter(page, identity=b"%d" % number) for number, page in enumerate(pages)]
+    with open_store("memory:", confirm=CONFIRM, seed=seed) as store:
+        return store.find_and_add(arriving)
+
+
+def find(store: Store, url: str) -> list[StoredDocument]:
+    """Find the documents at a URL."""
+    return store.find_documents([url])[url]
 
 
 def judge_one(store: Store, page: Document) -> Verdict:
     """Judge one page."""
     (verdict,) = store.find_and_add([page])
     return verdict
-
-
-def next_crawl(store: Store, crawl: str = "crawl-2", before: str = CRAWL) -> str:
-    """End a crawl and begin another one."""
-    store.end_crawl(before)
-    store.start_crawl(crawl, "spider")
-    return crawl

@@ -1,9 +1,9 @@
-"""Extractors and scopes that misbehave; workers and settings name them by import path."""
+"""Extractors and scopes that misbehave; settings name them by import path."""
 
 import ctypes
 import os
+import resource
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -11,31 +11,29 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
+from turbohtml import parse
+
 # What a page's text must contain to set an extractor off; other pages are read as usual.
 TRIGGER = "misbehave"
 NOT_CALLABLE = 7
 
 
-def _read(tree: Any) -> str:
+def _read(html: str) -> str:
     """Read what pages of `tests.helpers.pages` have in common, or all there is."""
-    main = tree.find(".//main")
-    return " ".join((tree if main is None else main).text_content().split())
+    page = parse(html)
+    main = page.find("main") or page.find("body")
+    return " ".join(main.text.split()) if main else ""
 
 
-def _make(misbehave: Callable[[], object]) -> Callable[[Any], str]:
+def _make(misbehave: Callable[[], object]) -> Callable[[str], str]:
     """Make an extractor that misbehaves on pages that say so."""
 
-    def extract(tree: Any) -> str:
-        if TRIGGER in _read(tree):
+    def extract(html: str) -> str:
+        if TRIGGER in html:
             misbehave()
-        return _read(tree)
+        return _read(html)
 
     return extract
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def _hang_natively() -> None:
@@ -64,27 +62,20 @@ def _fail() -> None:
     raise ArithmeticError("this extractor always fails here")
 
 
-hang, spin = _make(lambda: time.sleep(3600)), _make(_spin)
-hang_natively, hang_deaf = _make(_hang_natively), _make(_hang_deaf)
+hang, hang_deaf = _make(lambda: time.sleep(3600)), _make(_hang_deaf)
 eat, eat_quietly = _make(_eat), _make(_eat_quietly)
 crash, leave, fail = _make(lambda: ctypes.string_at(0)), _make(lambda: os._exit(3)), _make(_fail)
 
 
-def fail_with_the_page(tree: Any) -> str:
+def fail_with_the_page(html: str) -> str:
     """Raise with the page's own words, as parsers do."""
-    raise ValueError("cannot read " + tree.text_content())
+    raise ValueError("cannot read " + html)
 
 
-def slow(tree: Any) -> str:
+def slow(html: str) -> str:
     """Take 0.3 seconds, computing."""
     _compute(0.3)
-    return _read(tree)
-
-
-def slower(tree: Any) -> str:
-    """Take long enough that an event loop that waited for it would show."""
-    _compute(1.5)
-    return _read(tree)
+    return _read(html)
 
 
 def _compute(seconds: float) -> None:
@@ -93,9 +84,13 @@ def _compute(seconds: float) -> None:
         pass
 
 
-def describe_process(_: str, __: Any) -> str:
-    """Say as a scope which process reads pages, and what it has loaded."""
-    return f"{os.getpid()} {' '.join(sys.modules)}"
+def fill_disk(html: str) -> str:
+    """Let no file be written from one page on, and from another one on again."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if "disk is" in html:
+        limit = 0 if "disk is full" in html else hard
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    return _read(html)
 
 
 def scope_by_language(_: str, page: Any) -> str:
@@ -103,4 +98,4 @@ def scope_by_language(_: str, page: Any) -> str:
 
 
 def scope_that_quotes(url: str, page: Any) -> str:
-    raise LookupError(f"no scope for {url} {page.title} {page.text}")
+    raise LookupError(f"no scope for {url} {page}")

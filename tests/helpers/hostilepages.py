@@ -1,6 +1,6 @@
 """46 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
 
-Sizes stay below the default SIMHASH_MAX_BYTES (4 MiB) wherever the size is not the attack, so that
+Sizes stay below `MOST_BYTES` (4 MiB) wherever the size is not the attack, so that
 workers get them. Where time grows with size alone, a twentieth is enough to see that the
 page passes; SIMHASH_TESTS_LONG=1 in the environment takes the whole.
 """
@@ -33,7 +33,7 @@ class Hostile:
 
     Attributes:
         make: its body.
-        outcomes: `judged`, or reasons for not being judged, when lxml reads it.
+        outcomes: reasons for which it may not be judged; `judged` as well, if it may.
         content_type: the header.
         gzip: the body is sent compressed.
     """
@@ -42,11 +42,6 @@ class Hostile:
     outcomes: frozenset[str] = JUDGED
     content_type: str = HTML
     gzip: bool = False
-
-    def outcomes_by(self, extractor: str) -> frozenset[str]:
-        """List what may become of it with one of the two readers."""
-        # turbohtml is in time where lxml never is, and on a slow machine it may be late, too.
-        return self.outcomes | JUDGED if extractor == FAST else self.outcomes
 
 
 def wrap(body: str, head: str = "") -> bytes:

@@ -1,7 +1,7 @@
-"""Both readers of the default recipe, misbehaving on pages that say so; for worker processes only.
+"""The reader of the default recipe, misbehaving on pages that say so; for worker processes only.
 
-A recipe names one of the feature sets here, and a worker that loads it gets the readers, too. A
-page says `turbohtml crashes`, `trafilatura-fast hangs` and the like.
+A recipe names one of the feature sets here, and a worker that loads it gets the reader, too. A page
+says `turbohtml crashes`, `turbohtml hangs` and the like.
 """
 
 import ctypes

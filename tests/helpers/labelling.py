@@ -1,4 +1,4 @@
-"""Folders of labelled pages for the tests of `evaluate`."""
+"""Folders of labelled pages for the tests of `benchmarks/study`."""
 
 import csv
 import gzip
@@ -6,34 +6,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from scrapy_simhash.inspection.evaluation import Judged
-from scrapy_simhash.inspection.labels import Label, LabelledPair
 from tests.helpers.pages import edit_words, make_page, make_words
 from tests.helpers.processes import ROOT
 
 LABELLED = ROOT / "tests" / "labelled"
 PAGE_COLUMNS = ("id", "path", "url", "lang", "source")
 PAIR_COLUMNS = ("id_a", "id_b", "label", "source", "why")
-
-
-def judged(
-    label: Label,
-    *,
-    duplicate: bool,
-    distance: int = 2,
-    similarity: float = 0.9,
-    source: str = "a",
-    why: str = "",
-) -> Judged:
-    """Make the answer to a labelled pair."""
-    return Judged(
-        LabelledPair("1", "2", label, source, why),
-        duplicate,
-        distance=distance,
-        plain_distance=distance + 2,
-        similarity=similarity,
-        confirmed=duplicate,
-    )
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -22,41 +22,46 @@ def union_find(pairs: Sequence[Sequence[int]]) -> list[list[int]]:
 @dataclass
 class Page:
     fingerprint: int
-    crawl: str
     duplicate: bool
-    done: bool = False
-    delivered: bool = False
+    crawls: tuple[str, ...] = ()
+
+    def got_in(self, crawl: str) -> None:
+        self.crawls = (*(each for each in self.crawls if each != crawl), crawl)[-4:]
 
 
 @dataclass
 class Oracle:
     distance: int
     pages: dict[bytes, Page] = field(default_factory=dict)
-    alive: set[str] = field(default_factory=set)
+    crawl: str = ""
+    incremental: bool = True
 
-    def counts(self, page: Page) -> bool:
-        return not page.duplicate and (page.done or page.crawl in self.alive)
-
-    def near(self, fingerprint: int, but: bytes = b"") -> dict[bytes, int]:
+    def near(self, fingerprint: int, but: bytes = b"") -> dict[bytes, tuple[bool, int]]:
+        """Find the near pages: whether only an earlier crawl got each, and its distance."""
         found = {}
         for identity, page in self.pages.items():
             bits = distance_between(page.fingerprint, fingerprint)
-            if identity != but and self.counts(page) and bits <= self.distance:
-                found[identity] = bits
+            if identity != but and not page.duplicate and bits <= self.distance:
+                got = self.incremental or self.crawl in page.crawls
+                found[identity] = not got, bits
         return found
 
-    def add(self, identity: bytes, fingerprint: int, crawl: str) -> str:
+    def add(self, identity: bytes, fingerprint: int) -> str:
         """Judge a page; a text is another one if more than its last two bits differ."""
         own = self.pages.get(identity)
-        if own and (own.delivered or self.counts(own)):
-            changed, had = own.fingerprint >> 2 != fingerprint >> 2, self.counts(own)
-            if changed or not had:
-                own.crawl, own.done = crawl, False
-            own.fingerprint = fingerprint
-            return "changed" if changed else "unchanged" if had else "undelivered"
-        duplicate = bool(self.near(fingerprint, but=identity))
-        self.pages[identity] = Page(fingerprint, crawl, duplicate)
-        return "near_duplicate" if duplicate else "new"
+        if own and not own.duplicate:
+            changed = own.fingerprint >> 2 != fingerprint >> 2
+            # Those that got another text did not get this one.
+            own.fingerprint, own.crawls = fingerprint, () if changed else own.crawls
+            own.got_in(self.crawl)
+            return "changed" if changed else "unchanged"
+        near = self.near(fingerprint, but=identity)
+        same = own and (own.fingerprint, own.duplicate) == (fingerprint, bool(near))
+        self.pages[identity] = Page(fingerprint, bool(near), own.crawls if own and same else ())
+        self.pages[identity].got_in(self.crawl)
+        if not near:
+            return "new"
+        return "first_copy" if min(near.values())[0] else "near_duplicate"
 
 
 def all_pairs(values: Iterable[int], distance: int) -> list[list[int]]:

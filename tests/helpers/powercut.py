@@ -211,7 +211,7 @@ def _descriptor(call: Call) -> str:
 def fingerprint_of(store: Store) -> str:
     """Hash all a store holds, however its tables are laid out."""
     digest = xxhash.xxh3_64(store.fingerprints().tobytes() + repr(store.seed).encode())
-    names = ("documents", "identities", "fingerprints", "duplicates", "crawls", "texts")
+    names = ("documents", "identities", "fingerprints", "texts")
     rows = store.read(
         lambda stored: [(name, *row) for name in names for row in stored.values.scan(name)]
     )

@@ -73,13 +73,12 @@ def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -
         time.sleep(0.02)
 
 
-def list_workers(*kinds: str) -> set[int]:
-    """List the worker processes that this process has; and those of other kinds (`judge`)."""
+def list_judges() -> set[int]:
+    """List the processes of this one that judge pages."""
     found = set()
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # gone meanwhile, or about to
-            program = " ".join(child.cmdline())
-            if any(f"detector.{kind} import" in program for kind in ("worker", *kinds)):
+            if "judge.process import" in " ".join(child.cmdline()):
                 found.add(child.pid)
     return found
 

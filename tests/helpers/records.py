@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.documents import Verdict, make_document
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
+from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import make_words
 
 HOST = "http://records.example"
@@ -69,9 +69,7 @@ def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict
         )
         for path, html in pages
     ]
-    return dict(
-        zip((path for path, _ in pages), judge_in_order(documents, config, seed), strict=True)
-    )
+    return dict(zip((path for path, _ in pages), judge_in_order(documents, seed), strict=True))
 
 
 def shuffle(pages: Sequence[tuple[str, str]], seed: int) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from scrapy_simhash.stores.redisserver import Server
+from scrapy_simhash.stores.redis import Server
 from tests.helpers.needing import require_program
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
@@ -104,13 +103,13 @@ def free_port() -> int:
 
 
 def count_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count round trips from now on, in a list of one number; not those of the heartbeat."""
+    """Count round trips from now on, in a list of one number."""
     counted = [0]
-    run = Server._run
+    ask = Server.ask
 
-    def count(self: Server, *arguments: Any) -> list[Any]:
-        counted[0] += threading.current_thread() is threading.main_thread()
-        return run(self, *arguments)
+    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+        counted[0] += 1
+        return ask(self, *arguments, **options)
 
-    monkeypatch.setattr(Server, "_run", count)
+    monkeypatch.setattr(Server, "ask", count)
     return counted

@@ -11,9 +11,9 @@ from tests.helpers.processes import ROOT
 REFERENCE = ROOT / "docs" / "reference.md"
 _LIST = re.compile(r"(?:^- \*\*`SIMHASH_.*\n(?: {2}.*\n)*)+", re.MULTILINE)
 _WIDTH = 120
-# Defaults that depend on the machine or on other settings.
 _ADVANCED = "(advanced) "
-_DEFAULTS = {"workers": "cores - 1, at least 1", "log": f"`{LOG_IN_STORE}` in the store's folder"}
+# Defaults that depend on other settings.
+_DEFAULTS = {"log": f"`{LOG_IN_STORE}` in the store's folder"}
 
 
 def describe_settings() -> dict[str, str]:

@@ -1,31 +1,20 @@
 """A spider that lets a browser draw its pages; imported only where there is scrapy-playwright."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
-from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
-from scrapy_simhash.signals import near_duplicate_found
 from tests.helpers.crawling import PagesSpider, describe, path_of
 
 
 class RenderedSpider(PagesSpider):
     """Asks for browser pages where the path says `open`, for drops where it says `errback`.
 
-    The callback of `/failing` waits for its copy to be dropped, and raises.
+    The callback of `/failing` raises.
     """
 
     name = "rendered"
-    copy_dropped: asyncio.Event
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.copy_dropped = asyncio.Event()
-        crawler.signals.connect(spider.near_duplicate_found, near_duplicate_found)
-        return spider
 
     async def start(self) -> AsyncIterator[Request]:
         async for request in super().start():
@@ -33,13 +22,8 @@ class RenderedSpider(PagesSpider):
             errback = self.hear if "errback" in request.url else None
             yield request.replace(meta=meta, errback=errback)
 
-    def near_duplicate_found(self, response: Response) -> None:
-        if path_of(response.url).startswith("/failing"):
-            self.copy_dropped.set()
-
     async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
         if path_of(response.url) == "/failing":
-            await self.copy_dropped.wait()
             raise RuntimeError("the callback failed")
         page = response.meta.get("playwright_page")
         yield {**describe(response), "open": len(page.context.pages) if page else None}

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.messages import Mark
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report import write_report
-from tests.helpers.detecting import fetched, new_line, running, write_decision
+from scrapy_simhash.judge.log import Decision
+from tests.helpers.judging import fill, new_line
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
 START = 1_700_000_000.0
@@ -93,26 +91,19 @@ def make_large_log(count: int) -> Iterator[dict[str, Any]]:
             yield make_drop(number, url=url, match_url=original, document=number)
 
 
-async def crawl_hostile_pages(store: Path) -> None:
+def crawl_hostile_pages(store: Path) -> None:
     """Fill a store and its log with pages, their copies, and villains."""
     words = make_words(1)
     edited = edit_words(words, 3, seed=7)
     title = HOSTILE_TITLE
-    async with running(store) as detector:
-        for url, html in (
-            ("http://site.example/one", page(1, title=title)),
-            ("http://site.example/press/one/", make_page(edited, title=title)),
-            ("http://mirror.example/one", page(1, title=title)),
-            (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
-            ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),
-            ("http://site.example/gone", page(2, title="Page not found")),
-            *((f"http://site.example/gone/{n}", page(2, title="Page not found")) for n in range(3)),
-            ("http://site.example/two", page(3)),
-        ):
-            name = f"{url[:50]} {url[-9:]}"
-            asked = replace(fetched("", html, identity=name.encode()), url=url)
-            decision = await detector.judge(asked)
-            if decision.status == "near_duplicate":
-                decision.action = "drop"
-            detector.mark(Mark(done=decision.document))
-            write_decision(detector, decision)
+    pages = (
+        ("http://site.example/one", page(1, title=title)),
+        ("http://site.example/press/one/", make_page(edited, title=title)),
+        ("http://mirror.example/one", page(1, title=title)),
+        (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
+        ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),
+        ("http://site.example/gone", page(2, title="Page not found")),
+        *((f"http://site.example/gone/{n}", page(2, title="Page not found")) for n in range(3)),
+        ("http://site.example/two", page(3)),
+    )
+    fill(store, pages)

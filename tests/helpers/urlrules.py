@@ -79,7 +79,7 @@ class Crawl:
                 ),
                 None,
             )
-            record = Record(page.facts, State.DONE, delivered=True, crawl="crawl", first_time=0.0)
+            record = Record(page.facts, State.DONE, ("crawl",), 0.0)
             record.original = match.document if match else 0
             self.pages.append(StoredDocument(len(self.pages) + 1, record))
 

@@ -38,11 +38,6 @@ def test_changed_words_are_marked() -> None:
     ]
 
 
-def test_scripts_without_spaces_are_compared_by_character() -> None:
-    (row,) = compare_side_by_side("我们今天去学习", "我们明天去学习")
-    assert row["first"] == ["我们", "今", "天去学习"]
-
-
 def test_what_both_have_is_skipped_but_beside_changes() -> None:
     middle = "".join(f"Sentence {number} stays. " for number in range(9))
     rows = compare_side_by_side(f"Old start. {middle} Old end.", f"New start. {middle} New end.")
@@ -92,17 +87,3 @@ def test_controls_are_escaped_and_joiners_kept() -> None:
     (row,) = compare_side_by_side(hostile, "")
     written = "".join(row["first"])
     assert written == r"a\x1b[2Jb \u202egpj c\x00 " + "\u0645\u06cc\u200c\u062e"
-
-
-STORE_KINDS = ("lmdb", "redis")
-
-
-def test_the_first_difference_of_long_lists_is_shown() -> None:
-    """Whether each price is a line of its own, or all stand on one."""
-    prices = [f"{number % 7}.99" for number in range(4_000)]
-    other = [*prices[:-1], "5.49"]
-    *_, row = compare_side_by_side("\n".join(prices), "\n".join(other))
-    assert (row["first"], row["second"]) == (["", "2", ".", "99"], ["", "5", ".", "49"])
-    *_, row = compare_side_by_side(" ".join(prices[-290:]), " ".join(other[-290:]))
-    assert row["first"][0].endswith(" 1.99 ")
-    assert (row["first"][1:], row["second"][1:]) == (["2", ".", "99"], ["5", ".", "49"])

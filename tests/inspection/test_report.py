@@ -1,9 +1,7 @@
 """`scrapy simhash report`: what is counted, from what, and what the file says of it."""
 
-import asyncio
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +27,13 @@ from tests.helpers.reporting import (
 from tests.helpers.server import Answer, serve
 
 WALL = "http://site.example/page/0"
+OF_DIGEST = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "store"
-    asyncio.run(crawl_hostile_pages(path))
+    crawl_hostile_pages(path)
     return path
 
 
@@ -81,42 +80,23 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     assert sum(step["dropped"] for step in steps) == 22
 
 
-def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
-    first, second = figures["groups"]
-    assert first["url"] == "http://site.example/page/0"
-    assert (first["pages"], second["pages"]) == (20, 10)
-    assert first["examples"] == [f"http://m.example/page/{number}" for number in range(10, 13)]
-
-
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "said", "tags"),
     [
-        ({}, "Nothing speaks against one."),
-        ({"similarity": 0.69}, "Look at: 3 pages less than 70 % alike."),
-        ({"sink": True}, f"Look at: 3 pages at unlike addresses repeating '{WALL}'."),
-        ({"evidence": {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}}, "Nothing"),
+        ({}, "Nothing speaks against one.", 0),
+        ({"similarity": 0.69}, "Look at: 5 pages less than 70 % alike.", 3),
+        ({"match_document": 1}, f"Look at: 5 pages at unlike addresses repeating '{WALL}'.", 0),
+        ({"evidence": OF_DIGEST}, "Look at: 5 pages with too little text to compare", 3),
     ],
 )
 def test_what_speaks_against_drops_is_named(
-    tmp_path: Path, fields: dict[str, Any], said: str
+    tmp_path: Path, fields: dict[str, Any], said: str, tags: int
 ) -> None:
-    drops = [make_drop(n, **fields) for n in range(1, 4)]
+    drops = [make_drop(n, **fields) for n in range(1, 6)]
     figures = report(tmp_path, lines=[make_decision(0), *drops])
     assert figures["answers"]["Is any drop wrong?"].startswith(said)
     html = (tmp_path / "report.html").read_text("utf-8")
-    assert html.count('<span class="tag">') == 3 * bool(fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "judged"), [({}, 1), ({"status": "not_judged", "reason": "empty"}, 0)]
-)
-def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], judged: int) -> None:
-    figures = report(tmp_path, lines=[make_decision(1, **fields)])
-    assert (figures["judged"], figures["near_duplicates"]) == (judged, 0)
-    assert figures["over_time"] == []
-    written = (tmp_path / "report.html").read_text("utf-8")
-    assert f"None of {judged} page{'s' * (judged != 1)} judged was dropped." in written
-    assert "Nothing was dropped." in written
+    assert html.count('<span class="tag">') == tags
 
 
 def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> None:
@@ -198,24 +178,6 @@ def test_drops_that_have_no_room_are_left_out_least_alike_last(
     assert f"{len(alike)} of 400" in html
 
 
-@pytest.mark.slow
-def test_a_report_of_a_million_pages_stays_small(tmp_path: Path) -> None:
-    """With `-s`, this prints the time as well."""
-    lines = write_log(tmp_path / "some.jsonl", make_large_log(20_000)).read_text("ascii")
-    log = tmp_path / "log.jsonl"
-    with log.open("w", encoding="ascii") as file:
-        for number in range(50):
-            file.write(lines.replace("/products/", f"/products/{number}/"))
-    wall, cpu = time.perf_counter(), time.process_time()
-    figures = report(tmp_path, log_path=str(log), crawl="last")
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    log.unlink()
-    assert figures["pages"] == 1_000_000
-    assert figures["file_bytes"] < 3_000_000
-    print(f"{wall:.1f} s, {cpu:.1f} s of CPU, {figures['file_bytes']:,} bytes")  # noqa: T201
-
-
-@pytest.mark.usefixtures("warm_worker")
 @pytest.mark.parametrize("action", ["drop", "flag"])
 async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) -> None:
     answers = {"/a": page(1), "/b": page(1, menu="Other menu", links=["/x", "/y"]), "/c": page(2)}
@@ -258,11 +220,10 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
 
 def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
     """Those of a wall, once it was recognised, and of a page with too little text."""
-    digest = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
-    drops = [make_drop(n, sink=n > 4, evidence=digest) for n in range(1, 9)]
-    short = [make_drop(20 + n, original=9, evidence=digest) for n in range(4)]
+    drops = [make_drop(n, match_document=1, evidence=OF_DIGEST) for n in range(1, 9)]
+    short = [make_drop(20 + n, original=9, evidence=OF_DIGEST) for n in range(4)]
     # The first page of the wall comes again.
-    again = make_decision(0, status="revisit", reason="unchanged", sink=True)
+    again = make_decision(0, status="revisit", reason="unchanged")
     figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
     wall, stub = figures["doubtful"]
     assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 8)
@@ -280,15 +241,14 @@ def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     """With the copies of one of them, at unlike addresses or with too little text."""
     form = {"text_digest": "00ff"}
     changed = [make_decision(n, status="revisit", reason="changed", **form) for n in range(5)]
-    drops = [make_drop(n, original=3, sink=True, **form) for n in range(5, 13)]
-    digest = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
-    short = [make_drop(n, original=4, evidence=digest, **form) for n in range(13, 17)]
-    other = [make_drop(n, original=20, sink=True) for n in range(17, 19)]
+    drops = [make_drop(n, original=3, match_document=4, **form) for n in range(5, 13)]
+    short = [make_drop(n, original=4, evidence=OF_DIGEST, **form) for n in range(13, 17)]
+    other = [make_drop(n, original=20, match_document=21) for n in range(21, 26)]
     figures = report(tmp_path, lines=[*short, *changed, *drops, *other])
     one, wall = figures["doubtful"]
     assert (one["doubt"], one["pages"]) == ("that all show one text now,", 13)
-    assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 2)
-    said = "15 pages showed one of 2 texts, 5 of which had another before; what may be behind it"
+    assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 5)
+    said = "18 pages showed one of 2 texts, 5 of which had another before; what may be behind it"
     assert figures["answers"]["Is anything lost?"].startswith(said)
     assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
 
@@ -301,12 +261,11 @@ def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:
     ]
     figures = report(tmp_path, lines=lines)
     first, second = figures["reasons"]
-    assert (first["pages"], first["why"]) == (2, "reading it took too long")
+    assert (first["pages"], first["why"]) == (2, "reading it took longer than ten seconds")
     assert first["examples"] == [line["url"] for line in lines[1:3]]
     assert second["expected"] is True
     assert "Not judged: 2 pages; all came through" in figures["answers"]["Is anything lost?"]
     html = (tmp_path / "report.html").read_text("utf-8")
-    assert "raise SIMHASH_PAGE_TIMEOUT" in html
     assert "robots.txt" not in html
 
 
@@ -325,21 +284,15 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
 
 def test_of_many_links_it_says_how_many_are_listed(tmp_path: Path) -> None:
     link = make_decision(7, status="not_followed", match_url=WALL, links=3_681)
-    lines = [make_decision(0), make_drop(1), link, {**link, "reason": "parameter", "links": 9}]
+    lines = [make_decision(0), make_drop(1), link]
     said = report(tmp_path, lines=lines)["answers"]["Is anything lost?"]
     assert said == "3,681 links that only dropped pages had (listed: 1)."
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "Left out: 9 links to requested addresses but for a parameter" in html
     (summary,) = summarise(lines)
     assert summary["statuses"] == {"new": 1, "near_duplicate": 1}
-    assert summary["links_not_followed"] == {
-        "on dropped pages only": 3_681,
-        "like followed ones but for a parameter that made no difference": 9,
-    }
+    assert summary["links_not_followed"] == 3_681
 
 
-@pytest.mark.usefixtures("warm_worker")
-async def test_copies_lost_pages_and_parameters_of_a_crawl(tmp_path: Path) -> None:
+async def test_copies_and_parameters_of_a_crawl(tmp_path: Path) -> None:
     def kept(number: int, path: str) -> str:
         link = f'<link rel="canonical" href="{{root}}{path}">'
         return page(number, title="Kiwi").replace("</head>", f"{link}</head>")

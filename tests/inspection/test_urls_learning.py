@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.inspection.urlrules import MOST_RULES
@@ -52,13 +51,6 @@ def test_a_session_is_learned() -> None:
     assert record["directories"] == ["/d0/*", "/d1/*", "/d2/*", "/d3/*", "/d4/*"]
     assert len(record["pairs_same"]) == 3
     assert record["pairs_different"] == []
-
-
-def test_a_single_pair_of_duplicates_makes_no_candidate() -> None:
-    crawl = learned(by_path, "http://a.example/x", *(f"http://a.example/x?sid={n}" for n in (1, 2)))
-    assert crawl.learn() == {}
-    crawl.fetch("http://a.example/y", "http://a.example/y?sid=1")
-    assert crawl.learn()[SID]["same"] == 2
 
 
 def by_page(url: str) -> str:
@@ -142,13 +134,6 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
     assert learned(site, *list_urls("", "?page=2", "?page=3", pages=100)).prove() == {}
 
 
-def test_a_rule_is_proven_in_the_directories_without_a_conflict() -> None:
-    crawl = learned(but(by_path, "/d0/"), *REFS)
-    assert crawl.prove() == {
-        "a.example drop-parameters ref": ["/d1/*", "/d2/*", "/d3/*", "/d4/*"],
-    }
-
-
 def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
     state = {"lang": "en"}
 
@@ -158,16 +143,6 @@ def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
         return f"{by_path(url)} {state['lang']}"
 
     assert learned(site, *list_urls("", "?lang=de", "?lang=fr")).prove() == {}
-
-
-def test_tests_with_visitors_are_no_rule() -> None:
-    """Every third answer has another text, whatever was asked for."""
-    answers = count()
-
-    def site(url: str) -> str:
-        return by_path(url) + ("~150" if next(answers) % 3 == 0 else "")
-
-    assert learned(site, *list_urls("", "?ref=#", "?ref=9#", "?ref=8#")).prove() == {}
 
 
 def test_later_pages_refute_a_rule() -> None:
@@ -181,21 +156,6 @@ def test_later_pages_refute_a_rule() -> None:
     assert record["pairs_different"][-1][0] == "http://a.example/d2/p2?sid=new"
 
 
-def test_short_pages_have_no_vote() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#", pages=3))
-    crawl.fetch(*list_urls("", "?sid=7#"), stub=True)
-    assert crawl.learn()[SID]["same"] == 3
-
-
-def test_a_rule_on_which_no_page_votes_is_not_proven() -> None:
-    crawl = Crawl(by_path)
-    for number, url in enumerate(list_urls("", "?sid=#", pages=3)):
-        links = np.array([2 * number, 2 * number + 1], "<u4").tobytes()
-        crawl.fetch(url, link_sketch=links)
-    assert (crawl.learn()[SID]["same"], crawl.prove()) == (0, {})
-
-
 def test_a_page_a_day_later_may_have_changed_but_two_of_that_day_refute_a_rule() -> None:
     crawl = learned(by_path, *list_urls("", "?sid=#"))
     crawl.site = lambda url: f"{url} of today"
@@ -204,15 +164,6 @@ def test_a_page_a_day_later_may_have_changed_but_two_of_that_day_refute_a_rule()
     assert "/d1/*" in crawl.prove()[SID]
     crawl.fetch("http://a.example/d1/p1?sid=newer")
     assert SID not in crawl.prove()
-
-
-def test_a_flat_site_proves_a_rule_in_its_only_directory() -> None:
-    """Eleven pairs are enough there, as on quotes.toscrape.com."""
-    tags = [f"http://a.example/tag/t{number}/" for number in range(10)]
-    pairs = [url for each in ("http://a.example/", *tags) for url in (each, f"{each}page/1/")]
-    crawl = learned(lambda url: url.removesuffix("page/1/"), *pairs)
-    record = crawl.learn()["a.example drop-segments page 1"]
-    assert (record["same"], record["directories"]) == (11, ["/tag/*/"])
 
 
 @pytest.mark.parametrize(

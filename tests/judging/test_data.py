@@ -8,9 +8,8 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.documents import CRAWL
 from tests.helpers.pages import make_words
 
 RULE = Config().rule
@@ -20,7 +19,6 @@ HOST, MIRROR = "http://shop.example", "http://mirror.example"
 def judge(*pages: Document) -> list[str]:
     """Judge pages in one store, and say what is in it afterwards."""
     with open_store("memory:", RULE.distance, confirm=RULE.confirm, seed=3) as store:
-        store.start_crawl(CRAWL, "spider")
         verdicts = store.find_and_add(pages)
         kept = {document.facts.url for document in store.list_documents()}
         assert store.check() == []
@@ -28,14 +26,13 @@ def judge(*pages: Document) -> list[str]:
     return [verdict.reason or verdict.status for verdict in verdicts]
 
 
-def draw(  # noqa: PLR0913 - what may tell such pages apart
+def draw(
     path: str,
     product: int,
     *,
     nonce: int = 0,
     kind: str = "script",
     host: str = HOST,
-    extractor: str = "turbohtml",
     words: int = 200,
 ) -> Document:
     """Read a page of 120 words that are all pages', of which a browser draws a product."""
@@ -49,24 +46,21 @@ def draw(  # noqa: PLR0913 - what may tell such pages apart
         f"<footer><p>{' '.join(make_words(1, 120))}</p></footer></body></html>"
     )
     url = host + path
-    recipe = make_recipe(extractor, Config().features)
-    made = fingerprint_page(html.encode(), recipe=recipe, url=url)
-    return make_document(made, RULE, Page(url, identity=url.encode(), time=1.0), crawl=CRAWL)
+    made = fingerprint_page(html.encode(), url=url)
+    return make_document(made, RULE, Page(url, identity=url.encode(), time=1.0))
 
 
-@pytest.mark.parametrize("extractor", ["turbohtml", "trafilatura"])
 @pytest.mark.parametrize("kind", ["script", "attribute"])
-def test_pages_that_a_browser_draws_from_other_data_are_kept(kind: str, extractor: str) -> None:
-    pages = [draw(f"/p{n}", n, kind=kind, extractor=extractor) for n in range(5)]
+def test_pages_that_a_browser_draws_from_other_data_are_kept(kind: str) -> None:
+    pages = [draw(f"/p{n}", n, kind=kind) for n in range(5)]
     assert not any(page.facts.stub for page in pages)
     # The same product, with another token and time.
-    copy = draw("/p3?sid=7", 3, nonce=4, kind=kind, extractor=extractor)
-    mirror = draw("/p3", 3, nonce=5, kind=kind, extractor=extractor, host=MIRROR)
+    copy = draw("/p3?sid=7", 3, nonce=4, kind=kind)
+    mirror = draw("/p3", 3, nonce=5, kind=kind, host=MIRROR)
     assert judge(*pages, copy, mirror) == ["new"] * 5 + ["near_duplicate"] * 2
 
 
-@pytest.mark.parametrize("extractor", ["turbohtml", "trafilatura"])
-def test_data_beside_which_there_is_text_do_not_count(extractor: str) -> None:
-    pages = [draw(f"/p{n}", n, words=20, extractor=extractor) for n in range(2)]
+def test_data_beside_which_there_is_text_do_not_count() -> None:
+    pages = [draw(f"/p{n}", n, words=20) for n in range(2)]
     assert not any(page.facts.data_fingerprint for page in pages)
     assert judge(*pages) == ["new", "near_duplicate"]

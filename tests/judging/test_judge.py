@@ -1,6 +1,6 @@
 """What a store says of a page: new, near-duplicate or revisit.
 
-Groups, distances, states and marks are also held against an oracle, see `storemachine`; here is
+Groups, distances and states are also held against an oracle, see `storemachine`; here is
 what that one does not know, and the plainest case of each.
 """
 
@@ -9,10 +9,10 @@ import pytest
 
 from scrapy_simhash.judging.documents import Verdict
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document, judge, judge_one, plain_match
+from tests.helpers.documents import document, judge, judge_one, plain_match
 
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
-B = A ^ 2**64 - 1
+B, C = A ^ 2**64 - 1, A ^ 2**32 - 1
 
 
 def test_new_near_duplicate_and_new_again(store: Store) -> None:
@@ -25,37 +25,55 @@ def test_new_near_duplicate_and_new_again(store: Store) -> None:
     assert judge(store, document("d", NEAR_A ^ 0b111 << 30)) == ["new 4"]
 
 
-def test_what_was_last_fetched_before_a_time_makes_no_near_duplicate(store: Store) -> None:
-    judge(store, document("old", A, time=10.0))
-    assert judge(store, document("b", A, time=20.0, not_before=10.0)) == ["near_duplicate 2 of 1"]
-    assert judge(store, document("c", A, time=20.0, not_before=10.5)) == ["new 3"]
-    # The one that took over, not the old one that is as near.
-    assert judge(store, document("d", A, time=21.0, not_before=11.0)) == ["near_duplicate 4 of 3"]
-    # Fetched once more, it counts again; it never is a near-duplicate of itself.
-    assert judge(store, document("old", A, time=30.0, not_before=25.0)) == ["unchanged 1"]
-    assert judge(store, document("e", A, time=30.0, not_before=25.0)) == ["near_duplicate 5 of 1"]
+def test_each_crawl_is_complete_by_itself(store: Store) -> None:
+    """A page is dropped only for what this crawl got, or let pass in place of it."""
+    second = {"crawl": "second", "incremental": False}
+    judge(store, document("a", A), document("b", B), crawl="first")
+    assert judge(store, document("copy", NEAR_A), **second) == ["first_copy 3 of 1"]
+    # That stays what this crawl did not get: another copy of it need not be one of the first copy.
+    assert judge(store, document("another", A), **second) == ["first_copy 4 of 1"]
+    assert judge(store, document("b", B), **second) == ["unchanged 2"]
+    assert judge(store, document("a copy of b", B), **second) == ["near_duplicate 6 of 2"]
+    # What was dropped is judged again, as it came.
+    assert judge(store, document("copy", NEAR_A), crawl="third", incremental=False) == [
+        "first_copy 3 of 1"
+    ]
+    assert judge(store, document("copy", NEAR_A), crawl="fourth") == ["near_duplicate 3 of 1"]
 
 
-def test_redirects_to_a_page_of_the_same_text_are_revisits(store: Store) -> None:
-    judge(store, document("old", A), document("target", B, aliases=(b"source", b"between")))
-    assert judge(store, document("moved", NEAR_A, aliases=(b"old",))) == ["changed 1"]
-    assert judge(store, document("moved", NEAR_A), document("old", NEAR_A)) == ["unchanged 1"] * 2
-    for name in ("source", "between", "target"):
-        assert judge(store, document(name, B)) == ["unchanged 2"]
-    # With another text it is a document of its own.
-    assert judge(store, document("source", 0), document("source", 0)) == ["new 3", "unchanged 3"]
-    assert judge(store, document("target", B)) == ["unchanged 2"]
+def test_what_this_crawl_got_comes_before_what_is_more_alike(store: Store) -> None:
+    judge(store, document("earlier", A), crawl="first")
+    judge(store, document("got", FAR_A), crawl="second", incremental=False)
+    near_both = document("b", FAR_A ^ 0b1)
+    assert judge(store, near_both, crawl="second") == ["near_duplicate 3 of 2"]
+    assert judge(store, document("c", A ^ 0b1), crawl="second", incremental=False) == [
+        "near_duplicate 4 of 2"
+    ]
 
 
-def test_redirect_to_a_login_page_is_not_the_document(store: Store) -> None:
-    """Neither becomes the other: the articles keep their records, the login page has its own."""
-    judge(store, document("article", A), document("article 2", B))
-    store.mark_done([1, 2], CRAWL)
-    login = 0xFFFF_0000_FFFF_0000
-    assert judge(store, document("login", login, aliases=(b"article",))) == ["new 3"]
-    assert judge(store, document("login", login, aliases=(b"article 2",))) == ["unchanged 3"]
-    articles = [document("article", A), document("article 2", B)]
-    assert judge(store, *articles) == ["unchanged 1", "unchanged 2"]
+def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
+    """Of a page that was kept, and of one that was dropped."""
+    first = {"crawl": "first", "incremental": False}
+    judge(store, document("latest", A), document("copy", NEAR_A), **first)
+    changed = [document("latest", B), document("copy", C)]
+    assert judge(store, *changed, crawl="second") == ["changed 1", "new 2"]
+    copies = [document("article", B), document("another", C)]
+    assert judge(store, *copies, **first) == ["first_copy 5 of 1", "first_copy 6 of 2"]
+
+
+def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
+    for crawl in "abcdedf":
+        judge(store, document("page", A), crawl=crawl)
+    stored = store.get_document(1)
+    assert stored
+    assert stored.record.crawls == ("c", "e", "d", "f")
+
+
+def test_a_bulk_loaded_fingerprint_no_crawl_got(store: Store) -> None:
+    store.bulk_load(np.array([A], np.uint64))
+    page = document("a", NEAR_A)
+    assert judge(store, page, crawl="a", incremental=False) == ["first_copy 1 of 0"]
+    assert judge(store, page, crawl="a") == ["near_duplicate 1 of 0"]
 
 
 def test_only_documents_of_one_scope_are_compared(store: Store) -> None:
@@ -68,8 +86,8 @@ def test_only_documents_of_one_scope_are_compared(store: Store) -> None:
 def test_a_page_that_leaves_its_scope(store: Store) -> None:
     judge(store, document("a", A, scope="one"))
     assert judge(store, document("a", A, scope="two")) == ["changed 1"]
-    assert judge(store, document("b", A, scope="one")) == ["new 2"]
-    assert judge(store, document("c", A, scope="two")) == ["near_duplicate 3 of 1"]
+    assert judge(store, document("b", A, scope="one")) == ["new 3"]
+    assert judge(store, document("c", A, scope="two")) == ["near_duplicate 4 of 1"]
 
 
 def test_one_fingerprint_of_several_documents(store: Store) -> None:

@@ -1,101 +1,56 @@
-"""Who got a page: records that count for their own readers, and near-duplicates that are kept."""
+"""Who gets a page: each reader has what it got itself, and what was imported."""
 
 from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.documents import Document, StoredDocument, Version
-from scrapy_simhash.judging.judge import list_readers, stands_for
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document, judge, next_crawl
-from tests.helpers.losing import take_lost
+from tests.helpers.documents import document, judge
 
-A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
-ITEMS, LINKS = Reader("shop", "parse_item"), Reader("shop", "follow")
-OTHERS = Reader("other", "parse_item")
-
-
-def page(name: str, reader: Reader, **fields: Any) -> Document:
-    return document(name, A, reader=reader, **fields)
+A = 0x0123_4567_89AB_CDEF
+B = A ^ 2**64 - 1
+ITEMS, LINKS, OTHERS = Reader("shop", "item"), Reader("shop", "follow"), Reader("other", "item")
 
 
-def mark(number: int, reader: Reader) -> Version:
-    return Version(number, page("-", reader).facts.text_digest, reader)
+def page(name: str, reader: Reader, fingerprint: int = A, **fields: Any) -> Document:
+    return document(name, fingerprint, reader=reader, **fields)
 
 
-def done(store: Store, number: int, reader: Reader, crawl: str = CRAWL) -> None:
-    store.mark_done([mark(number, reader)], crawl)
+@pytest.mark.parametrize("reader", [LINKS, OTHERS, NOBODY, EVERYONE])
+def test_what_another_reader_got_does_not_count(store: Store, reader: Reader) -> None:
+    alike: dict[str, Any] = {"title": "Kiwi", "sketch": bytes(SKETCH_BYTES)}
+    judge(store, page("a", ITEMS, **alike))
+    assert judge(store, page("b", reader, **alike)) == ["new 2"]
+    assert judge(store, page("c", reader, **alike)) == ["near_duplicate 3 of 2"]
+    assert set(store.list_readers()) == {ITEMS, reader}
 
 
-def get(store: Store, number: int) -> StoredDocument:
-    stored = store.get_document(number)
-    assert stored
-    return stored
+@pytest.mark.parametrize("reader", [ITEMS, NOBODY])
+def test_what_was_imported_counts_for_everyone(store: Store, reader: Reader) -> None:
+    judge(store, page("imported", EVERYONE))
+    assert judge(store, page("b", reader)) == ["near_duplicate 2 of 1"]
+    assert judge(store, page("c", reader, scope="another")) == ["new 3"]
 
 
-@pytest.mark.parametrize(
-    ("reader", "other", "alone", "across"),
-    [
-        (ITEMS, ITEMS, True, True),
-        (ITEMS, LINKS, False, False),
-        (ITEMS, OTHERS, False, True),
-        (EVERYONE, ITEMS, True, True),
-        (ITEMS, EVERYONE, False, False),
-        (NOBODY, ITEMS, False, False),
-        (ITEMS, NOBODY, True, True),
-        (NOBODY, EVERYONE, False, False),
-        (EVERYONE, EVERYONE, True, True),
-    ],
-)
-def test_whose_page_stands_for_whose(
-    reader: Reader, other: Reader, alone: bool, across: bool
-) -> None:
-    assert stands_for(reader, other) == alone
-    assert stands_for(reader, other, across_spiders=True) == across
+def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None:
+    judge(store, page("imported", EVERYONE))
+    again = page("a for items", ITEMS, imported=b"imported")
+    # It is this reader's from then on; others did not get it.
+    assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
+    kept = store.get_document(1)
+    assert kept
+    assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
+    assert kept.record.crawls == ()
+    changed = page("a for items", ITEMS, B, imported=b"imported")
+    assert judge(store, changed) == ["changed 2"]
+    assert judge(store, page("a for links", LINKS, imported=b"imported")) == ["unchanged 5"]
+    assert judge(store, page("b", LINKS, B)) == ["new 6"]
 
 
-def test_a_page_kept_for_another_reader_whose_crawl_dies_stands_for_nothing(store: Store) -> None:
-    judge(store, page("a", ITEMS))
-    done(store, 1, ITEMS)
-    assert judge(store, page("b", LINKS)) == ["other_callback 2 of 1"]
-    crawl = next_crawl(store)
-    assert judge(store, page("c", LINKS, crawl=crawl)) == ["other_callback 3 of 1"]
-
-
-def test_while_a_second_reader_gets_a_page_the_first_one_keeps_it(store: Store) -> None:
-    judge(store, page("a", ITEMS))
-    done(store, 1, ITEMS)
-    assert judge(store, page("a", LINKS)) == ["undelivered 1"]
-    verdicts = store.find_and_add([page("b", ITEMS), page("c", LINKS)])
-    assert [each.match and each.match.pending for each in verdicts] == [False, True]
-    # Its callback fails: what was dropped for it is lost, and nothing else.
-    store.withdraw([mark(1, LINKS)], CRAWL)
-    assert list_readers(get(store, 1).record) == (ITEMS,)
-    assert judge(store, page("d", ITEMS), page("e", LINKS)) == [
-        "near_duplicate 4 of 1",
-        "other_callback 5 of 1",
-    ]
-    assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["c"]
-
-
-@pytest.mark.parametrize("first_fails", [False, True])
-def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
-    store: Store, first_fails: bool
-) -> None:
-    judge(store, page("a", ITEMS), page("b", ITEMS))
-    assert judge(store, page("a", LINKS)) == ["undelivered 1"]
-    settle = store.withdraw if first_fails else store.mark_done
-    settle([mark(1, ITEMS)], CRAWL)
-    done(store, 1, LINKS)
-    assert set(list_readers(get(store, 1).record)) == ({LINKS} if first_fails else {ITEMS, LINKS})
-    # What was dropped for the first one waits for it alone.
-    assert [lost.url[-1] for _, lost in take_lost(store, CRAWL, "shop")] == ["b"] * first_fails
-
-
-def test_a_kept_copy_that_changes_is_a_copy_no_more(store: Store) -> None:
-    judge(store, page("a", ITEMS), page("b", LINKS))
-    done(store, 2, LINKS)
-    assert get(store, 2).record.original == 1
-    assert judge(store, document("b", A ^ 2**64 - 1, reader=LINKS)) == ["changed 2"]
-    assert get(store, 2).record.original == 0
+def test_an_import_that_was_undone_is_not_dropped(store: Store) -> None:
+    judge(store, page("a", EVERYONE), page("b", EVERYONE))
+    store.spare([2])
+    assert judge(store, page("b for items", ITEMS, imported=b"b")) == ["new 3"]

@@ -19,7 +19,6 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.sketch import BINS
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.documents import CRAWL
 from tests.helpers.pages import make_words
 
 HOST, OTHER = "http://site.example", "http://other.example"
@@ -44,7 +43,7 @@ class Samples:
 
 def record(number: int) -> Record:
     facts = sketch(number)
-    return Record(facts, State.DONE, delivered=True, crawl=CRAWL, first_time=1.0)
+    return Record(facts, State.DONE, crawls=(), first_time=1.0)
 
 
 def find_site(found: Sites, stored: Samples, url: str, own: int = 0, other: int = 99) -> Site:
@@ -140,13 +139,12 @@ def read_page(
         f"<main>{heading}{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
     )
     page = fingerprint_page(html.encode(), url=url)
-    return make_document(page, RULE, Page(url, identity=url.encode(), time=1.0), crawl=CRAWL)
+    return make_document(page, RULE, Page(url, identity=url.encode(), time=1.0))
 
 
 def judge(*pages: Document) -> list[Verdict]:
     """Judge pages in one store, each in a group of its own."""
     with open_store("memory:", RULE.distance, confirm=RULE.confirm, seed=3) as store:
-        store.start_crawl(CRAWL, "spider")
         verdicts = [store.find_and_add([page])[0] for page in pages]
         assert store.check() == []
         return verdicts

@@ -5,11 +5,11 @@ from html import escape
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation import judge_in_order
 from scrapy_simhash.judging.comparison import Answer, compare
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
+from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import edit_words, make_words
 
 RULE = Config().rule
@@ -132,7 +132,7 @@ def read_list(page: int, items: str, *, aside: int, words: int = 15, count: int 
 def test_pages_of_a_list_are_all_kept(items: str, aside: int) -> None:
     """Whatever was taken for their main text: the items, or what all of them share."""
     pages = [read_list(number, items, aside=aside) for number in range(4)]
-    verdicts = judge_in_order(pages, Config(), seed=0)
+    verdicts = judge_in_order(pages)
     assert [verdict.status for verdict in verdicts] == ["new"] * 4
 
 

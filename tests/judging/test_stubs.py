@@ -38,7 +38,6 @@ def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
     assert len(digests) == 2
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path) -> None:
     answers = {
         "/a": HTML.format("<p>Nothing here</p>"),

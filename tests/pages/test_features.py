@@ -5,18 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages import features
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
     hash_tokens,
     locate,
-    log_weights,
     normalise,
     tokenise,
 )
@@ -94,15 +91,6 @@ def test_token_hash_is_stable_and_seeded() -> None:
         assert hash_tokens(["red apples"], seed).tolist() == [expected]
 
 
-def test_more_words_than_are_remembered() -> None:
-    tokens = [str(number) for number in range(features._MOST_REMEMBERED + 10)]
-    tokens += ["x" * 100, *tokens[:10]]
-    expected = [xxhash.xxh3_64_intdigest(token.encode(), 3) for token in tokens]
-    for _ in range(2):
-        assert hash_tokens(tokens, 3).tolist() == expected
-    assert len(features._hashes_of(3)) <= features._MOST_REMEMBERED
-
-
 TEXT = "The quick brown fox jumps over the lazy dog. The quick brown fox — 東京都 हिन्दी!"
 
 
@@ -139,12 +127,6 @@ def test_a_replaced_step_gets_what_the_documentation_says() -> None:
     assert seen == {"text": "b ss b ss", "counts": [2, 2]}
     assert made.hashes.tolist() == sorted(hash_tokens(["b", "ss"], 9).tolist())
     assert made.weights.tolist() == [500, 500]
-
-
-def test_weights() -> None:
-    """1 + ln 2 = 1.693, 1 + ln 10 = 3.303."""
-    made = FeatureSet("test", weigh=log_weights).extract("a b b " + "c " * 10)
-    assert sorted(made.weights.tolist()) == [1000, 1693, 3303]
 
 
 def check_places(text: str) -> None:

@@ -56,7 +56,7 @@ def test_seeds_make_other_fingerprints_of_the_same_text() -> None:
 def test_features_by_name_and_import_path() -> None:
     assert load_features("tests.helpers.handmade.FEATURES") is FEATURES
     recipe = make_recipe("html2txt", "tests.helpers.handmade.FEATURES")
-    assert recipe == Recipe("html2txt", "tests.helpers.handmade.FEATURES", 2, 7)
+    assert recipe == Recipe("html2txt", "tests.helpers.handmade.FEATURES", 1, 7)
     assert fingerprint_page(HTML, recipe=recipe) != fingerprint_page(HTML)
 
 

@@ -1,67 +1,30 @@
 """Which reader reads a page: names, defaults, what is loaded, and how long the fast one takes."""
 
 import json
-import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from scrapy_simhash.config import Config, read_config
-from scrapy_simhash.detector.detector import Detector
-from scrapy_simhash.errors import SettingError
-from scrapy_simhash.pages.fingerprint import fingerprint_page, load_reader, make_recipe, read_page
-from scrapy_simhash.pages.recipe import Recipe, default_extractor
+from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 from tests.helpers.handmade import PARAGRAPHS, article, page
 from tests.helpers.processes import ROOT, run_python
 
 OTHERS = ["trafilatura-fast", "trafilatura", "html2txt", "tests.helpers.handmade.find_headings"]
 
 
-@pytest.fixture
-def without_turbohtml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make `import turbohtml` fail, and forget what was found before."""
-    known = (default_extractor, load_reader, make_recipe)
-    monkeypatch.setitem(sys.modules, "turbohtml", None)
-    monkeypatch.delitem(sys.modules, "scrapy_simhash.pages.turbohtml_reader", raising=False)
-    for function in known:
-        function.cache_clear()
-    yield
-    for function in known:
-        function.cache_clear()
-
-
-@pytest.mark.usefixtures("without_turbohtml")
-def test_the_default_without_turbohtml(caplog: pytest.LogCaptureFixture) -> None:
-    assert Config().extractor == read_config({}).extractor == "trafilatura-fast"
-    assert Recipe() == Recipe("trafilatura-fast", extractor_version=2)
-    assert PARAGRAPHS[0] in fingerprint_page(page(article())).text
-    (line,) = [record for record in caplog.records if record.name.startswith("scrapy_simhash")]
-    assert line.levelname == "WARNING"
-    assert "SIMHASH_EXTRACTOR is 'trafilatura-fast': 'turbohtml'" in line.getMessage()
-
-
-@pytest.mark.usefixtures("without_turbohtml")
-def test_naming_turbohtml_where_it_cannot_be_imported() -> None:
-    with pytest.raises(SettingError, match=r"^SIMHASH_EXTRACTOR: 'turbohtml' cannot be imported"):
-        Detector(Config(extractor="turbohtml"))
-    with pytest.raises(ValueError, match="take 'trafilatura-fast', which works without it"):
-        make_recipe("turbohtml", "words-1")
-
-
-@pytest.mark.usefixtures("without_turbohtml")
 @pytest.mark.parametrize("extractor", OTHERS)
-def test_other_extractors_need_no_turbohtml(
-    extractor: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert Config(extractor=extractor).extractor == extractor
-    assert "harvest" in read_page(page(article()).encode(), "utf-8", extractor).main
-    assert caplog.records == []
+def test_another_extractor_finds_the_main_text_only(extractor: str) -> None:
+    html = page(article()).encode()
+    read, other = (read_page(html, "utf-8", name) for name in (DEFAULT_EXTRACTOR, extractor))
+    assert "harvest" in other.main
+    assert (other.whole, other.heading, other.links) == (read.whole, read.heading, read.links)
+    assert other.main_at is None
 
 
 LOADED = """
 import json, sys
-import scrapy_simhash.detector.worker
+import scrapy_simhash.judge.process
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 for encoding in ("utf-8", None):
     fingerprint_page(b"<html><body><p>some words to read " * 50, encoding)
@@ -69,13 +32,12 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
 
-def test_what_a_worker_does_not_load() -> None:
+def test_what_a_judge_does_not_load() -> None:
     done = run_python("-c", LOADED, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
     assert {"turbohtml", "numpy"} <= loaded
     assert loaded & {"lxml", "trafilatura", "htmldate", "justext", "scrapy", "twisted"} == set()
-    assert "_hashlib" not in loaded  # OpenSSL
 
 
 MANY = range(20_000)

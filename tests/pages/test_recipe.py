@@ -6,7 +6,7 @@ import pytest
 
 from scrapy_simhash.pages.features import FEATURES_VERSION
 from scrapy_simhash.pages.fingerprint import make_recipe
-from scrapy_simhash.pages.recipe import LXML_TEXT_VERSION, Recipe, load_named
+from scrapy_simhash.pages.recipe import TEXT_VERSION, Recipe, load_named
 
 DEFAULT_ID = "da9694f7a774"
 
@@ -54,5 +54,5 @@ def test_a_module_that_fails_while_it_is_imported(
 def test_make_recipe_completes_the_versions() -> None:
     assert make_recipe("turbohtml", "words-1") == Recipe()
     assert make_recipe("html2txt", "words-3") == Recipe(
-        "html2txt", "words-3", LXML_TEXT_VERSION, FEATURES_VERSION
+        "html2txt", "words-3", TEXT_VERSION, FEATURES_VERSION
     )

@@ -10,30 +10,22 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import read_page
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 from scrapy_simhash.pages.text import PageText
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
-EXTRACTORS = ["turbohtml", "trafilatura-fast"]
-BOTH = pytest.mark.parametrize("extractor", EXTRACTORS)
 
-
-@pytest.fixture(params=EXTRACTORS)
-def extractor(request: pytest.FixtureRequest) -> str:
-    """Each reader in turn."""
-    return str(request.param)
-
-
-def read(html: str, extractor: str) -> str:
+def read(html: str, extractor: str = DEFAULT_EXTRACTOR) -> str:
     return read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor).main
 
 
-def reason_of(extractor: str, body: bytes, encoding: str | None = "utf-8") -> str:
+def reason_of(body: bytes, encoding: str | None = "utf-8") -> str:
     with pytest.raises(NotJudgedError) as caught:
-        read_page(body, encoding, extractor)
+        read_page(body, encoding)
     return caught.value.reason
 
 
-@pytest.mark.parametrize("extractor", [*EXTRACTORS, "trafilatura"])
+@pytest.mark.parametrize("extractor", [DEFAULT_EXTRACTOR, "trafilatura", "trafilatura-fast"])
 def test_main_text_without_boilerplate(extractor: str) -> None:
     text = read(page(article() + "<footer>Imprint and cookies</footer>"), extractor)
     assert all(paragraph in text for paragraph in PARAGRAPHS)
@@ -41,25 +33,15 @@ def test_main_text_without_boilerplate(extractor: str) -> None:
     assert "Imprint" not in text
 
 
-def test_what_is_read_besides_the_text(extractor: str) -> None:
+def test_what_is_read_besides_the_text() -> None:
     """Before the page is taken apart: links and title are those of the whole page."""
     head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
     twice = '<p><a href="/menu/1">again</a> <a href="/new">new</a> <a name="x">none</a></p>'
-    read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8", extractor)
+    read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8")
     assert read.title == "The <b>harvest</b> & more"
     assert read.language == "en-gb"
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
-
-
-@pytest.mark.parametrize(
-    "extractor", ["tests.helpers.handmade.find_nothing", "tests.helpers.handmade.find_blanks"]
-)
-def test_fallback_to_the_visible_text(extractor: str) -> None:
-    read = read_page(page(article()).encode(), "utf-8", extractor)
-    assert read.fell_back
-    assert "Menu 3" in read.main
-    assert PARAGRAPHS[3] in read.main
 
 
 @pytest.mark.parametrize(
@@ -71,9 +53,9 @@ def test_fallback_to_the_visible_text(extractor: str) -> None:
     ],
     ids=["comments", "footer", "aside"],
 )
-def test_a_page_of_boilerplate_only(boilerplate: str, extractor: str) -> None:
+def test_a_page_of_boilerplate_only(boilerplate: str) -> None:
     html = f"<html><head><title>T</title></head><body>{boilerplate}</body></html>"
-    assert "Nice one, I like it" in read(html, extractor)
+    assert "Nice one, I like it" in read(html)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +73,8 @@ def test_a_page_of_boilerplate_only(boilerplate: str, extractor: str) -> None:
         (b"<html><frameset><frame src=a></frameset></html>", "no_text"),
     ],
 )
-def test_pages_without_text(body: bytes, reason: str, extractor: str) -> None:
-    assert reason_of(extractor, body) == reason
+def test_pages_without_text(body: bytes, reason: str) -> None:
+    assert reason_of(body) == reason
 
 
 def make_zip() -> bytes:
@@ -108,19 +90,19 @@ PNG += zlib.compress(bytes(number * number * 7919 % 251 for number in range(30_0
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "latin-1", "cp1251", "shift_jis", None])
 @pytest.mark.parametrize("body", [PNG, make_zip()], ids=["png", "zip"])
-def test_binary_labelled_as_html(body: bytes, encoding: str | None, extractor: str) -> None:
-    assert reason_of(extractor, body, encoding) == "binary"
+def test_binary_labelled_as_html(body: bytes, encoding: str | None) -> None:
+    assert reason_of(body, encoding) == "binary"
 
 
 @pytest.mark.parametrize("text", ["har\0vest", "har&#0;vest"])
-def test_nothing_is_lost_behind_a_nul(text: str, extractor: str) -> None:
-    assert PARAGRAPHS[5] in read(page(article(text, *PARAGRAPHS)), extractor)
+def test_nothing_is_lost_behind_a_nul(text: str) -> None:
+    assert PARAGRAPHS[5] in read(page(article(text, *PARAGRAPHS)))
 
 
 @pytest.mark.parametrize("text", ["\ud83d apples", "&#xD83D; apples"])
-def test_nothing_is_lost_behind_a_lone_surrogate(text: str, extractor: str) -> None:
+def test_nothing_is_lost_behind_a_lone_surrogate(text: str) -> None:
     html = page(article(text, *PARAGRAPHS), f"<title>{text}</title>")
-    read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor)
+    read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8")
     assert PARAGRAPHS[5] in read.main
     (read.main + read.whole + read.title).encode()
 
@@ -136,9 +118,9 @@ def test_nothing_is_lost_behind_a_lone_surrogate(text: str, extractor: str) -> N
         ("תפוחים", "utf-16"),
     ],
 )
-def test_declared_encodings(text: str, encoding: str, extractor: str) -> None:
+def test_declared_encodings(text: str, encoding: str) -> None:
     html = page(article(text * 20, *PARAGRAPHS))
-    assert text * 20 in read_page(html.encode(encoding), encoding, extractor).main
+    assert text * 20 in read_page(html.encode(encoding), encoding).main
 
 
 @pytest.mark.parametrize(
@@ -150,9 +132,9 @@ def test_declared_encodings(text: str, encoding: str, extractor: str) -> None:
         ("", "utf-16"),  # with a byte order mark
     ],
 )
-def test_encodings_found_in_the_body(head: str, encoding: str, extractor: str) -> None:
+def test_encodings_found_in_the_body(head: str, encoding: str) -> None:
     html = page(article("яблоки и груши", *PARAGRAPHS), head)
-    assert "яблоки и груши" in read_page(html.encode(encoding), None, extractor).main
+    assert "яблоки и груши" in read_page(html.encode(encoding), None).main
 
 
 CYRILLIC = "Речной порт закрыли в понедельник, и паромы ждали, пока ветер не переменится. " * 20
@@ -165,26 +147,19 @@ STYLES = "<style>" + ".a{color:red}" * 400 + "</style>"
     [(CYRILLIC, "cp1251"), (PRIVATE, "utf-8"), ("\U000f1234" * 400, "utf-8")],
     ids=["charset", "font", "plane"],
 )
-def test_text_that_is_no_words_is_not_compared(text: str, encoding: str, extractor: str) -> None:
+def test_text_that_is_no_words_is_not_compared(text: str, encoding: str) -> None:
     """However many other characters stand before it, and beside a navigation that is legible."""
     body = page(STYLES + NAVIGATION * 5 + f"<p>{text}</p>").encode(encoding)
-    assert reason_of(extractor, body, "utf-8") == "bad_encoding"
-
-
-def test_the_charset_that_cannot_be_is_named() -> None:
-    """However little of the body is not text."""
-    with pytest.raises(NotJudgedError, match=r"undecoded.*declared charset 'utf-8'") as caught:
-        read_page(CYRILLIC.encode("cp1251"), "utf-8", "turbohtml")
-    assert caught.value.reason == "bad_encoding"
+    assert reason_of(body, "utf-8") == "bad_encoding"
 
 
 LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
 
 
 @pytest.mark.parametrize("encoding", [*LYING, "", "no-such", "utf-8\0", "\ud800", "../x", "x" * 99])
-def test_declared_charsets_that_are_none(encoding: str, extractor: str) -> None:
+def test_declared_charsets_that_are_none(encoding: str) -> None:
     body = page(article("\\ud800 \\0")).encode()
-    assert reason_of(extractor, body, encoding) == "bad_encoding"
+    assert reason_of(body, encoding) == "bad_encoding"
 
 
 def check_texts(page: PageText) -> None:
@@ -212,28 +187,22 @@ PIECES += [*PARAGRAPHS, "<p hidden>", "word", " ", "\n", "\u0301", "苹果", "<!
 PIECES += ['<meta name="og:x" content=y>']
 
 
-@BOTH
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=40))
-def test_random_markup_gives_clean_texts(extractor: str, pieces: list[str]) -> None:
+def test_random_markup_gives_clean_texts(pieces: list[str]) -> None:
     try:
-        read = read_page("".join(pieces).encode(), "utf-8", extractor)
+        read = read_page("".join(pieces).encode(), "utf-8")
     except NotJudgedError as error:
         assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
     else:
         check_texts(read)
-        assert (read.main_at is None) == (extractor != "turbohtml")
+        assert read.main_at is not None
 
 
-def test_a_byte_order_mark_is_no_text(extractor: str) -> None:
+def test_a_byte_order_mark_is_no_text() -> None:
     """And the head behind it stays one, where names are looked for."""
     body = page(article()).encode()
-    read, other = (read_page(each, "utf-8", extractor) for each in (b"\xef\xbb\xbf" + body, body))
+    read, other = (read_page(each, "utf-8") for each in (b"\xef\xbb\xbf" + body, body))
     assert read._replace(read_embedded=str) == other._replace(read_embedded=str)
-
-
-def test_the_first_heading_of_the_first_rank(extractor: str) -> None:
-    body = "<h2> First </h2><h3></h3><h1>The <i>one</i></h1>" + "<h3>More</h3>" * 20
-    assert read_page(page(body + article()).encode(), "utf-8", extractor).heading == "The one"
 
 
 @pytest.mark.parametrize(
@@ -258,9 +227,9 @@ def test_the_first_heading_of_the_first_rank(extractor: str) -> None:
         ("<h1>Shown<script>hide()</script><style>b {}</style></h1>", "Shown"),
     ],
 )
-def test_the_heading_is_what_names_the_page(markup: str, heading: str, extractor: str) -> None:
+def test_the_heading_is_what_names_the_page(markup: str, heading: str) -> None:
     words = f"<p>{' '.join(PARAGRAPHS)}</p>"
-    assert read_page(page(markup + words).encode(), "utf-8", extractor).heading == heading
+    assert read_page(page(markup + words).encode(), "utf-8").heading == heading
 
 
 @pytest.mark.parametrize(
@@ -272,10 +241,10 @@ def test_the_heading_is_what_names_the_page(markup: str, heading: str, extractor
         ("<meta property='og:title' content='Second'><title></title>", "Open"),
     ],
 )
-def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str, extractor: str) -> None:
+def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str) -> None:
     head = f"<meta name='og:title' content=''><meta property='og:title' content=' Open '>{head}"
     body = "<svg><title>Icon</title></svg>" + article()
-    assert read_page(page(body, head).encode(), "utf-8", extractor).title == title
+    assert read_page(page(body, head).encode(), "utf-8").title == title
 
 
 @pytest.mark.parametrize(
@@ -295,15 +264,15 @@ def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str, extr
     ],
 )
 def test_the_addresses_that_a_page_declares(
-    head: str, canonical: str, views: tuple[str, ...], extractor: str
+    head: str, canonical: str, views: tuple[str, ...]
 ) -> None:
-    read = read_page(page(article(), head).encode(), "utf-8", extractor)
+    read = read_page(page(article(), head).encode(), "utf-8")
     assert (read.canonical, read.views) == (canonical, views)
 
 
-def read_embedded(markup: str, extractor: str, length: int = 30) -> str:
+def read_embedded(markup: str, length: int = 30) -> str:
     html = f"<html><body><p>{'word ' * length}</p>{markup}</body></html>"
-    read = read_page(html.encode(), "utf-8", extractor)
+    read = read_page(html.encode(), "utf-8")
     assert read.whole == "word " * (length - 1) + "word"
     return read.read_embedded()
 
@@ -323,16 +292,16 @@ EMBEDDED = [
 
 
 @pytest.mark.parametrize("length", [30, 3_000])
-def test_pages_with_one_text_differ_in_what_is_embedded(extractor: str, length: int) -> None:
+def test_pages_with_one_text_differ_in_what_is_embedded(length: int) -> None:
     """Attributes, and text that is not shown."""
     pages = ["", *(each.format(number) for number, each in enumerate(EMBEDDED * 2))]
-    assert len({read_embedded(each, extractor, length) for each in pages}) == len(pages)
+    assert len({read_embedded(each, length) for each in pages}) == len(pages)
 
 
 @pytest.mark.parametrize("name", ["{}", "{x}", "{x}y", "a:b", "}", ":", '"', "<", "@x", "[x]", "é"])
-def test_attributes_of_any_name_are_read(name: str, extractor: str) -> None:
-    """A mistake in a template leaves braces; to lxml they hold the namespace of a name."""
-    pages = {read_embedded(f"<p {name}={value} y={value}></p>", extractor) for value in "12"}
+def test_attributes_of_any_name_are_read(name: str) -> None:
+    """A mistake in a template leaves braces."""
+    pages = {read_embedded(f"<p {name}={value} y={value}></p>") for value in "12"}
     assert len(pages) == 2
 
 
@@ -348,8 +317,8 @@ def test_attributes_of_any_name_are_read(name: str, extractor: str) -> None:
         "<meta name=csrf-token content=f8Kx3vPzq0wQ2bH7{}>",
     ],
 )
-def test_looks_and_secrets_against_forgery_do_not_count(markup: str, extractor: str) -> None:
-    assert len({read_embedded(markup.format(number), extractor) for number in (1, 2)}) == 1
+def test_looks_and_secrets_against_forgery_do_not_count(markup: str) -> None:
+    assert len({read_embedded(markup.format(number)) for number in (1, 2)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -362,11 +331,11 @@ def test_looks_and_secrets_against_forgery_do_not_count(markup: str, extractor: 
     ],
     ids=["shadow", "nested", "unclosed", "object"],
 )
-def test_text_of_shadow_roots_and_objects_is_visible(markup: str, extractor: str) -> None:
+def test_text_of_shadow_roots_and_objects_is_visible(markup: str) -> None:
     """Or what all pages of a site share would be all that is read of them."""
     shown = "<h1>The harvest</h1><p>" + " ".join(PARAGRAPHS) + "</p>"
     html = page(NAVIGATION + markup.format(shown))
-    read = read_page(html.encode(), "utf-8", extractor)
+    read = read_page(html.encode(), "utf-8")
     assert read.heading == "The harvest"
     assert all(paragraph in text for text in (read.main, read.whole) for paragraph in PARAGRAPHS)
     assert "tacit" not in read.whole

@@ -11,7 +11,6 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages import wording
 from scrapy_simhash.pages.features import FEATURE_SETS
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
 from tests.helpers.pages import make_words
 from tests.helpers.slowly import normalise_slowly, tokenise_slowly
@@ -19,7 +18,6 @@ from tests.helpers.strategies import texts
 
 SEED = 7
 WORDS = FEATURE_SETS["words-1"]
-EXTRACTORS = ("turbohtml", "trafilatura-fast")
 VALUE = "red twelve 40 kg"
 
 
@@ -125,20 +123,18 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("extractor", EXTRACTORS)
 @pytest.mark.parametrize("name", [*CARRIERS, *UNSEEN])
-def test_what_a_reader_sees_beside_the_text(name: str, extractor: str) -> None:
+def test_what_a_reader_sees_beside_the_text(name: str) -> None:
     html = f"<html><body><p>Words of a page.</p>{(CARRIERS | UNSEEN)[name]}</body></html>"
-    made = fingerprint_page(html, recipe=Recipe(extractor))
+    made = fingerprint_page(html)
     beside = unpack(made.wording).beside
     assert beside == (((VALUE + ".pdf" * (name == "name.pdf")),) if name in CARRIERS else ())
 
 
-@pytest.mark.parametrize("extractor", EXTRACTORS)
-def test_each_block_is_a_line(extractor: str) -> None:
+def test_each_block_is_a_line() -> None:
     html = (
         "<html><body><h1>The <i>one</i><br>name</h1><div>before<p>a <b>bold</b> word</p>tail</div>"
         "<table><tr><td>1<td>2</table><ul><li>x</li>\n<li><a>y</a> z</ul><span>behind</span>"
     )
     lines = "The one|name|before|a bold word|tail|1|2|x|y z|behind"
-    assert read_page(html.encode(), "utf-8", extractor).whole.split("\n") == lines.split("|")
+    assert read_page(html.encode(), "utf-8").whole.split("\n") == lines.split("|")

@@ -16,7 +16,7 @@ import pytest
 from scrapy.utils.misc import load_object
 
 from scrapy_simhash.config import Config, read_config
-from scrapy_simhash.detector.scopes import load_scope
+from scrapy_simhash.judge.scopes import load_scope
 from scrapy_simhash.pages.fingerprint import load_features, load_reader
 from tests.helpers.documents_read import PAGES, Block, blocks_of, saved_name
 from tests.helpers.documents_shell import check_command, check_settings, commands_of

@@ -34,7 +34,7 @@ PROGRAMS = {
     "scrapy": f"""
 more=()
 if [ "$1" = crawl ]; then
-    more=(-s CLOSESPIDER_PAGECOUNT={MOST_PAGES} -s DOWNLOAD_DELAY=0 -s SIMHASH_WORKERS=1
+    more=(-s CLOSESPIDER_PAGECOUNT={MOST_PAGES} -s DOWNLOAD_DELAY=0
           -s CONCURRENT_REQUESTS=1)
 fi
 exec {shlex.quote(sys.executable)} -m scrapy "$@" "${{more[@]}}"

@@ -23,7 +23,6 @@ def make_files(folder: Path) -> None:
     for name, text in (
         ("numbers.txt", "1\n-2\n"),
         ("junk.jsonl", '{"url": "http://a.example/"}\n'),
-        ("labels.csv", "one,two\n"),
         ("items.jsonl", '{"link": "x", "text": "y"}\n'),
         ("there", ""),
     ):
@@ -58,10 +57,6 @@ ERRORS = [
         "name another with --log",
     ),
     ("log --log junk.jsonl", "junk.jsonl", "is not a decision"),
-    ("evaluate nowhere", "there is no folder nowhere", "name one with pages.csv"),
-    ("evaluate other", "pages.csv is missing", "name a folder with this file"),
-    ("evaluate labels.csv", "there is no folder labels.csv", "name one with pages.csv"),
-    ("evaluate --distance 16 --store store", "distance 16", "must be 0 to 15 bits"),
     ("prune --store store", "name what to delete", "--days, --scope or --crawl"),
     ("prune --days -1 --store store", "--days -1.0", "must be 0 or more"),
     ("undo --store store", "name what to undo", "--original"),

@@ -12,13 +12,13 @@ import pytest
 
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
-from scrapy_simhash.detector.log import VERDICT, Decision
+from scrapy_simhash.judge.log import VERDICT, Decision
 from tests.helpers.reference import lists_of_code, lists_of_document
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(scrapy_simhash.__file__).parent
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
-MOST_KEYS, MOST_STATS = 24, 30
+MOST_KEYS, MOST_STATS = 21, 20
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -67,7 +67,7 @@ def test_reference_has_every_key_of_a_decision() -> None:
 
 def test_reference_has_every_reason() -> None:
     documented = set(entries("Response meta: the verdict"))
-    raised = set(re.findall(r'NotJudgedError\(\s*"(\w+)"', source()))
+    raised = set(re.findall(r'(?:NotJudgedError\(|\.fail\(|reason, detail = )\s*"(\w+)"', source()))
     skipped = set(
         re.findall(r'^ +"(\w+)": ', (PACKAGE / "crawl/policy.py").read_text(), re.MULTILINE)
     )
@@ -83,7 +83,7 @@ def test_reference_has_every_stat() -> None:
         f"simhash/{re.sub(r'[{].*', '', name)}"
         for name in re.findall(r'\bcount\(\s*(?:self\._)?crawler, f?"([^"]+)"', source())
     }
-    assert len(counted) > 20
+    assert len(counted) > 15
     families = tuple(name for name in documented if name.endswith("/"))
     for name in counted - {"simhash/"}:
         assert name in documented or name.startswith(families)

@@ -17,7 +17,7 @@ PACKAGE = Path(scrapy_simhash.__file__).parent
 
 # A room imports rooms that stand before it, but those that are apart import not each other.
 ORDER = (
-    *("ground", "pages", "tables", "judging", "stores", "config", "detector", "crawl"),
+    *("ground", "pages", "tables", "judging", "stores", "config", "judge", "crawl"),
     *("transfer", "batch", "inspection", "commands", "doors"),
 )
 APART = {"transfer", "batch", "inspection"}
@@ -31,7 +31,7 @@ FORBIDDEN = {
     "judging": PURE | {"trafilatura", "lxml"},
     "stores": {"scrapy", "twisted", "trafilatura", "lxml", "asyncio", "rich"},
     "config": PURE | {"trafilatura", "lxml"},
-    "detector": {"scrapy", "twisted", "lmdb", "redis", "rich"},
+    "judge": {"scrapy", "twisted", "lmdb", "redis", "rich"},
     "crawl": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
     "transfer": {"twisted", "lmdb", "redis", "rich"},
     "batch": {"twisted", "lmdb", "redis", "rich"},
@@ -199,7 +199,7 @@ _STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
             **{f"commands.{family}": _COMMANDS for family in FAMILIES},
         },
         {
-            "detector.detector": {"scrapy", "twisted", "lmdb", "trafilatura", "numpy", "regex"},
+            "judge.client": {"scrapy", "twisted", "lmdb", "trafilatura", "numpy", "regex"},
             "pages.turbohtml_reader": {"scrapy", "twisted", "trafilatura", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
         },
@@ -237,7 +237,7 @@ class OneText(Spider):
     name, start_urls = "one", [f"http://{number}.example/" for number in range(3)]
     custom_settings = {
         "ADDONS": {"scrapy_simhash.Addon": 500}, "SIMHASH_STORE": sys.argv[1],
-        "SIMHASH_WORKERS": 1, "LOG_LEVEL": "ERROR", "DOWNLOAD_HANDLERS": {"http": Pages},
+        "SIMHASH_PROCESSES": 1, "LOG_LEVEL": "ERROR", "DOWNLOAD_HANDLERS": {"http": Pages},
     }
     def parse(self, response):
         yield {"url": response.url}

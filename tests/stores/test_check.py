@@ -7,31 +7,25 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from msgspec import structs
 
+from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     Documents,
-    address_row,
+    hash_group,
     pack_identity,
-    scope_hash,
 )
 from scrapy_simhash.stores.keyvalues import (
-    ADDRESSES,
-    ALIASES,
-    CRAWLS,
     DOCUMENTS,
-    DUPLICATES,
     FINGERPRINTS,
     HEADER,
     IDENTITIES,
+    NAMES,
     SETS,
     SITES,
     TABLES,
@@ -41,16 +35,14 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rows import LOST, Lost, key_of_lost, unpack_row
+from scrapy_simhash.stores.rows import READERS_KEY
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
-from tests.helpers.lmdbrows import in_lmdb
-from tests.helpers.losing import write_request
+from tests.helpers.documents import ALL_KINDS, READER, document
 
 STORE_KINDS = ALL_KINDS
-A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
+A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 URL = "http://site.example/"
 SKETCH = bytes(SKETCH_BYTES)
 # That are flipped in each row, one at a time; 100 for nearly all of them.
@@ -62,11 +54,11 @@ Row = tuple[str, bytes, bytes]
 @pytest.fixture
 def store(home: str) -> Iterator[Store]:
     """A store with rows of every kind."""
-    with begin_crawl(home, tables="4") as store:
+    with open_store(home, tables="4") as store:
         store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
         pages = [
             document("original", A, text="text", sketch=SKETCH),
-            document("near", A ^ 1, aliases=(b"alias",), sketch=SKETCH),
+            document("near", A ^ 1, sketch=SKETCH),
             document("of a loaded one", C ^ 1, scope="s"),
             document("stub", 5, stub=True, sketch=SKETCH),
             document("scoped", B, scope="s"),
@@ -76,8 +68,6 @@ def store(home: str) -> Iterator[Store]:
         found = store.find_and_add(pages)
         statuses = ["new", "near_duplicate", "near_duplicate", "new", "new", "near_duplicate"]
         assert [verdict.status for verdict in found] == [*statuses, "new"]
-        store.mark_done([1], CRAWL)
-        write_request(store, key_of_lost(6), b"request")
         assert store.check() == []
         yield store
 
@@ -118,7 +108,9 @@ def flip_record(values: KeyValues, number: int) -> None:
 
 
 def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
-    return octets(fingerprint), scope_hash(scope) + octets(number)
+    return octets(fingerprint), hash_group(f"{scope}\0{READER.spider}\0{READER.callback}") + octets(
+        number
+    )
 
 
 def leave_tables(values: KeyValues, fingerprint: int) -> None:
@@ -183,41 +175,21 @@ MENDED: dict[str, tuple[Plant, str]] = {
         lambda values: values.put(IDENTITIES, b"scoped", pack_identity(b"scoped", 1)),
         f"document 5 ('{URL}scoped') is missing in identities, at key {b'scoped'.hex()}",
     ),
-    "alias leads to no document": (
-        lambda values: values.put(IDENTITIES, b"alias", pack_identity(b"alias", 9)),
-        f"document 9 is in identities, where it does not belong, at key {b'alias'.hex()}",
+    "identity leads to no document": (
+        lambda values: values.put(IDENTITIES, b"no one", pack_identity(b"no one", 9)),
+        f"document 9 is in identities, where it does not belong, at key {b'no one'.hex()}",
     ),
-    "alias damaged": (
-        lambda values: values.put(IDENTITIES, b"alias", bytes(12)),
-        f"document 0 is in identities, where it does not belong, at key {b'alias'.hex()}",
+    "identity damaged": (
+        lambda values: values.put(IDENTITIES, b"scoped", bytes(12)),
+        f"document 0 is in identities, where it does not belong, at key {b'scoped'.hex()}",
     ),
-    "alias of nobody": (
-        lambda values: values.add(ALIASES, octets(9), b"no one"),
-        "document 9 is in aliases, where it does not belong",
+    "readers damaged": (
+        lambda values: values.put(HEADER, READERS_KEY, b"no readers"),
+        "readers of documents are not noted",
     ),
-    "edge of a near-duplicate gone": (
-        lambda values: values.discard(DUPLICATES, octets(1), octets(2)),
-        f"document 2 ('{URL}near') is missing in duplicates, at key {1:016x}",
-    ),
-    "edge of no near-duplicate": (
-        lambda values: values.add(DUPLICATES, octets(1), octets(5)),
-        f"document 5 ('{URL}scoped') is in duplicates, where it does not belong, at key {1:016x}",
-    ),
-    "edge of nobody": (
-        lambda values: values.add(DUPLICATES, octets(1), octets(9)),
-        f"document 9 is in duplicates, where it does not belong, at key {1:016x}",
-    ),
-    "drop that waits damaged": (
-        lambda values: values.put(LOST, key_of_lost(6), b"nothing"),
-        "damaged lost at key ",
-    ),
-    "not found by its URL": (
-        lambda values: values.discard(ADDRESSES, *address_row(f"{URL}scoped", 5)),
-        f"document 5 ('{URL}scoped') is missing in addresses, at key ",
-    ),
-    "URL leads to another": (
-        lambda values: values.add(ADDRESSES, *address_row(f"{URL}original", 5)),
-        f"document 5 ('{URL}scoped') is in addresses, where it does not belong",
+    "readers gone": (
+        lambda values: values.delete(HEADER, READERS_KEY),
+        "readers of documents are not noted",
     ),
     **{
         f"sample has document {number}": (
@@ -235,10 +207,6 @@ MENDED: dict[str, tuple[Plant, str]] = {
     },
 }
 GONE: dict[str, tuple[Plant, str]] = {
-    "original gone": (
-        lambda values: values.delete(DOCUMENTS, octets(1)),
-        f"document 2 ('{URL}near') lacks its original, 1",
-    ),
     "flipped bit in a record": (
         lambda values: flip_record(values, 5),
         "damaged record at key 0000000000000005: checksum differs",
@@ -247,7 +215,6 @@ GONE: dict[str, tuple[Plant, str]] = {
         lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1)) or b""),
         "damaged record at key 0000000000000005: checksum differs",
     ),
-    "crawl damaged": (lambda values: values.put(CRAWLS, CRAWL.encode(), b"x"), "damaged crawl"),
     "text damaged": (
         lambda values: values.put(TEXTS, octets(1), b"no text"),
         "damaged text of document 1: checksum differs; no page is dropped for it until",
@@ -282,9 +249,8 @@ def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
         return
     assert store.fingerprints().tolist() == stored
     assert done["fingerprints"] == len(stored)
-    if name not in {"near-duplicate gone", "alias leads to no document", "alias damaged"}:
-        after = {row for row in read_rows(store) if row[0] != LOST}
-        assert after == {row for row in before if row[0] != LOST}
+    if name != "near-duplicate gone":
+        assert read_rows(store) == before
 
 
 @pytest.mark.parametrize("home", ["lmdb", "memory"], indirect=True)
@@ -295,7 +261,7 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
     """
     draw = random.Random(7)  # noqa: S311 - reproducible
     sound, stored = read_rows(store), store.fingerprints().tolist()
-    assert len({table for table, *_ in sound}) > 10
+    assert {table for table, *_ in sound} == {*VALUES, *SETS} - {HEADER, NAMES}
     for row in sorted(sound):
         table, key, value = row
         octets_ = key + value if table != TABLES else key[1:] + value
@@ -306,28 +272,15 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
             problems = store.check()
             assert problems, (row, other)
             store.rebuild()
-            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, LOST}:
+            if table in {IDENTITIES, FINGERPRINTS, TABLES, SITES}:
                 assert store.check() == [], (row, other)
                 assert store.fingerprints().tolist() == stored
             now = read_rows(store)
-            lost = {each for each in sound - now if each[0] not in {LOST, DOCUMENTS}}
-            # An alias, that a fingerprint of a document was loaded; and rows of other tables.
-            assert lost <= {row} or table in {DOCUMENTS, ALIASES}, (row, other, lost)
+            lost = {each for each in sound - now if each[0] != DOCUMENTS}
+            # That a fingerprint of a document was loaded; and rows of other tables.
+            assert lost <= {row} or table == DOCUMENTS, (row, other, lost)
             store.write(partial(write_rows, now - sound, sound - now))
     assert store.check() == []
-
-
-def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
-    """Its request is lost."""
-
-    def read(stored: Documents) -> bytes:
-        return stored.values.get(LOST, key_of_lost(6)) or b""
-
-    before = unpack_row(Lost, key_of_lost(6), store.read(read))
-    plant(store, "drop that waits damaged")
-    store.rebuild()
-    after = unpack_row(Lost, key_of_lost(6), store.read(read))
-    assert after == structs.replace(before, request=b"")
 
 
 @pytest.mark.parametrize("number", range(1, 7))
@@ -343,8 +296,6 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     rows = {row for row in rows if row[0] != SITES or row[2][8:16] != octets(number)}
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
     assert store.stats()["damaged"] == 1
-    # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.
-    assert store.stats()["lost"] == (number == 5)
     assert store.bulk_load(np.array([99], np.uint64)) == 1
     assert store.fingerprints().tolist() == sorted([*stored, 99])
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back
@@ -362,38 +313,15 @@ def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> No
 
 
 def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
-    store.end_crawl(CRAWL)
-    plant(store, "alias damaged")
+    plant(store, "identity damaged")
     cure = r"damaged identity .*; mend it with `scrapy simhash check --rebuild`"
     with pytest.raises(StoreError, match=cure):
-        store.delete([1])
+        store.delete([5])
+    plant(store, "readers damaged")
+    with pytest.raises(StoreError, match=r"damaged readers .*; mend it with `scrapy simhash check"):
+        store.list_readers()
     assert store.rebuild()["fingerprints"]
     store.write(lambda stored: flip_record(stored.values, 2))
     cure = r"damaged record at key 0+2: .*; restore the store from a backup"
-    for work in (lambda: store.select(lambda _: True), lambda: store.delete([2])):
-        with pytest.raises(StoreError, match=cure):
-            work()
-
-
-def test_damage_of_rows_of_tables_is_found_and_mended(in_memory: Path) -> None:
-    """As LMDB has them: flipped, with a longer key, or gone."""
-    draw = random.Random(1)  # noqa: S311 - reproducible
-
-    def damage(txn: Any, dbs: Any) -> None:
-        database = dbs[TABLES]
-        key, value = draw.choice(list(txn.cursor(database)))
-        txn.delete(key, value, db=database)
-        damaged = draw.choice([flip(key + value, draw.randrange(8 * len(key + value))), None])
-        if damaged is not None:
-            longer = draw.choice([b"", b"x"])
-            txn.put(damaged[: len(key)] + longer, damaged[len(key) :], db=database)
-
-    for number in range(10 * BITS_PER_ROW):
-        with begin_crawl(str(in_memory / f"{number}"), tables="4") as store:
-            store.bulk_load(np.array([C, *(7 << 48 | n << 8 for n in (1, 2, 4))], np.uint64))
-            store.find_and_add([document("single", A), document("other", B)])
-            stored = store.fingerprints().tolist()
-            in_lmdb(store, damage)
-            assert store.check() != []
-            store.rebuild()
-            assert (store.check(), store.fingerprints().tolist()) == ([], stored)
+    with pytest.raises(StoreError, match=cure):
+        store.delete([2])

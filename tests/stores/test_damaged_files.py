@@ -1,20 +1,13 @@
 """Damaged data files: a clear error that names the cure, never a signal death, nothing changed."""
 
-import io
 import json
 import os
-import random
 import signal
-from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
-import lmdb
 import pytest
 
-from scrapy_simhash.errors import StoreDamagedError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.copying import back_up
-from scrapy_simhash.stores.lmdb.guard import find_damage
+from scrapy_simhash.errors import StoreUnusableError
 from tests.helpers.children import running
 from tests.helpers.damage import MUTATORS, Outcome, make_large_store, make_store
 from tests.helpers.documents import open_lmdb
@@ -76,46 +69,6 @@ def test_no_damage_of_a_large_file_where_it_is_drops_a_page(in_memory: Path, see
 
 
 @pytest.fixture
-def commit(tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """Commits to a file that a read transaction looks at: makes it longer, and uses freed pages."""
-    draw = random.Random(2)  # noqa: S311 - the same rows every time
-    numbers = count()
-    with lmdb.open(str(tmp_path), map_size=2**28, max_dbs=1, sync=False, lib_version=0) as env:
-        database = env.open_db(b"rows")
-
-        def write() -> None:
-            for number in (next(numbers) for _ in range(3)):
-                with env.begin(write=True, db=database) as transaction:
-                    for _ in range(200):
-                        transaction.put(b"%d" % draw.randrange(5_000), draw.randbytes(300))
-                    transaction.put(b"long", bytes(4_096 * number))
-
-        for _ in range(5):
-            write()
-        with env.begin():
-            yield write
-            write()
-            assert find_damage(tmp_path / "data.mdb") == []
-
-
-def test_a_file_that_grows_when_it_is_verified_is_verified_again(
-    commit: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = count()
-
-    class Growing(io.FileIO):
-        def tell(self) -> int:
-            size = super().tell()
-            if next(looks) == 0:
-                commit()
-            return size
-
-    monkeypatch.setattr("lmdb.verify.open", Growing, raising=False)
-    assert find_damage(tmp_path / "data.mdb") == []
-    assert next(looks) == 2
-
-
-@pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store that counts as too large to be looked at when it opens; its tables are damaged."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.guard._ALWAYS_VERIFIED_BYTES", 0)
@@ -133,12 +86,6 @@ def test_a_large_file_is_verified_by_check(large: Path) -> None:
     """Pages of zeros make LMDB abort: `check` must not read them through it."""
     with open_lmdb(large) as store:
         assert any("page" in problem for problem in store.check())
-
-
-def test_a_large_file_is_verified_before_a_backup(large: Path, tmp_path: Path) -> None:
-    with open_lmdb(large) as store, pytest.raises(StoreDamagedError, match="page"):
-        back_up(store, tmp_path / "backup")
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_large_file_that_was_copied_here_is_verified_once(large: Path) -> None:
@@ -160,8 +107,8 @@ def test_a_large_file_that_was_marked_suspect_is_verified(large: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from tests.helpers.documents import document, open_in_crawl
-store = open_in_crawl(Path(sys.argv[1]))
+from tests.helpers.documents import document, open_lmdb
+store = open_lmdb(Path(sys.argv[1]))
 store.find_and_add([document("a", 1)])
 print("ready", flush=True)
 sys.stdin.readline()

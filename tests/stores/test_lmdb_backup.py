@@ -11,11 +11,10 @@ import pytest
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.lmdb.copying import back_up
-from scrapy_simhash.stores.upkeep import Mender
 from tests.commands.test_commands_upkeep import damage
-from tests.helpers.children import run_script, running
+from tests.helpers.children import running
 from tests.helpers.commanding import Run
-from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
 from tests.stores.test_lmdb_store_processes import WRITER
 
@@ -24,11 +23,10 @@ ROUNDS = int(os.environ.get("SIMHASH_TEST_BACKUPS", "3"))
 
 
 def fill(folder: Path) -> None:
-    """Make a store of a page that is done, its near-duplicate and one that is pending."""
-    with open_in_crawl(folder) as store:
+    """Make a store of a page, its near-duplicate and another one."""
+    with open_lmdb(folder) as store:
         store.find_and_add([document("one", 0xFF, text="some text"), document("twin", 0xFE)])
         store.find_and_add([document("two", 0xFF << 40)])
-        store.mark_done([1], "crawl-1")
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -43,20 +41,19 @@ def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
         seed = store.seed
     shutil.rmtree(tmp_path / "store")
     shutil.copytree(tmp_path / "backup", tmp_path / "store")
-    with open_in_crawl(tmp_path / "store", "crawl-2") as store:
+    with open_lmdb(tmp_path / "store") as store:
         assert store.seed == seed
         again = [
-            document("one", 0xFF, crawl="crawl-2"),
-            document("like one", 0xFF ^ 1, crawl="crawl-2"),
-            document("like two", 0xFF << 40, crawl="crawl-2"),
-            document("lost", 0xFF << 20, crawl="crawl-2"),
+            document("one", 0xFF),
+            document("like one", 0xFF ^ 1),
+            document("like two", 0xFF << 40),
+            document("lost", 0xFF << 20),
         ]
-        verdicts = store.find_and_add(again, crawl="crawl-2")
-        # "two" was pending in a crawl that has ended.
+        verdicts = store.find_and_add(again)
         assert [verdict.status for verdict in verdicts] == [
             "revisit",
             "near_duplicate",
-            "new",
+            "near_duplicate",
             "new",
         ]
         assert store.check() == []
@@ -78,13 +75,10 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
                 assert copy.check() == []
                 assert copy.stats()["documents"] == made["documents"]
                 for line in told:
-                    word, document_number, *name = line.split(" ", 2)
-                    found = copy.get_document(int(document_number))
+                    acknowledged, name = line.split(" ", 1)
+                    found = copy.get_document(int(acknowledged))
                     assert found, line
-                    if word == "added":
-                        assert (found.facts.url, found.wording) == (name[0], Wording(name[0] * 9))
-                    else:
-                        assert found.state == "done"
+                    assert (found.facts.url, found.wording) == (name, Wording(name * 9))
 
 
 STOPPED = """
@@ -143,30 +137,6 @@ def test_full_disk_leaves_nothing(
     assert files(tmp_path).keys() == {"store"}
 
 
-SMALL_FILES = """
-import resource, sys
-from pathlib import Path
-from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores.lmdb.copying import back_up
-from scrapy_simhash.stores.opening import open_as_it_is
-
-folder = Path(sys.argv[1])
-with open_as_it_is(str(folder / "store")) as store:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-    try:
-        back_up(store, folder / "backup")
-    except StoreUnavailableError as error:
-        print(error)
-"""
-
-
-def test_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
-    """A real limit of the system: LMDB writes the copy, and it fails in the middle."""
-    fill(tmp_path / "store")
-    assert "nothing is left of it" in run_script(SMALL_FILES, tmp_path)
-    assert files(tmp_path).keys() == {"store"}
-
-
 def test_target_that_is_there_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "store")
     (tmp_path / "folder").mkdir()
@@ -183,27 +153,6 @@ def test_target_that_is_there_is_refused(tmp_path: Path) -> None:
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
-
-
-def test_target_that_comes_meanwhile_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path / "store")
-
-    def make_target(mender: Mender) -> list[str]:
-        (tmp_path / "backup").mkdir()
-        (tmp_path / "backup" / "mine").touch()
-        return find_problems(mender)
-
-    find_problems = Mender.find_problems
-    monkeypatch.setattr(Mender, "find_problems", make_target)
-    with (
-        open_lmdb(tmp_path / "store") as store,
-        pytest.raises(StoreUnavailableError, match="nothing is left of it"),
-    ):
-        back_up(store, tmp_path / "backup")
-    assert files(tmp_path).keys() == {"store", "backup"}
-    assert files(tmp_path / "backup").keys() == {"mine"}
 
 
 def flip_in_a_record(folder: Path) -> None:

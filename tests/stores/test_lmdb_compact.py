@@ -1,6 +1,5 @@
 """Compaction: pages are full afterwards, nothing is lost, and nobody else has the store open."""
 
-import os
 import random
 import signal
 import stat
@@ -13,7 +12,7 @@ from scrapy_simhash.stores.lmdb.copying import compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
-from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
 
 COUNT = 300
@@ -29,21 +28,20 @@ def draw_fingerprints(seed: int, count: int = COUNT) -> list[int]:
     return drawn
 
 
-def add(store: Store, fingerprints: list[int], crawl: str = "crawl-1") -> None:
+def add(store: Store, fingerprints: list[int]) -> None:
     """Each is a document of its own scope: none is a near-duplicate."""
-    pages = [document(f"{each:x}", each, scope=f"{each:x}", crawl=crawl) for each in fingerprints]
+    pages = [document(f"{each:x}", each, scope=f"{each:x}") for each in fingerprints]
     verdicts = store.find_and_add(pages)
     assert {verdict.status for verdict in verdicts} <= {"new", "not_judged"}
-    store.mark_done([verdict.document for verdict in verdicts], crawl)
 
 
 def make(folder: Path) -> list[int]:
     """Make a store whose rows were added before and after it was compacted."""
     fingerprints = draw_fingerprints(1)
-    with open_in_crawl(folder) as store:
+    with open_lmdb(folder) as store:
         add(store, fingerprints[:200])
     compact(folder)
-    with open_in_crawl(folder) as store:
+    with open_lmdb(folder) as store:
         add(store, fingerprints[200:])
         assert store.check() == []
     return fingerprints
@@ -67,7 +65,7 @@ def test_the_file_is_smaller_and_nothing_lost(tmp_path: Path) -> None:
         with open_lmdb(tmp_path) as store:
             compare(store, fingerprints)
     assert stat.S_IMODE((tmp_path / "data.mdb").stat().st_mode) == 0o600
-    with open_in_crawl(tmp_path) as store:
+    with open_lmdb(tmp_path) as store:
         add(store, fresh)
         gone = fingerprints[::3]
         for each in gone:
@@ -103,9 +101,9 @@ def test_kill_9_in_the_middle_loses_nothing(tmp_path: Path, at: str) -> None:
     with running(KILLED, tmp_path, at) as killed:
         assert killed.process.wait() == -signal.SIGKILL
     assert ((tmp_path / "data.mdb").stat().st_size < before) == (at == "ending")
-    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
+    with open_lmdb(tmp_path) as store:
         compare(store, fingerprints)
-        add(store, fresh, "crawl-2")
+        add(store, fresh)
     compact(tmp_path)
     assert not list(tmp_path.glob("*.packed"))
     with open_lmdb(tmp_path) as store:
@@ -152,16 +150,3 @@ def test_nobody_opens_it_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert refused[:2] == [False, True]
     with open_lmdb(tmp_path) as store:
         compare(store, fingerprints)
-
-
-def test_a_full_disk_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: int) -> None:
-        raise OSError(28, os.strerror(28))
-
-    make(tmp_path)
-    before = (tmp_path / "data.mdb").read_bytes()
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.copying.os.fsync", fail)
-    with pytest.raises(StoreUnavailableError, match=r"unchanged: .*No space left"):
-        compact(tmp_path)
-    assert (tmp_path / "data.mdb").read_bytes() == before
-    assert not list(tmp_path.glob("*.packed"))

@@ -15,7 +15,7 @@ from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 
 def page(name, fingerprint):
-    return Document(Facts(name, fingerprint, b""), crawl="mine")
+    return Document(Facts(name, fingerprint, b""))
 
 def in_child(store):
     if sys.argv[2] == "write":
@@ -29,7 +29,6 @@ def in_child(store):
             own.query(1)
 
 store = open_store(sys.argv[1])
-store.start_crawl("mine", "spider")
 store.find_and_add([page(b"a", 1)])
 if not (child := os.fork()):
     try:
@@ -42,8 +41,6 @@ if not (child := os.fork()):
 os.waitpid(child, 0)
 store.find_and_add([page(b"c", 2**50 - 1)])
 print(store.check(), store.stats()["documents"])
-with open_store(sys.argv[1]) as another:
-    print(another.find_and_add([page(b"d", 3)])[0].status)
 """
 
 
@@ -55,9 +52,6 @@ with open_store(sys.argv[1]) as another:
     ),
 )
 def test_a_forked_child(tmp_path: Path, in_child: str, outcome: str) -> None:
-    """It can neither use nor harm the store of its parent.
-
-    The last line asks whether the parent's lease still counts: `d` is near its `a`.
-    """
+    """It can neither use nor harm the store of its parent."""
     lines = run_script(FORK, tmp_path, in_child).splitlines()
-    assert lines == [outcome, "[] 2", "near_duplicate"]
+    assert lines == [outcome, "[] 2"]

@@ -13,14 +13,14 @@ from scrapy_simhash.stores.lmdb import engine
 from scrapy_simhash.stores.lmdb.engine import Environment
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import HOLDER, running
-from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
 
 def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Path) -> None:
     """One of them waits for the lock already."""
     statuses: list[str] = []
-    with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
+    with open_lmdb(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
 
         def add() -> None:
             statuses.extend(v.status for v in store.find_and_add([document("waiting", 1)]))
@@ -41,7 +41,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
 ) -> None:
     """Its process is named; what could not be written is not written when it goes on, either."""
     monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
-    with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
+    with open_lmdb(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
         holder.process.send_signal(signal.SIGSTOP)
         for name in ("first", "second"):
             with pytest.raises(
@@ -68,7 +68,7 @@ def test_a_file_that_was_removed_or_replaced_is_not_written(tmp_path: Path) -> N
     """Readers would not see what is written to a file without a name."""
     for how in ("removed", "replaced"):
         folder = tmp_path / how
-        with open_in_crawl(folder) as store:
+        with open_lmdb(folder) as store:
             store.find_and_add([document("before", 1)])
             if how == "removed":
                 shutil.rmtree(folder)

@@ -5,18 +5,20 @@ from typing import Any
 import pytest
 import xxhash
 
+from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, begin_crawl, document, judge, judge_one
+from tests.helpers.documents import ALL_KINDS, alter, document, judge, judge_one
 from tests.helpers.sketches import make_sketches
 
 STORE_KINDS = ALL_KINDS
 FIRE = "Fire in the harbour"
-SKETCH, NEARLY = make_sketches(0.95, 0.95)
+SKETCH = bytes(SKETCH_BYTES)
 
 
 def make_page(number: int, title: str = FIRE, **fields: Any) -> Document:
@@ -40,27 +42,6 @@ def count_rows(store: Store) -> int:
     return store.read(lambda stored: len(list(stored.values.scan(NAMES))))
 
 
-def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str) -> None:
-    with begin_crawl(home, confirm=CONFIRM) as store:
-        judge(store, make_page(1))
-        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.6, 0.6)[1], "new")):
-            page = make_page(2, f"{FIRE} - The Daily", heading=FIRE, sketch=text)
-            verdict = judge_one(store, page)
-            assert verdict.status == status
-            match = verdict.match or verdict.nearest
-            assert match is not None
-            assert (match.document, match.fingerprint) == (1, make_page(1).facts.fingerprint)
-            assert match.distance == (page.facts.fingerprint ^ match.fingerprint).bit_count() > 7
-            said = f"called {FIRE.lower()!r}, too; distance {match.distance} bits"
-            assert match.tests[0] == said
-            store.delete([verdict.document])
-        # Of many that are only called so none is worth a look.
-        unlike = make_page(
-            2, f"{FIRE} - The Daily", heading=FIRE, sketch=make_sketches(0.2, 0.2)[1]
-        )
-        assert judge_one(store, unlike).nearest is None
-
-
 ELSEWHERE = [
     {"url": "http://other.example/"},
     {"url": ""},
@@ -76,7 +57,7 @@ def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
     """Pages elsewhere, in another scope, or without a sketch, whichever of both it is."""
     one, other = make_page(1), make_page(2, **{"sketch": make_sketches(0, 0)[1]} | fields)
     for first, second in ((one, other), (other, one)):
-        with begin_crawl("memory:", confirm=CONFIRM) as store:
+        with open_store("memory:", confirm=CONFIRM) as store:
             judge(store, first)
 
             def find(stored: Documents, page: Document = second) -> list[list[int]]:
@@ -86,30 +67,6 @@ def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
             assert judge_one(store, second).status == "new"
 
 
-def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
-    stub: dict[str, Any] = {"stub": True, "words": 20, "whole_words": 40}
-    pages = [
-        make_page(1, text_digest=b"1", **stub),
-        make_page(2, text_digest=b"2", sketch=NEARLY, **stub),
-        make_page(3, f"{FIRE} - Sports", text_digest=b"3", **stub),
-        make_page(4, "The Daily", text_digest=b"4", **stub),
-        make_page(5, "The Daily", text_digest=b"4", sketch=b"", **stub),
-        # A page of an album: another picture, and not a word that differs.
-        make_page(6, text_digest=b"6", **stub),
-    ]
-    with begin_crawl("memory:", confirm=CONFIRM) as store:
-        verdicts = store.find_and_add(pages)
-    assert [each.status for each in verdicts] == ["new"] * 6
-    assert verdicts[1].nearest is not None
-    assert verdicts[1].nearest.tests[:2] == (
-        f"called {FIRE.lower()!r}, too; a short page",
-        "short texts that differ",
-    )
-    for verdict in (verdicts[2], verdicts[5]):
-        assert verdict.nearest is not None
-        assert verdict.nearest.tests[1] == "short texts that differ"
-
-
 def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
     pages = make_pages(range(1, 2 * CALLED), f"{FIRE} - The Daily")
     for number, page in enumerate(pages, 1):
@@ -117,7 +74,7 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
         found = list(range(1, min(number, CALLED) + 1))
         assert called(store, f"the daily | {FIRE}") == [found, found]
     assert count_rows(store) == 2 * CALLED
-    with begin_crawl("memory:", confirm=CONFIRM) as memory:
+    with open_store("memory:", confirm=CONFIRM) as memory:
         texts = [make_sketches(0.0, 0.0)[number % 2] for number in range(MOST_CALLED + 1)]
         apart = [
             alter(page, sketch=bytes([number]) + text[1:], title=f"{FIRE} - {number}")

@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 import numpy as np
 from scrapy_simhash.stores.lmdb.copying import compact
-from tests.helpers.documents import CRAWL, document, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 
 folder, draw = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
-pending, pages = [], 0
+pages = 0
 
 def acknowledge(store):
     os.write(1, fingerprint_of(store).encode() + b"\\n")
@@ -38,15 +38,10 @@ def add(store):
         for n in range(draw.randint(1, 6))
     ]
     pages += len(batch)
-    done = [pending.pop() for _ in range(len(pending) // 4)]
-    verdicts = store.find_and_add(batch, crawl=CRAWL, done=done)
-    pending.extend(verdict.document for verdict in verdicts)
+    store.find_and_add(batch, crawl=f"crawl {pages}")
 
-def withdraw(store):
-    store.withdraw([pending.pop()] if pending else [], CRAWL)
-
-def mark_done(store):
-    store.mark_done([pending.pop()] if pending else [], CRAWL)
+def forget(store):
+    store.write(lambda stored: stored.forget(f"page {draw.randrange(pages)}".encode()))
 
 def bulk_load(store):
     store.bulk_load(np.array([draw.getrandbits(64) for _ in range(50)], np.uint64))
@@ -57,17 +52,15 @@ def delete(store):
 def rebuild(store):
     store.rebuild()
 
-steps = [add] * 20 + [mark_done] * 4 + [withdraw] * 4 + [bulk_load, delete, delete, rebuild]
+steps = [add] * 24 + [forget] * 4 + [bulk_load, delete, delete, rebuild]
 draw.shuffle(steps)
 {sabotage}
 with open_lmdb(folder) as store:
     acknowledge(store)
-    store.start_crawl(CRAWL, "spider")
     acknowledge(store)
     for step in [add, *steps]:
         step(store)
         acknowledge(store)
-    store.end_crawl(CRAWL)
     acknowledge(store)
 compact(folder)
 with open_lmdb(folder) as store:

@@ -13,8 +13,8 @@ from cryptography.x509.oid import NameOID
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.opening import open_store, server_address
-from scrapy_simhash.stores.redisserver import Server
-from tests.helpers.documents import begin_crawl, document
+from scrapy_simhash.stores.redis import Server
+from tests.helpers.documents import document
 from tests.helpers.redisservers import free_port, run_redis
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def ports(certificate: tuple[Path, Path]) -> Iterator[tuple[int, int]]:
 
 def test_a_store_by_tls(ports: tuple[int, int], certificate: tuple[Path, Path]) -> None:
     url = f"rediss://{HOST}:{ports[0]}/1?ssl_ca_certs={certificate[0]}&prefix=by-tls"
-    with begin_crawl(url) as store:
+    with open_store(url) as store:
         assert store.find_and_add([document("one", 1)])[0].status == "new"
     # What came in by one door is seen by the other.
     with open_store(f"redis://{HOST}:{ports[1]}/1?prefix=by-tls", readonly=True) as store:
@@ -85,9 +85,9 @@ def test_a_store_by_tls(ports: tuple[int, int], certificate: tuple[Path, Path]) 
         (
             "rediss",
             0,
-            "certificate is not trusted; name its port for TLS and the certificate authority",
+            "a certificate that is trusted; name its port for TLS and the certificate authority",
         ),
-        ("rediss", 1, "did not answer within 5 seconds; check load, port and TLS"),
+        ("rediss", 1, "did not answer in time; check load, port and TLS"),
         ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),
     ],
 )

@@ -14,7 +14,7 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, begin_crawl, document, judge
+from tests.helpers.documents import ALL_KINDS, alter, document, judge
 
 STORE_KINDS = ALL_KINDS
 HOST, OTHER = "site.example", "other.example"
@@ -64,12 +64,11 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
     def change_and_give_up(stored: Documents) -> None:
         number = stored.find_number(new.facts.identity) or 0
         record = stored.glance([number])[number]
-        stored.take_out(number, record)
-        stored.add(number, alter(record, title=GIVEN_UP))
+        stored.save(number, alter(record, title=GIVEN_UP))
         assert find(stored) is not site
         raise ValueError(GIVEN_UP)
 
-    with begin_crawl(home, distance=0) as store:
+    with open_store(home, distance=0) as store:
         judge(store, *pages)
         site = store.read(find)
         assert store.read(find) is site
@@ -104,26 +103,11 @@ def test_drawn_two_of_a_form_in_turn_of_the_least_suspect(
     assert drawn == draw_sample(pages, itemgetter(1, 2), most) == sorted(expected[:most])
 
 
-def test_suspect_pages_are_those_of_a_sample_while_there_are_no_others(store: Store) -> None:
-    pages = make_pages(range(6))
-    asked, foreign = (
-        [alter(page, suspicion=suspicion) for page in some]
-        for suspicion, some in ((2, pages[:2]), (1, pages[2:4]))
-    )
-    for some in (asked, foreign, pages[4:]):
-        judge(store, *some)
-        assert ask(store) == rank(store, some)
-    # It is as it was found first, whoever links to it later.
-    judge(store, *pages[:2], alter(pages[4], suspicion=1, title="new title"))
-    assert ask(store) == rank(store, pages[4:])
-    assert store.check() == []
-
-
 @pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("group", [1, 7, 60])
 def test_a_sample_depends_on_no_order(home: str, step: int, group: int) -> None:
     pages, others = make_pages(range(60)), make_pages(range(100, 103), "Other.example:8080")
-    with begin_crawl(home, distance=0) as store:
+    with open_store(home, distance=0) as store:
         for at in range(0, 60, group):
             judge(store, *pages[::step][at : at + group])
         judge(store, *others)

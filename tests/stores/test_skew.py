@@ -9,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.stores.store import Store
-from tests.helpers.crawling import crawl
-from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.documents import document, find, open_lmdb
 from tests.helpers.lmdbrows import pack
 from tests.helpers.needing import examples
 from tests.helpers.oracle import distance_between
-from tests.helpers.pages import page
-from tests.helpers.server import serve
 from tests.helpers.strategies import masks
 
 QUERY = 0x0123_4567_89AB_CDEF
@@ -42,7 +39,6 @@ def fill(store: Store, blocks: int) -> None:
 
 def judge(store: Store, name: str, fingerprint: int, **fields: Any) -> tuple[str, str]:
     (verdict,) = store.find_and_add([document(name, fingerprint, **fields)])
-    store.mark_done([verdict.document], CRAWL)
     return verdict.status, verdict.reason
 
 
@@ -58,44 +54,18 @@ def test_the_other_tables_make_up_for_those_that_are_too_full(
     tmp_path: Path, distance: int, blocks: int, covered: bool, packed: bool
 ) -> None:
     """Up to two of four within 3 bits, one within 7: where they do not, the document is kept."""
-    with open_in_crawl(tmp_path, distance=distance, tables="4") as store:
+    with open_lmdb(tmp_path, distance=distance, tables="4") as store:
         fill(store, blocks)
         if packed:
             pack(store)
         assert judge(store, "query", QUERY) == (("new", "") if covered else FULL)
-        (stored,) = store.find_document("http://site.example/query")
+        (stored,) = find(store, "http://site.example/query")
         assert (stored.state, stored.facts.fingerprint) == ("done", QUERY)
         assert (0, stored.document) in [
             (match.distance, match.document) for match in store.query(QUERY)
         ]
         assert judge(store, "query", QUERY) == ("revisit", "unchanged")
         assert store.check() == []
-
-
-@pytest.mark.parametrize(("distance", "blocks"), [(3, 0), (3, 1), (3, 2), (7, 1)])
-def test_near_duplicates_are_found_by_the_other_tables(
-    tmp_path: Path, distance: int, blocks: int
-) -> None:
-    """Wherever their bits differ: all in tables that are not too full is the worst."""
-    with open_in_crawl(tmp_path, distance=distance, tables="4") as store:
-        fill(store, blocks)
-        assert judge(store, "query", QUERY) == ("new", "")
-        others = list(range(16 * blocks, 64))
-        flipped = [others[start : start + distance] for start in range(0, len(others), 5)]
-        flipped += [others[::step][:distance] for step in (2, 7, 16)]
-        flipped += [list(range(1, 64, 9))[:distance], list(range(distance))]
-        for bits in flipped:
-            near = QUERY ^ sum(1 << bit for bit in bits)
-            assert judge(store, f"near {near:x}", near) == ("near_duplicate", "")
-        assert store.check() == []
-
-
-def test_what_is_found_is_a_near_duplicate_even_where_not_all_was_looked_at(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, tables="4") as store:
-        fill(store, 3)
-        assert judge(store, "query", QUERY) == FULL
-        assert judge(store, "near", QUERY ^ 7) == ("near_duplicate", "")  # by the fourth table
-        assert judge(store, "missed", QUERY ^ 7 << 48) == FULL
 
 
 @st.composite
@@ -121,7 +91,7 @@ def test_new_means_that_no_neighbour_came_before(
     compacted = data.draw(st.sets(st.integers(0, len(drawn)), max_size=2), "compacted at")
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_in_crawl(Path(folder), distance=distance, tables=tables) as store,
+        open_lmdb(Path(folder), distance=distance, tables=tables) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 2)
@@ -143,20 +113,3 @@ def test_new_means_that_no_neighbour_came_before(
                 originals.append(fingerprint)
         assert store.fingerprints().tolist() == sorted(set(originals))
         assert store.check() == []
-
-
-@pytest.mark.slow
-async def test_a_crawl_counts_what_was_not_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In plain simhash such pages are passed on as new ones are, and count as not judged."""
-    monkeypatch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 0)
-    pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
-    plain: dict[str, Any] = {"SIMHASH_WORKERS": 0, "SIMHASH_CONFIRM": None}
-    with serve(pages) as site:
-        await crawl(tmp_path, [site.url("/one")], **plain)
-        again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], **plain)
-    assert again.verdicts == {"/again": "not_judged bucket_too_full", "/two": "new"}
-    assert again.counted == {"pages": 1, "new": 1, "not_judged/bucket_too_full": 1}
-    assert again.paths == ["/again", "/two"]
-    assert again.decisions[0]["document"] == 2

@@ -44,7 +44,6 @@ class LmdbMachine(StoreMachine):
     @rule()
     def compact(self) -> None:
         self.store.close()
-        self.oracle.alive.clear()
         compact(self.folder)
         self.open()
 

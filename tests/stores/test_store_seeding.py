@@ -1,4 +1,4 @@
-"""Bulk loading, statistics, and crawls that begin and end."""
+"""Bulk loading, and tables for other distances."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.processes import run_python
 
@@ -23,27 +22,6 @@ def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> 
         narrow.bulk_load(np.array([0], np.uint64))
         flips = 1 | 1 << 16 | 1 << 32 | 1 << 48 | 1 << 50
         assert [match.distance for match in wide.query(flips)] == [5]
-
-
-@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
-def test_a_crawl_that_could_not_start_can_be_started_and_one_that_could_not_end_has_ended(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise StoreUnavailableError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.engine, "write", fail)
-        with pytest.raises(StoreUnavailableError):
-            store.start_crawl("next", "spider")
-    store.start_crawl("next", "spider")
-    assert store.find_and_add([document("a", 1, crawl="next")])[0].status == "new"
-    assert store.find_and_add([document("b", 1, crawl="next")])[0].status == "near_duplicate"
-    with monkeypatch.context() as patch:
-        patch.setattr(store.engine, "write", fail)
-        with pytest.raises(StoreUnavailableError):
-            store.end_crawl("next")
-    assert store.find_and_add([document("c", 1)])[0].status == "new"
 
 
 def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:

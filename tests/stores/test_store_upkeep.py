@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, document
+from tests.helpers.documents import document
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
@@ -14,7 +14,6 @@ A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 def add_done(store: Store, name: str, fingerprint: int, **fields: object) -> int:
     """Add a document whose items came through, and return its number."""
     (verdict,) = store.find_and_add([document(name, fingerprint, **fields)])
-    store.mark_done([verdict.document], CRAWL)
     return verdict.document
 
 
@@ -39,4 +38,4 @@ def test_more_documents_than_one_transaction_deletes(
     assert store.delete(originals[1:]) == 10
     assert problems == []
     assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
-    assert store.select(lambda _: True) == [originals[0], near[0]]
+    assert [each.document for each in store.list_documents()] == [originals[0], near[0]]

@@ -47,7 +47,7 @@ class Filled:
     def __init__(self, values: KeyValues, name: str, packed: Iterable[int]) -> None:
         self.design = parse_design(name)
         self._prober = Prober(self.design)
-        self.stored = Documents(values, self._prober, 0, bool, set())
+        self.stored = Documents(values, self._prober, 0, set())
         rewrite_tables(self.stored, self.design, np.array(sorted(packed), np.uint64))
 
     def add(self, fingerprint: int) -> None:

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 from tests.helpers.commanding import Done, Run
+from tests.helpers.hostile import TRIGGER
+from tests.helpers.pages import page
 from tests.helpers.processes import run_python
 from tests.helpers.sourcing import json_lines, make_pages, warc_plain
 
@@ -23,7 +25,7 @@ execute(["scrapy", *sys.argv[1:]])
 
 
 def import_into(run: Run, *arguments: str | Path) -> Done:
-    return run("-s", "SIMHASH_WORKERS=0", "import", *arguments, "--store", "s", "--json")
+    return run("-s", "SIMHASH_PROCESSES=0", "import", *arguments, "--store", "s", "--json")
 
 
 def test_json_nested_deep(run: Run, tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_what_unpacks_to_much(tmp_path: Path) -> None:
     for name, (head, *_) in sources.items():
         parts = [gzip.compress(head), LARGE, gzip.compress(b"\n" + GOOD)]
         (tmp_path / name).write_bytes(b"".join(parts))
-    command = ("simhash", "-s", "SIMHASH_WORKERS=0", "import", *sources, "--store", "s", "--json")
+    command = ("simhash", "-s", "SIMHASH_PROCESSES=0", "import", *sources, "--store", "s", "--json")
     done = run_python("-c", MEASURED, *command, cwd=tmp_path)
     *answers, megabytes = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["pages"] for answer in answers] == [pages for _, pages, _ in sources.values()]
@@ -57,3 +59,15 @@ def test_what_unpacks_to_much(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
     assert megabytes < MOST_MEGABYTES
+
+
+def test_a_page_that_ends_its_judge_may_cost_those_before_it(run: Run, tmp_path: Path) -> None:
+    pages = {"http://a.example/deadly": page(99, title=TRIGGER), **make_pages(4)}
+    (tmp_path / "pages.jsonl").write_bytes(json_lines(pages))
+    reader = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.leave")
+    done = run(*reader, "import", "pages.jsonl", "--store", "s", "--json")
+    (answer,) = done.answers
+    assert (done.exit_code, answer["pages"]) == (1, 5)
+    assert "the process that judges pages ended 2 times" in done.err
+    not_judged = {how: n for how, n in answer["verdicts"].items() if how.startswith("not_judged")}
+    assert not_judged == {"not_judged/worker_died": 1}

@@ -9,8 +9,9 @@ import pytest
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.upkeep import list_bulk_loaded
 from tests.helpers.commanding import Run
-from tests.helpers.documents import CRAWL, document, next_crawl, open_in_crawl
+from tests.helpers.documents import document, judge, open_lmdb
 
 ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
 BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
@@ -18,26 +19,22 @@ BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
 
 def fill(path: Path) -> None:
     """Make a store with delivered pages, others, and a fingerprint that was bulk-loaded."""
-    first = document("one", ONE, text="words", aliases=(b"moved",), title="First", time=5.0)
+    first = document("one", ONE, text="words", title="First", time=5.0)
     pages = [first, document("two", TWO), document("near one", ONE ^ 1), document("three", THREE)]
-    with open_in_crawl(path, seed=7, confirm=CONFIRM) as store:
-        numbers = [verdict.document for verdict in store.find_and_add(pages)]
-        store.mark_done(numbers[:2], CRAWL)
+    with open_lmdb(path, seed=7, confirm=CONFIRM) as store:
+        store.find_and_add(pages)
         store.bulk_load(BULK)
         # Its drop is taken back, and it is delivered.
-        (undone,) = store.find_and_add([document("undone", TWO ^ 1)])
-        store.spare([undone.document])
-        next_crawl(store)
-        (again,) = store.find_and_add([document("undone", TWO ^ 1, crawl="crawl-2")])
-        assert again.document == undone.document
-        store.mark_done([again.document], "crawl-2")
+        assert judge(store, document("undone", TWO ^ 1)) == ["near_duplicate 5 of 2"]
+        store.spare([5])
+        assert judge(store, document("undone", TWO ^ 1)) == ["new 5"]
 
 
 def read(path: str) -> dict[str, list[Any]]:
     with open_store(path) as store:
         assert store.check() == []
         found = [store.get_document(each.document) for each in store.list_documents()]
-        assert store.bulk_loaded().tolist() == BULK.tolist()
+        assert store.read(list_bulk_loaded).tolist() == BULK.tolist()
         assert store.seed == 7
         return {
             each.facts.url.rpartition("/")[2]: [each.facts, each.wording]
@@ -53,19 +50,17 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     target = str(tmp_path / "target") if home == str(tmp_path) else home
     fill(tmp_path / "source")
     answer = run.answer("import", "source", "--into", target)
-    assert answer["verdicts"] == {"new": 2, "near_duplicate": 1}
-    assert (answer["skipped"], answer["fingerprints"]) == ({"duplicate": 1, "pending": 1}, 1)
+    assert answer["verdicts"] == {"new": 3, "near_duplicate": 1}
+    assert (answer["skipped"], answer["fingerprints"]) == ({"duplicate": 1}, 1)
     assert read(target) == read(str(tmp_path / "source"))
     # What was taken back is no near-duplicate from now on.
     again = run.answer("import", "source", "--into", target)
-    assert again["verdicts"] == {"revisit/unchanged": 2, "new": 1}
+    assert again["verdicts"] == {"revisit/unchanged": 3, "new": 1}
     with open_store(target, confirm=CONFIRM) as store:
-        store.start_crawl("crawl-3", "spider")
-        pages = [document("moved", ONE), document("undone", TWO ^ 1), document("near one", ONE ^ 1)]
+        pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
+        pages += [document("undone", TWO ^ 1), document("near bulk", int(BULK[0]) ^ 1)]
         verdicts = store.find_and_add(pages)
-        assert [verdict.match is None for verdict in verdicts] == [True, True, False]
-        (judged,) = store.find_and_add([document("near bulk", int(BULK[0]) ^ 1)])
-        assert judged.status == "near_duplicate"
+        assert [verdict.match is None for verdict in verdicts] == [True, False, True, False]
 
 
 @pytest.mark.parametrize(

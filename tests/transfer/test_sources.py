@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.errors import SourceError
+from scrapy_simhash.pages.facts import MOST_BYTES
 from scrapy_simhash.transfer.importing import find_kind
 from scrapy_simhash.transfer.sources import Entry, Skipped, SourcePage, read_source
 from tests.helpers.sourcing import (
@@ -21,11 +22,10 @@ from tests.helpers.sourcing import (
 )
 
 PAGES = make_pages(6)
-MOST = 4 * 2**20
 
 
 def read(path: Path, kind: str = "") -> Iterator[Entry]:
-    return read_source(str(path), kind or find_kind(str(path)), MOST)
+    return read_source(str(path), kind or find_kind(str(path)))
 
 
 def as_pages(entries: Iterable[Entry]) -> dict[str, str]:
@@ -105,10 +105,10 @@ def encoded(body: bytes, headers: str) -> bytes:
         # Undone by who wrote the WARC, whatever the headers say.
         (encoded(b"<html>", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), b"<html>"),
         (
-            encoded(gzip.compress(bytes(9 * MOST), mtime=0), "Content-Encoding: gzip\r\n"),
-            bytes(MOST + 1),
+            encoded(gzip.compress(bytes(9 * MOST_BYTES), mtime=0), "Content-Encoding: gzip\r\n"),
+            bytes(MOST_BYTES + 1),
         ),
-        (encoded(bytes(2 * MOST), "Content-Type: text/html\r\n"), bytes(MOST + 1)),
+        (encoded(bytes(2 * MOST_BYTES), "Content-Type: text/html\r\n"), bytes(MOST_BYTES + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
         (warc_record("http://site.example/a", b"x", kind="Response"), b"x"),
     ],

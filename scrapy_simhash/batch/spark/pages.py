@@ -1,7 +1,7 @@
 """Read pages on Spark, and make their fingerprints and sketches. Each page becomes a row.
 
-As in a crawl (`detector/workers`), each task extracts in a separate process: a page that hangs or
-takes too much memory loses that process, and the next page gets another.
+As in a crawl (`judge.client`), each task reads in a separate process: a page that hangs or takes
+too much memory loses that process, and the next page gets another.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
-from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
+from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.facts import MOST_BYTES, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, make_recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.documents import name_keys
@@ -111,8 +111,8 @@ def recipe_of(documents: DataFrame) -> dict[str, Any] | None:
 def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
-    # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout)
+    # A task has one core, so one reading process keeps it busy.
+    reader = read_only(config, recipe, seed)
     with asyncio.Runner() as runner:
         started = False
 
@@ -120,14 +120,14 @@ def _fingerprint(
             nonlocal started
             for page in _read_rows(batches):
                 if not started and page.get("html") is not None:
-                    runner.run(workers.start())
+                    runner.run(reader.open())
                     started = True
-                yield runner.run(_make_row(page, workers, config, recipe, seed))
+                yield runner.run(_make_row(page, reader, config, recipe, seed))
 
         try:
             yield from _batch(make_rows(), _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
         finally:
-            runner.run(workers.stop())
+            runner.run(reader.close())
 
 
 def _batch(
@@ -153,7 +153,7 @@ def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 
 async def _make_row(
-    page: Mapping[str, Any], workers: Workers, config: Config, recipe: Recipe, seed: int
+    page: Mapping[str, Any], reader: Judges, config: Config, recipe: Recipe, seed: int
 ) -> dict[str, Any]:
     url = page["url"] or ""
     row = {
@@ -162,7 +162,7 @@ async def _make_row(
         "time": page.get("time"),
     }
     try:
-        made = await _read_page(page, workers, config, recipe, seed)
+        made = await _read_page(page, reader, recipe, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.rule, Page(url, identity=b"-"))
@@ -176,7 +176,7 @@ async def _make_row(
 
 
 async def _read_page(
-    page: Mapping[str, Any], workers: Workers, config: Config, recipe: Recipe, seed: int
+    page: Mapping[str, Any], reader: Judges, recipe: Recipe, seed: int
 ) -> PageFingerprint:
     url, html = page["url"], page.get("html")
     if page.get("reason"):
@@ -187,12 +187,12 @@ async def _read_page(
     if body is None:
         raise NotJudgedError("empty", "neither html nor text")
     octets = body.encode("utf-8", "replace") if isinstance(body, str) else body
-    if len(octets) > config.max_bytes:
+    if len(octets) > MOST_BYTES:
         raise NotJudgedError("too_large", f"{len(octets)} bytes")
     if html is None:
         return _read_text(octets.decode(), recipe, seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
-    return await workers.fingerprint(octets, encoding, recipe, seed, url)
+    return await reader.read(Page(url, encoding), octets)
 
 
 def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:
@@ -207,9 +207,8 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
         raise NotJudgedError(reason, describe_error(error)) from error
 
 
-# Reads the responses of a WARC file: URL, body of so many bytes and one more at most, status,
-# content type, time.
-ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[tuple[str, bytes, int, str, float | None]]]"
+# Reads the responses of a WARC file: URL, body, status, content type, time.
+ReadWarc: TypeAlias = "Callable[[Path], Iterator[tuple[str, bytes, int, str, float | None]]]"
 SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 # The reason in place of a page where a file could not be read further.
 DAMAGED = "warc_damaged"
@@ -225,11 +224,9 @@ _HTML = ("text/html", "application/xhtml+xml")
 _BYTES_PER_BATCH = 16 << 20
 
 
-def read_warcs(
-    spark: SparkSession, paths: Sequence[str], most_bytes: int, read_warc: ReadWarc
-) -> DataFrame:
+def read_warcs(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -> DataFrame:
     """Read the pages of WARC files, or of folders with such files at any depth, a task a file."""
-    # Every executor must be able to read these paths. Of longer bodies only `most_bytes` and one
+    # Every executor must be able to read these paths. Of longer bodies only `MOST_BYTES` and one
     # byte more are read. A response whose status or type rules out a page has a reason; records
     # that are not responses have no row. If a file cannot be read to the end, a row has its path as
     # `url` and the reason `warc_damaged`; `detail` has the place. Pages before that are included.
@@ -237,7 +234,7 @@ def read_warcs(
     files = [str(file.absolute()) for folder in folders for file in _list_warcs(folder)]
     named = spark.createDataFrame(pa.table({"path": files})).repartition(len(files))
     return named.mapInArrow(
-        lambda batches: _read_files(batches, most_bytes, read_warc),
+        lambda batches: _read_files(batches, read_warc),
         from_arrow_schema(_SOURCE_SCHEMA),
     )
 
@@ -263,9 +260,7 @@ def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     )
 
 
-def read_pages(
-    spark: SparkSession, paths: Sequence[str], most_bytes: int, read_warc: ReadWarc
-) -> DataFrame:
+def read_pages(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -> DataFrame:
     """Read pages from files or folders of one kind, known by the suffix of the first file."""
     # All must be WARC files (see `read_warcs`), or all JSON Lines (.jsonl, .jl, also .gz), or all
     # Parquet.
@@ -274,7 +269,7 @@ def read_pages(
         raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
     kind = kinds.pop()
     if kind == "warc":
-        return read_warcs(spark, paths, most_bytes, read_warc)
+        return read_warcs(spark, paths, read_warc)
     return read_lines(spark, paths) if kind == "lines" else read_parquet(spark, paths)
 
 
@@ -308,17 +303,15 @@ def _list_warcs(path: Path) -> list[Path]:
     return found
 
 
-def _read_files(
-    batches: Iterable[pa.RecordBatch], most_bytes: int, read_warc: ReadWarc
-) -> Iterator[pa.RecordBatch]:
+def _read_files(batches: Iterable[pa.RecordBatch], read_warc: ReadWarc) -> Iterator[pa.RecordBatch]:
     paths = (path for batch in batches for path in batch.column("path").to_pylist())
-    rows = (row for path in paths for row in _read_file(Path(path), most_bytes, read_warc))
+    rows = (row for path in paths for row in _read_file(Path(path), read_warc))
     yield from _batch(rows, _SOURCE_SCHEMA, _BYTES_PER_BATCH, lambda row: len(row.get("html", b"")))
 
 
-def _read_file(path: Path, most_bytes: int, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
+def _read_file(path: Path, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
     try:
-        for page in read_warc(path, most_bytes):
+        for page in read_warc(path):
             yield _make_source_row(*page)
     except (SourceError, OSError) as error:
         yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}

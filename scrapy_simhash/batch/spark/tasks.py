@@ -99,7 +99,7 @@ class Job:
 
     def fingerprint(self, spark: SparkSession) -> DataFrame:
         """Fingerprint pages."""
-        pages = read_pages(spark, self.inputs, self.config.max_bytes, self.read_warc)
+        pages = read_pages(spark, self.inputs, self.read_warc)
         return fingerprint_pages(pages, self.config, self.seed)
 
     def pairs(self, spark: SparkSession) -> DataFrame:

@@ -6,8 +6,8 @@ than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
 A backup is made while crawls write: every page of the data file is verified, the file is copied,
 the copy's tables and records are compared, and one rename makes the backup exist.
 
-Locks and leases are not copied, so every crawl in a restored backup counts as finished. A process
-that is killed in between leaves a folder whose name begins with a dot and ends in `.partial`.
+Locks are not copied. A process that is killed in between leaves a folder whose name begins with a
+dot and ends in `.partial`.
 """
 
 from __future__ import annotations

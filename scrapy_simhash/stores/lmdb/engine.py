@@ -5,8 +5,8 @@ keeps its defaults: every commit is synced. `sync=False` damaged the file in 195
 power cuts, and `writemap=True` turns a full disk into a killed process.
 
 Each table of `keyvalues` is a database of its name; those of sets are DUPSORT. The header's also
-has the number of the next document. In TABLES, keys begin with the table's number, so that each
-permuted table (paper, section 3.1) is one sorted run. Long values are cut into parts.
+has the last number that was taken for a document. In TABLES, keys begin with the table's number, so
+that each permuted table (paper, section 3.1) is one sorted run. Long values are cut into parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import lmdb
 from filelock import FileLock, Timeout
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import (
@@ -43,7 +42,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.leases import leases_of
 from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.tables.probing import ROW_BYTES
 
@@ -64,7 +62,7 @@ _PAUSE_SECONDS = 0.0005
 # Once a process has kept the lock too long, so that no page waits long for it any more.
 _WAIT_AGAIN_SECONDS = 0.1
 
-_NEXT = b"next"
+_LAST = b"last"
 # LMDB gives a value of more than 2 kB whole pages of 4 kB, and puts one or two of 1 to 2 kB into a
 # page; of these parts four fill one. All but the first are in a database of their own, by the key
 # and a number.
@@ -73,7 +71,7 @@ _REST = {name: f"{name}_rest" for name in (DOCUMENTS, TEXTS)}
 # By the name of the database: how LMDB opens it.
 DATABASES: dict[str, dict[str, bool]] = {
     **{name: {} for name in (*VALUES, *_REST.values())},
-    **{name: {"dupsort": True, "dupfixed": width != 0} for name, width in SETS.items()},
+    **{name: {"dupsort": True, "dupfixed": True} for name in SETS},
 }
 
 
@@ -305,7 +303,8 @@ class Environment:
 
 os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
 
-environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
+_opening = threading.Lock()
+_opened: dict[Path, tuple[Environment, int]] = {}  # with the number of its users
 
 
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
@@ -313,13 +312,24 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
     with guard.explained(folder):
         resolved = folder.resolve()
-    environment = environments.acquire(resolved, lambda: Environment(resolved, readonly=readonly))
-    if environment.readonly and not readonly:
-        environments.release(resolved)
-        raise StoreUnusableError(
-            f"the store at {folder} is open read-only in this process; close it first"
-        )
+    with _opening:
+        environment, users = _opened.get(resolved) or (Environment(resolved, readonly=readonly), 0)
+        if environment.readonly and not readonly:
+            raise StoreUnusableError(
+                f"the store at {folder} is open read-only in this process; close it first"
+            )
+        _opened[resolved] = environment, users + 1
     return environment
+
+
+def release_environment(folder: Path) -> None:
+    """Release the environment of a folder; its last user closes it."""
+    with _opening:
+        environment, users = _opened.pop(folder)
+        if users > 1:
+            _opened[folder] = environment, users - 1
+        else:
+            environment.close()
 
 
 @dataclass(eq=False)
@@ -395,16 +405,16 @@ class LmdbValues(KeyValues):
         return self.transaction.cursor(self.databases[table]).set_key_dup(key, member)
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
-        # In a database of members of one width, LMDB takes any, and then loses some.
-        assert table == TABLES or SETS[table] in {0, len(member)}  # noqa: S101
+        # LMDB takes members of another width, and then loses some.
+        assert SETS[table] in {-1, len(member)}  # noqa: S101
         self.transaction.put(key, member, db=self.databases[table])
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self.transaction.delete(key, member, db=self.databases[table])
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
-        if not SETS[table] or not keys:
-            return super().read_sets(table, keys)
+        if not keys:
+            return []
         found: dict[bytes, list[bytes]] = {key: [] for key in keys}
         rows = Struct(f"{len(keys[0])}s{SETS[table]}s").iter_unpack(
             self._read_rows(table, keys, SETS[table])
@@ -440,11 +450,13 @@ class LmdbValues(KeyValues):
             # LMDB leaves out rows that are out of order, without an error.
             raise StoreError(f"only {written} of {found} rows of tables were written")
 
-    def take_number(self) -> int:
-        packed = self.get(HEADER, _NEXT)
-        number = 1 if packed is None else number_of(packed)
-        self.put(HEADER, _NEXT, octets(number + 1))
-        return number
+    def take_numbers(self, count: int) -> int:
+        """Take numbers beyond those of all documents; the row that says so may be damaged."""
+        cursor = self.transaction.cursor(self.databases[DOCUMENTS])
+        there = number_of(cursor.key()) if cursor.last() else 0
+        last = max(there, number_of(self.get(HEADER, _LAST) or b""))
+        self.put(HEADER, _LAST, octets(last + count))
+        return last + 1
 
 
 class LmdbEngine(Engine):
@@ -463,10 +475,8 @@ class LmdbEngine(Engine):
     def open(self) -> None:
         with ExitStack() as closing:
             self.environment = acquire_environment(self._place, readonly=self.readonly)
-            closing.callback(environments.release, self.environment.folder)
+            closing.callback(release_environment, self.environment.folder)
             self._databases = _open_databases(self.environment)
-            self.leases = leases_of(self.environment.folder)
-            closing.callback(self.leases.close)
             self._closing = closing.pop_all()
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
@@ -474,6 +484,9 @@ class LmdbEngine(Engine):
 
     def write(self, work: Callable[[LmdbValues], Result]) -> Result:
         return self.environment.write(lambda txn: work(LmdbValues(txn, self._databases)))
+
+    def take_numbers(self, count: int) -> int:
+        return self.write(lambda values: values.take_numbers(count))
 
     def measure(self) -> tuple[str, int]:
         return "file_bytes", self.environment.data.stat().st_size

@@ -5,5 +5,5 @@ import os
 from scrapy.settings import default_settings
 
 default_settings.ADDONS = {"scrapy_simhash.Addon": 500}
-default_settings.SIMHASH_WORKERS = 0  # each crawl would take a second to start one
+default_settings.SIMHASH_PROCESSES = 0  # each crawl would take a second to start one
 default_settings.SIMHASH_STORE = f"{os.environ['SIMHASH_SUITE']}/process-{os.getpid()}"

@@ -1,0 +1,311 @@
+"""Read labelled pairs of pages from a folder.
+
+::
+
+    pages.csv        id, path; also read: url, source
+    pairs.csv        id_a, id_b, label (dup, distinct or unknown); also read: source, why
+    clusters.csv     cluster, id. The pages of a cluster are one document
+
+The last one may be missing. Pages are HTML files, gzipped if the name ends in .gz. A bad row is
+reported and left out; the rest is still judged.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path  # noqa: TC003 - msgspec reads the annotations
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from urllib.parse import quote
+
+import msgspec
+import xxhash
+
+from scrapy_simhash.judging.comparison import Context, compare
+from scrapy_simhash.judging.gate import look_at_words, may_be_one
+from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.names import list_parts
+from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
+from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
+from scrapy_simhash.pages.addresses import form_of, host_of
+from scrapy_simhash.pages.wording import unpack
+from scrapy_simhash.stores.keys import MOST_UNDER_KEY, count_common, make_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from scrapy_simhash.judging.comparison import Answer
+    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.judging.texts import Template
+    from scrapy_simhash.pages.facts import Facts
+
+Label: TypeAlias = Literal["dup", "distinct", "unknown"]
+LABELS: tuple[str, ...] = get_args(Label)
+# Some archives have long URLs and extracts in a cell; Python's default limit is 128 KiB.
+_LARGEST_CELL_BYTES = 16 * 2**20
+
+
+class CorpusError(Exception):
+    """A folder has no labelled pages; the message says what is missing."""
+
+
+class LabelledPage(msgspec.Struct, frozen=True):
+    """A row of `pages.csv`."""
+
+    id: str
+    path: Path
+    url: str = ""
+    source: str = ""
+
+    def read(self) -> bytes:
+        """Read its HTML. Raises OSError, also if a file named .gz is not a gzip file."""
+        octets = self.path.read_bytes()
+        if self.path.suffix != ".gz":
+            return octets
+        try:
+            return gzip.decompress(octets)
+        except (EOFError, zlib.error) as error:
+            raise OSError(f"damaged gzip file: {error}") from error
+
+
+class LabelledPair(msgspec.Struct, frozen=True, rename={"first": "id_a", "second": "id_b"}):
+    """A row of `pairs.csv`."""
+
+    first: str
+    second: str
+    label: Label
+    source: str = ""  # by default the source of its first page
+    why: str = ""
+
+
+@dataclass
+class Corpus:
+    """The pages of a folder by id, its pairs, and its problems, one line each."""
+
+    # `clusters` has the name of the cluster that a page is in, by the page's id.
+    pages: dict[str, LabelledPage] = field(default_factory=dict)
+    pairs: list[LabelledPair] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    clusters: dict[str, str] = field(default_factory=dict)
+
+
+class LabelledDocuments:
+    """Which pages are one document: those of a cluster, and those that labels call duplicates."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        firsts: dict[str, str] = {}  # pages of clusters
+        self._document = {
+            page: firsts[cluster]
+            for page, cluster in corpus.clusters.items()
+            if firsts.setdefault(cluster, page) != page
+        }
+        for pair in corpus.pairs:
+            one, other = self.find(pair.first), self.find(pair.second)
+            if pair.label == "dup" and one != other:
+                self._document[other] = one
+
+    def find(self, page: str) -> str:
+        """Return the page that stands for all pages of its document, or the page itself."""
+        while (other := self._document.get(page, page)) != page:
+            page = other
+        return page
+
+
+def locate(page: LabelledPage) -> str:
+    """Return the address of a page; a file ("deb:...") is on a host of its source."""
+    if not page.url or page.url.startswith(("http://", "https://")):
+        return page.url
+    return f"http://{page.source}.invalid/{quote(page.url)}"
+
+
+def read_corpus(folder: Path) -> Corpus:
+    """Read the tables of a folder; opens no page."""
+    if not folder.is_dir():
+        raise CorpusError(f"there is no folder {folder}; name one with pages.csv and pairs.csv")
+    corpus = Corpus()
+    tables = (
+        ("pages.csv", ("id", "path"), _add_page),
+        ("pairs.csv", ("id_a", "id_b", "label"), _add_pair),
+    )
+    for name, wanted, add in tables:
+        for number, row in _read_rows(folder / name, wanted, corpus):
+            if problem := add(corpus, folder, row):
+                corpus.problems.append(f"{name} line {number}: {problem}")
+    path = folder / "clusters.csv"
+    rows = _read_rows(path, ("cluster", "id"), corpus) if path.exists() else ()
+    corpus.clusters = {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
+    return corpus
+
+
+def _read_rows(
+    path: Path, wanted: Sequence[str], corpus: Corpus
+) -> Iterator[tuple[int, dict[str, str]]]:
+    csv.field_size_limit(_LARGEST_CELL_BYTES)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restkey="", strict=True)
+            columns = list(reader.fieldnames or ())
+            rows = [(reader.line_num, row) for row in reader]
+    except FileNotFoundError as error:
+        needed = f"{path.name} has the columns {', '.join(wanted)}; name a folder with this file"
+        raise CorpusError(f"{path} is missing: {needed}, or write it") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise CorpusError(f"{path} cannot be read: {error}") from error
+    if missing := [name for name in wanted if name not in columns]:
+        raise CorpusError(f"{path} has no column {', '.join(missing)}; it has {', '.join(columns)}")
+    for number, row in rows:
+        if "" in row or None in row.values():
+            corpus.problems.append(f"{path.name} line {number}: not {len(columns)} cells")
+        else:
+            yield number, row
+
+
+def _add_page(corpus: Corpus, folder: Path, row: dict[str, str]) -> str:
+    """Add a page, or return what is wrong with its row."""
+    page = msgspec.convert(row, LabelledPage, dec_hook=lambda _, path: folder / path)
+    if not page.id:
+        return "no id"
+    if page.id in corpus.pages:
+        return f"id {page.id!r} is repeated; not used"
+    if not page.path.resolve().is_relative_to(folder.resolve()):
+        return f"{row['path']!r} is outside of the folder"
+    corpus.pages[page.id] = page
+    return ""
+
+
+def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
+    """Add a pair, or return what is wrong with its row."""
+    if unknown := [row[key] for key in ("id_a", "id_b") if row[key] not in corpus.pages]:
+        return f"no page {', '.join(map(repr, unknown))}"
+    try:
+        pair = msgspec.convert(row, LabelledPair)
+    except msgspec.ValidationError:  # all other columns are free text
+        return f"label {row['label']!r}; must be {', '.join(LABELS)}"
+    if pair.first == pair.second:
+        return f"{pair.first!r} is paired with itself"
+    source = pair.source or corpus.pages[pair.first].source
+    corpus.pairs.append(msgspec.structs.replace(pair, source=source))
+    return ""
+
+
+_SITES_REMEMBERED = 256
+_TEMPLATES_REMEMBERED = 32
+
+
+class FolderContexts:
+    """Finds the context of two pages of a folder, without all pages of their documents.
+
+    A document is None where its page is not judged. Another seed draws other samples.
+    """
+
+    def __init__(
+        self, corpus: Corpus, documents: Mapping[str, Document | None], seed: int = 0
+    ) -> None:
+        self._document_of = LabelledDocuments(corpus).find
+        # A person finds a page by its row; the first one is 1.
+        self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
+        self._pages = {
+            name: document for name, document in documents.items() if document is not None
+        }
+        self._by_host: defaultdict[str, list[str]] = defaultdict(list)
+        # Which pages of a host have a part of a name.
+        self._called: defaultdict[tuple[str, object], list[str]] = defaultdict(list)
+        for name in sorted(
+            self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
+        ):
+            page = self._pages[name]
+            host = host_of(page.facts.url)
+            if host and page.facts.sketch:
+                if not page.facts.stub:
+                    self._by_host[host].append(name)
+                for part in list_parts(page.facts.title, page.facts.heading):
+                    self._called[host, part].append(name)
+        self._keys = {
+            name: make_keys(page.facts)
+            for name, page in self._pages.items()
+            if page.facts.sketch and not page.facts.stub
+        }
+        having: defaultdict[int, set[str]] = defaultdict(set)
+        for name, keys in self._keys.items():
+            for key in keys.triples:
+                having[key].add(self._document_of(name))
+        self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
+        self._drawn: dict[str, list[str]] = {}
+        self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
+        self._ids = [*corpus.pages]
+        self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
+
+    def find(self, first: str, second: str) -> Context:
+        """Find the context of two pages by their ids."""
+        mine, theirs = self._pages[first], self._pages[second]
+        without = frozenset(map(self._document_of, (first, second)))
+        names = (
+            name
+            for page, other in ((mine, second), (theirs, first))
+            for name, called in self._list_called(page.facts, without)
+            if other in called
+        )
+        site, other_site = (
+            self._find_site(host_of(page.facts.url), without) for page in (mine, theirs)
+        )
+        context = Context.of(site, other_site, next(names, ""))
+        return context._replace(keys=self._count_keys(first, second, known=context.known))
+
+    def find_unknown(self, first: str, second: str) -> Context:
+        """Find the context of two pages beside which nobody knows any other."""
+        return Context(keys=self._count_keys(first, second, known=False))
+
+    def _count_keys(self, first: str, second: str, *, known: bool) -> int:
+        if first not in self._keys or second not in self._keys:
+            return 0
+        two, dissolved = (self._keys[first], self._keys[second]), self._dissolved
+        return count_common(*two, dissolved if known else (), known=known)
+
+    def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
+        """Compare two pages by a rule, and word by word what that would drop."""
+        mine, theirs = self._pages[first], self._pages[second]
+        answer = compare(mine.facts, theirs.facts, rule, context=context)
+        if not (mine.wording and theirs.wording and may_be_one(mine.facts, theirs.facts, answer)):
+            return answer
+        one_host = context.sites[0] is context.sites[1]
+        template = self._make_template(context.sites[0].numbers if one_host else ())
+        one, other = (read_wording(unpack(page.wording)) for page in (mine, theirs))
+        urls = mine.facts.url, theirs.facts.url
+        own = compare_words(one, other, template, urls)
+        return look_at_words(answer, mine.facts, theirs.facts, own)
+
+    def _read_template(self, numbers: tuple[int, ...]) -> Template:
+        """Make the template of a sample."""
+        pages = [self._pages[self._ids[number - 1]] for number in numbers]
+        return make_template((page.facts, unpack(page.wording)) for page in pages)
+
+    def _list_called(self, page: Facts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+        """List the parts of a page's names by which pages are found, each with its pages."""
+        host = host_of(page.url) if page.sketch else ""  # as a store does
+        for part, name in list_parts(page.title, page.heading).items():
+            called = self._called.get((host, part), [])
+            # Of the two documents, the one that is kept has it.
+            if len({*map(self._document_of, called)} - two) < MOST_CALLED:
+                yield name, called
+
+    def _find_site(self, host: str, without: frozenset[str]) -> Site:
+        """Find the site of a host, by one page of each of its other documents."""
+        drawn = self._drawn.get(host)
+        if drawn is None:
+            first = {self._document_of(name): name for name in reversed(self._by_host[host])}
+            names = [name for name in self._by_host[host] if first[self._document_of(name)] == name]
+            drawn = self._drawn[host] = draw_sample(names, self._describe, SAMPLE + 2)
+        others = [name for name in drawn if self._document_of(name) not in without]
+        return self._make_site(tuple(others[:SAMPLE]))
+
+    def _describe(self, name: str) -> tuple[int, str]:
+        page = self._pages[name]
+        return page.facts.suspicion, form_of(page.facts.url)
+
+    def _sample(self, names: tuple[str, ...]) -> Site:
+        return Site({self._numbers[name]: self._pages[name].facts for name in names})

@@ -1,1 +1,0 @@
-"""A page in, a decision out: processes, threads, the log. No Scrapy."""

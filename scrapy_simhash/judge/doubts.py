@@ -1,0 +1,291 @@
+"""What speaks against near-duplicates: the end of a crawl and its report name the same."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._printable import plural, quote
+from scrapy_simhash.judge.scopes import find_site
+from scrapy_simhash.judging.rule import NO_RECORD, Deciding, Relation
+from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
+from scrapy_simhash.pages.links import MOSTLY_NEW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sized
+
+    from scrapy_simhash.judge.log import Decision
+
+# In the example crawl 1 of 266 near-duplicates is less alike, and none is wrong.
+_LEAST_ALIKE = 0.7
+# Of one page with another title, translations are two or three.
+_SEVERAL = 4
+_EXAMPLES = 3
+_MOST_REMEMBERED = 10_000  # originals, or sites
+_MOST_LISTED = 5
+_MOST_TOLD = 2
+_LONGEST_TITLE = 30
+
+
+class Doubt(StrEnum):
+    """What speaks against a near-duplicate, in words for people."""
+
+    BECAME_ONE = "that all show one text now,"
+    UNLIKE = "at unlike addresses"
+    NUMBERS = "differing from the kept page in numbers only"
+    TITLES = "with other titles"
+    STUB = "with too little text to compare"
+    SITE = "of another site"
+    SESSION = "that differ in a parameter only"
+    UNKNOWN = "from before the site was known"
+    UNALIKE = f"less than {100 * _LEAST_ALIKE:.0f} % alike"
+
+
+# Before what a doubt is about; else it is a page that is repeated.
+BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
+# What these are about is the page that is repeated.
+_OF_PAGES = (Doubt.UNLIKE, Doubt.TITLES, Doubt.STUB)
+# Only so many pages that repeat one are told.
+_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
+# What they say of one text is said once, with the known pages that show it now, or of a wall.
+_OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
+# Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
+_MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
+
+
+def list_doubts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Doubt, str]]:
+    """List what speaks against a near-duplicate, each with the page or site that it is about.
+
+    `wall` is whether its original is one, see `Walls`.
+    """
+    original, evidence = decision.match_url or "", decision.evidence
+    if wall:
+        yield Doubt.UNLIKE, original
+    elif differs_in_numbers(decision):
+        yield Doubt.NUMBERS, ""
+    if evidence is not None and evidence.deciding is Deciding.TEXTS:
+        if Relation.DIFFER in (evidence.title, evidence.heading):
+            yield Doubt.TITLES, original
+        if not evidence.known:
+            yield Doubt.UNKNOWN, ""
+    if evidence is not None and evidence.deciding is Deciding.DIGEST:
+        yield Doubt.STUB, original
+    if original and (site := _find_other_site(decision.url, original)):
+        yield Doubt.SITE, site
+    if original and (name := find_parameter(decision.url, original)):
+        yield Doubt.SESSION, name
+    if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
+        yield Doubt.UNALIKE, ""
+
+
+def differs_in_numbers(decision: Decision) -> bool:
+    """Whether nothing but numbers speaks against a near-duplicate, at an address of its own."""
+    words = decision.own_words + decision.match_own_words
+    compared = decision.evidence is not None and decision.evidence.copy == NO_RECORD
+    return compared and bool(words) and all(word.isdecimal() for word in words)
+
+
+def _find_other_site(url: str, original: str) -> str:
+    """Return the site of a page's original, or "" if both are of one."""
+    end_of_host = original.find("/", len("https://")) + 1
+    if end_of_host and url.startswith(original[:end_of_host]):  # nearly always
+        return ""
+    own, other = find_site(host_of(url)), find_site(host_of(original))
+    return other if other != own else ""
+
+
+class Examples:
+    """A count with its first examples."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.examples: list[str] = []
+
+    def add(self, url: str, most: int = _EXAMPLES) -> None:
+        """Count a page, and keep its address if it is among the first."""
+        self.pages += 1
+        if len(self.examples) < most:
+            self.examples.append(url)
+
+    def describe(self) -> dict[str, Any]:
+        """Return both, ready for JSON."""
+        return {"pages": self.pages, "examples": self.examples}
+
+
+def _find(found: dict[str, Examples], about: str) -> Examples:
+    """Find the examples of a page or site; those beyond the first 10,000 are not remembered."""
+    if about in found or len(found) < _MOST_REMEMBERED:
+        return found.setdefault(about, Examples())
+    return Examples()
+
+
+class Doubts:
+    """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
+
+    def __init__(self, examples: int = _EXAMPLES) -> None:
+        self._examples = examples
+        self._walls = Walls()
+        self._pages = 0
+        self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
+        self._repeated: dict[str, Examples] = {}  # those of each original
+        self._changed: dict[str, str] = {}  # the first page with a new text, by that
+        self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
+        self._texts: dict[str, str] = {}  # what the copies of originals show
+
+    def add(self, decision: Decision) -> None:
+        """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
+        text, changed = decision.text, decision.reason == "changed"
+        if changed:
+            self._rename(decision.url)
+        if text and changed and len(self._changed) < _MOST_REMEMBERED:
+            self._changed.setdefault(text, decision.url)
+        first = self._changed.get(text, "")
+        # What is new with that text was dropped for another page before, or not met.
+        if first and (changed or decision.status == "new" or not decision.reason):
+            _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+            self._known[first] += changed
+        wall = not decision.is_file and self._walls.is_shown(decision)
+        if decision.status != "near_duplicate" or decision.reason:
+            return
+        self._pages += 1
+        repeated = _find(self._repeated, decision.match_url or "")
+        repeated.add(decision.url, self._examples)
+        for doubt, about in list_doubts(decision, wall=wall):
+            if doubt is Doubt.UNLIKE:  # the first ones did not show it
+                self._found[doubt].setdefault(about, repeated)
+            found = _find(self._found[doubt], about)
+            if found is not repeated:
+                found.add(decision.url, self._examples)
+            if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
+                self._texts[about] = text
+
+    def _rename(self, changed: str) -> None:
+        """Name what repeated the old text of a page by the first page that did."""
+        repeated = self._repeated.pop(changed, None)
+        if repeated is None:
+            return
+        other = repeated.examples[0]
+        self._repeated[other] = repeated
+        for doubt in _OF_PAGES:
+            if found := self._found[doubt].pop(changed, None):
+                self._found[doubt][other] = found
+        if text := self._texts.pop(changed, ""):
+            self._texts[other] = text
+
+    def list_idle(self) -> set[str]:
+        """List the parameters that make no difference, such as those of sessions."""
+        found = self._found[Doubt.SESSION].items()
+        return {name for name, pages in found if pages.pages > _MANY}
+
+    def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
+        """List what has to be told, of each doubt the pages and sites with most first."""
+        for doubt in Doubt:
+            for about, found in self._rank(doubt)[:_MOST_LISTED]:
+                yield doubt, about, found
+
+    def describe(self) -> str:
+        """Describe what speaks against most; "" if nothing does."""
+        told = []
+        for doubt, ranked in self._choose():
+            about, others = ranked[0][0], " and others" * (len(ranked) > 1)
+            pages = plural(sum(found.pages for _, found in ranked), "page")
+            about = f"{quote(about)}{others}" * bool(about)
+            before = BEFORE.get(doubt, " repeating") + " " if about else ""
+            urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
+            said = doubt.replace("one text", _count_texts(ranked))
+            told.append(f"{pages} {said}{before}{about}{urls}")
+        return "; ".join(told)
+
+    def describe_walls(self, titles: Mapping[str, str]) -> str:
+        """Describe how many pages showed one text instead of their own; "" if none did."""
+        walls = self._rank(Doubt.BECAME_ONE) + self._rank(Doubt.UNLIKE)
+        if not walls:
+            return ""
+        pages = sum(found.pages for _, found in walls)
+        known = sum(self._known[wall] for wall, _ in walls)
+        first, them = walls[0][0], "them" if len(walls) == 1 else "those of its main text and title"
+        shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}{_show_title(titles, first)}"
+        before = f", {known:,} of which had another before" * bool(known)
+        undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
+        return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
+
+    def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
+        """Choose the doubts that are told in a sentence."""
+        found = [(doubt, ranked) for doubt in Doubt if (ranked := self._rank(doubt))]
+        return found[:_MOST_TOLD]
+
+    def _rank(self, doubt: Doubt) -> list[tuple[str, Examples]]:
+        least = _LEAST.get(doubt, 1.0)
+        if share := _SHARES.get(doubt):
+            least = max(_MANY, share * self._pages)
+        many = [each for each in self._found[doubt].items() if each[1].pages >= least]
+        if doubt in _OF_ONE_TEXT:
+            told = dict(self._rank(Doubt.BECAME_ONE))
+            if doubt is Doubt.STUB:
+                told |= dict(self._rank(Doubt.UNLIKE))
+            changed, texts = self._changed, self._texts
+            many = [
+                each
+                for each in many
+                if told.keys().isdisjoint((each[0], changed.get(texts.get(each[0], ""))))
+            ]
+        return sorted(many, key=lambda each: -each[1].pages)
+
+
+def _count_texts(shown: Sized) -> str:
+    return "one text" if len(shown) == 1 else f"one of {len(shown):,} texts"
+
+
+def _show_title(titles: Mapping[str, str], url: str) -> str:
+    """Show the title of a page in parentheses, cut if it is long; "" if it has none."""
+    title = titles.get(url, "")
+    if len(title) > _LONGEST_TITLE:
+        title = f"{title[: _LONGEST_TITLE - 3]}..."
+    return f" ({quote(title)})" * bool(title)
+
+
+# Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and
+# none has more; the two walls of the example crawl have 5 and 14.
+UNLIKE_ADDRESSES = 5
+# Documents on hosts, 600 bytes each; beyond, those that repeated no page for longest are forgotten.
+_MOST_WALLS = 10_000
+
+
+class Walls:
+    """Finds walls: pages that a site answers with whatever it is asked for, such as a login.
+
+    A document is a wall of a host if five addresses of that host that have nothing in common led to
+    it in this crawl. What is behind a wall, the crawl did not get.
+    """
+
+    def __init__(self) -> None:
+        # Digests of the forms of the addresses that led to a document on a host, five at most.
+        self._forms: OrderedDict[tuple[int, str], set[int]] = OrderedDict()
+
+    def is_shown(self, decision: Decision) -> bool:
+        """Return whether a page repeats a wall, of which its address may be the last proof.
+
+        It is no file: that would be a picture or an empty answer. Where redirects led to it, the
+        address counts that was asked for: after one, all those of a login page are alike.
+        """
+        led_here = last_name_of(decision.requested_url or decision.url, decision.canonical)
+        if led_here is None:
+            return False
+        host, form = led_here
+        if decision.reason == "changed":  # nothing has led to its new text yet
+            self._forms.pop((decision.document, host), None)
+        # A page of mostly new links says where to go on.
+        document, new_links = decision.match_document, decision.new_links or 0.0
+        if not document or new_links >= MOSTLY_NEW:
+            return False
+        original = last_name_of(decision.match_url)
+        forms = self._forms.setdefault((document, host), set())
+        self._forms.move_to_end((document, host))
+        if len(self._forms) > _MOST_WALLS:
+            self._forms.popitem(last=False)
+        if len(forms) < UNLIKE_ADDRESSES and original is not None and original[0] == host:
+            forms.add(hash(original[1]))
+        if len(forms) < UNLIKE_ADDRESSES:
+            forms.add(hash(form))
+        return len(forms) >= UNLIKE_ADDRESSES

@@ -1,0 +1,564 @@
+"""The judge of a crawl: reads its pages, judges them one after the other, and remembers them.
+
+It has the store, and runs in a process of its own (`process`) or in the crawl's (`client`). What is
+to be kept is young (`young`) until the crawl tells what became of it; what came through and what
+was dropped is written in groups, while nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict, deque
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.errors import (
+    NotJudgedError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
+from scrapy_simhash.judge.links import LinkTable
+from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
+from scrapy_simhash.judge.messages import (
+    Ask,
+    Close,
+    Closed,
+    EndWaits,
+    Gone,
+    Open,
+    Opened,
+    Said,
+    Settled,
+    Waits,
+)
+from scrapy_simhash.judge.reading import PageReader
+from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
+from scrapy_simhash.judging.documents import State, Verdict, make_document
+from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge
+from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.pages.addresses import bound_url
+from scrapy_simhash.pages.recipe import WHOLE_TEXT
+from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scrapy_simhash.judge.messages import FromJudge, ToJudge
+    from scrapy_simhash.judge.status import Status
+    from scrapy_simhash.judge.young import YoungPage
+    from scrapy_simhash.judging.documents import Change, Document, Match
+    from scrapy_simhash.pages.facts import PageFingerprint, Reader
+    from scrapy_simhash.pages.links import PageLinks
+    from scrapy_simhash.stores.documents import Documents
+
+logger = logging.getLogger(__name__)
+
+# A commit takes 1 to 10 ms, in which nobody reads: a tenth of the time at most.
+_COMMIT_SECONDS = 0.05
+_SHARE_OF_COMMITS = 0.1
+_MOST_PER_COMMIT = 256
+# A store that cannot be written is tried again so often, and this many changes wait for it.
+_TRYING_SECONDS = 1.0
+_MOST_QUEUED = 10_000
+# Near-duplicates of young pages, of 9 kB each: without the older ones `explain` knows less.
+_MOST_FOLLOWERS = 10_000
+# So long a page waits for a young one; with items of 8 s nothing is kept twice (reference: 29 of
+# 140 families with 5 s).
+WAIT_SECONDS = 30.0
+# After so many waits in vain nobody waits for pages of that callback any more.
+_MOST_IN_VAIN = 3
+# Numbers of documents are taken so many at a time.
+_NUMBERS = 64
+# Each with the one that follows the links.
+_FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
+
+
+class _Write(NamedTuple):
+    """What is to be written.
+
+    Attributes:
+        change: of a document; None to forget the document of an identity.
+        page: number of the young page that it is, whose items came through; 0 for others.
+        identity: of a document that is gone.
+    """
+
+    change: Change | None
+    page: int = 0
+    identity: bytes = b""
+
+
+class _Page(NamedTuple):
+    """A page that was read."""
+
+    asked: Ask
+    decision: Decision
+    made: PageFingerprint
+    document: Document
+    since: float  # `time.monotonic`
+
+
+class CrawlJudge:
+    """Judges the pages of one crawl.
+
+    Args:
+        given: what to open.
+        say: takes what is said, at once or later.
+        status: of a process that may be killed for a page; None in the crawl's own.
+
+    Raises:
+        StoreError: the store cannot be opened.
+        ValueError: a setting names what does not exist.
+    """
+
+    def __init__(
+        self, given: Open, say: Callable[[FromJudge], object], status: Status | None = None
+    ) -> None:
+        self._given, self._say, self._status = given, say, status
+        config = given.config
+        self._reader = PageReader(given.recipe, config.scope, status)
+        self._rule, self._sites = config.rule, Sites()
+        self._young, self._links = Young(), LinkTable()
+        self._numbers: deque[int] = deque()
+        self._queue: deque[_Write] = deque()
+        self._settled: dict[int, YoungPage] = {}  # those that the queue writes
+        self._next_commit = 0.0
+        self._failure = ""  # why the store cannot be written
+        # With the group of the young page that has them.
+        self._links_of_young: dict[int, tuple[PageLinks, str]] = {}
+        # By the young page that they wait for.
+        self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
+        # Near-duplicates of young pages that are not written yet.
+        self._followers: defaultdict[int, deque[Change]] = defaultdict(deque)
+        self._followed: deque[int] = deque()  # by the last of them, also those written since
+        self._moved: dict[int, int] = {}  # see `_apply`
+        self._slow: set[int] = set()  # young pages that somebody waited for in vain
+        self._in_vain = Counter["Reader"]()
+        self._waits_are_over = False
+        if given.reads_only:
+            say(Opened(given.seed or 0, 0, ()))
+            return
+        if given.seed is not None and config.store != MEMORY:
+            open_as_it_is(config.store).close()  # none is made in the place of one that is gone
+        self._store = open_store(
+            config.store,
+            config.distance_to_open,
+            config.tables,
+            given.recipe,
+            config.readonly,
+            config.confirm,
+            seed=given.seed,
+        )
+        self._store.require_mode(config.confirm)
+        say(Opened(self._store.seed, self._store.distance, self._store.list_readers()))
+
+    def take(self, message: ToJudge, body: bytes = b"") -> None:
+        """Do what a message says; `body` is that of the page that is asked about."""
+        match message:
+            case Ask():
+                self._ask(message, body)
+            case Settled():
+                self._settle(message)
+            case Gone(identity=identity):
+                if not self._given.config.readonly:
+                    self._enqueue(_Write(None, identity=identity))
+            case EndWaits():
+                self._end_waits()
+            case Close():
+                self._close()
+
+    # Time
+
+    def find_timeout(self) -> float | None:
+        """Return the seconds after which `tick` has something to do; None for never."""
+        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
+        if self._queue:
+            times.append(self._next_commit)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def tick(self) -> None:
+        """Write what is to be written, and end waits, as far as it is time."""
+        now = time.monotonic()
+        if self._queue and now >= self._next_commit:
+            self._commit()
+        for number, pages in list(self._waiting.items()):
+            if min(map(_end_of_wait, pages)) <= now:
+                self._slow.add(number)
+                self._in_vain[pages[0].document.facts.reader] += 1
+                self._release(number)
+
+    def _close(self) -> None:
+        """Write what is left, and close the store."""
+        if self._given.reads_only:
+            self._say(Closed())
+            return
+        self._end_waits()
+        while self._queue:
+            before = len(self._queue)
+            self._commit()
+            if len(self._queue) == before:
+                break
+        with suppress(StoreError):
+            self._store.close()
+        left, beyond = self._links.list_left()
+        self._say(Closed(left, beyond, self._links.has_kept, len(self._queue)))
+
+    # A page
+
+    def _ask(self, asked: Ask, body: bytes) -> None:
+        """Answer a page."""
+        number = asked.number
+        self._forget(number)  # it was asked of a judge that died
+        with self._at(number):
+            if asked.wanted == "verdict":
+                self._decide(self._read(asked, body))
+            elif asked.wanted == "fingerprint":
+                made, _ = self._reader.read(number, asked.page, body, self._given.seed or 0)
+                self._say(Said(number, fingerprint=made))
+            else:
+                own = asked.wanted == "text"
+                reader = self._given.config.text_reader if own else WHOLE_TEXT
+                text = self._reader.read_text(number, asked.page, body, reader)
+                self._say(Said(number, text=text))
+
+    @contextmanager
+    def _at(self, number: int) -> Iterator[None]:
+        """Work at a page; whatever breaks, it passes."""
+        self._begin(number)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self._fail(number, error)
+        finally:
+            self._begin(0)
+
+    def _begin(self, number: int, *, loading: bool = False) -> None:
+        if self._status is not None:
+            self._status.begin(number, loading=loading)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Let a page pass that something broke at."""
+        self._forget(number)
+        if isinstance(error, NotJudgedError):
+            self._say(Said(number, reason=error.reason, detail=error.detail))
+        elif isinstance(error, StoreError):
+            self._say(Said(number, reason="store_unavailable", detail=str(error)))
+        else:
+            self._say(Said(number, reason="failed", detail=describe_error(error)))
+
+    def _read(self, asked: Ask, body: bytes) -> _Page:
+        """Read a page, and make its document."""
+        page, seed = asked.page, self._store.seed
+        began = time.time()
+        made, scope = self._reader.read(asked.number, page, body, seed)
+        page = structs.replace(
+            page,
+            url=bound_url(page.url, seed),
+            requested=page.requested and bound_url(page.requested, seed),
+            time=round(began, 3) if page.time is None else page.time,
+        )
+        decision = Decision(
+            time=round(began, 3),
+            url=page.url,
+            status="not_judged",
+            body_bytes=len(body),
+            crawl=self._given.crawl,
+            spider=self._given.spider,
+            requested_url=page.requested,
+        )
+        document = make_document(made, self._rule, page, scope)
+        return _Page(asked, decision, made, document, time.monotonic())
+
+    def _judge(self, document: Document) -> tuple[Verdict, Change | None]:
+        """Judge a document; also return what is to be written of it, if anything is."""
+        config = self._given.config
+
+        def work(stored: Documents) -> tuple[Verdict, Change | None]:
+            if self._store.engine.shared:
+                stored.read_ahead(document, self._rule)
+            seen = WithYoung(stored, self._young)
+            # A crawl that writes nothing cannot get anything, so it compares with all there is.
+            incremental = config.incremental or config.readonly
+            judge = Judge(seen, self._rule, self._given.crawl, incremental, self._sites)
+            verdict, change = judge.judge(document)
+            if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:
+                # This crawl got its copy: by that it is judged, and stays a document.
+                match, _, _ = judge.find_match(document, verdict.document)
+                if match is not None and match.standing == "got":
+                    return Verdict("near_duplicate", "", verdict.document, match), None
+            return verdict, change
+
+        return self._store.read(work)
+
+    def _decide(self, page: _Page, *, waited: bool = False) -> None:
+        """Judge a page, and answer it, or let it wait."""
+        # A store that does not answer may take as long as a page is given, and is no page's fault.
+        self._begin(page.asked.number, loading=True)
+        began = time.monotonic()
+        verdict, change = self._judge(page.document)
+        match = verdict.match
+        young = self._young.at(match.document) if match is not None else None
+        if young is not None and self._waits(page, young):
+            self._waiting[young.page].append(page)
+            self._say(Waits(page.asked.number))
+            return
+        decision = page.decision.complete(verdict, page.document.facts, page.made)
+        if match is not None:
+            decision.action = self._choose(page, verdict, young)
+        if young is not None:
+            decision.match_document = young.change.number
+            decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
+        decision.store_ms = round(1_000 * (time.monotonic() - began), 3)
+        is_young = self._remember(page, decision, change, verdict.match)
+        self._note_links(page, decision, is_young=is_young)
+        waited_seconds = began - page.since if waited else 0.0
+        self._say(Said(page.asked.number, decision, is_young, waited_seconds))
+
+    def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
+        """Choose the action on a near-duplicate."""
+        action = page.asked.action
+        unsettled = young is not None and young.page not in self._young.counting
+        if verdict.reason or (unsettled and action in LOSING):
+            return PASS
+        follows = action in LOSING and self._given.config.follow_new_links
+        if follows and self._links.are_mostly_new(page.made.targets, page.document.facts.group):
+            return _FOLLOWING[action]
+        return action
+
+    def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
+        links, group = page.made.targets, page.document.facts.group
+        self._links.add_url(decision.url)
+        if is_young:  # its callback may fail before it follows them
+            self._links_of_young[page.asked.number] = links._replace(addresses=b""), group
+        elif decision.action not in LOSING:
+            self._links.add(links, group)
+        elif page.asked.page.leads_on:
+            self._links.leave(decision, links, group)
+
+    # What is remembered
+
+    def _remember(
+        self, page: _Page, decision: Decision, change: Change | None, match: Match | None
+    ) -> bool:
+        """Remember a kept page as a young one, and return True; have others written."""
+        number = page.asked.number
+        if self._given.config.readonly or not page.asked.young:
+            decision.document = 0
+            return False
+        if change is None:
+            return False
+        is_new = not change.number
+        if is_new:
+            change = change._replace(number=self._take_number())
+        decision.document = change.number
+        if decision.action in {"", PASS}:
+            self._make_room()
+            is_new &= change.record.state == State.DONE
+            store = self._store
+            self._young.add(number, change, store.seed, store.dissolved, is_new=is_new)
+            return True
+        young = self._young.at(match.document) if match is not None else None
+        if match is None or young is None:
+            self._enqueue(_Write(change))
+            return False
+        # It is written after its original. A first copy stands for another page.
+        first = young.change.record
+        record = structs.replace(
+            change.record,
+            state=State.DUPLICATE,
+            original=first.original if first.state == State.DUPLICATE else young.change.number,
+            distance=match.distance,
+            similarity=match.similarity,
+            tests=match.tests,
+            new_links=match.new_links,
+        )
+        change = change._replace(record=record)
+        if young.page in self._settled:
+            self._enqueue(_Write(change))
+        else:
+            self._follow(young.page, change)
+        return False
+
+    def _follow(self, page: int, change: Change) -> None:
+        """Have a near-duplicate written after a young page."""
+        self._followers[page].append(change)
+        self._followed.append(page)
+        if len(self._followed) > _MOST_FOLLOWERS and (
+            others := self._followers.get(self._followed.popleft())
+        ):
+            others.popleft()
+
+    def _make_room(self) -> None:
+        """Forget the oldest young page if there are too many."""
+        if len(self._young) >= MOST_YOUNG:
+            oldest = next((each.page for each in self._young if each.page not in self._settled), 0)
+            if not oldest:
+                raise StoreUnavailableError(self._failure or "too much is to be written")
+            self._forget(oldest)
+
+    def _take_number(self) -> int:
+        """Take the number of a new document."""
+        if not self._numbers:
+            if self._failure:
+                raise StoreUnavailableError(self._failure)
+            first = self._store.take_numbers(_NUMBERS)
+            self._numbers.extend(range(first, first + _NUMBERS))
+        return self._numbers.popleft()
+
+    def _settle(self, settled: Settled) -> None:
+        """Do what follows from what became of young pages; unknown ones are ignored."""
+        for number in settled.done:
+            if (page := self._young.get(number)) and number not in self._settled:
+                self._settled[number] = page
+                self._enqueue(_Write(page.change, number))
+                for change in self._followers.pop(number, ()):
+                    self._enqueue(_Write(change))
+                # Its items came through, whatever becomes of the store.
+                self._count(number)
+        for number in settled.failed:
+            self._forget(number)
+        for number in settled.unwanted:
+            if self._young.get(number):
+                self._count(number)
+
+    def _count(self, number: int) -> None:
+        """Let a young page count, and judge again what waits for it."""
+        self._young.counting.add(number)
+        if links := self._links_of_young.pop(number, None):
+            self._links.add(*links)
+        self._release(number)
+
+    def _forget(self, number: int) -> None:
+        """Forget a young page, and judge again what waits for it."""
+        if number in self._settled:
+            return
+        if self._young.pop(number):
+            self._links_of_young.pop(number, None)
+            self._followers.pop(number, None)
+            self._slow.discard(number)
+            self._release(number)
+
+    # Waiting
+
+    def _waits(self, page: _Page, young: YoungPage) -> bool:
+        """Return whether a page waits for what becomes of a young one.
+
+        All pages of a crawl may: then nothing new is fetched until one is settled, as Scrapy itself
+        does while pipelines are behind. With room for half of CONCURRENT_REQUESTS, 52 of 60 copies
+        are kept where items take 8 s (docs/design.md).
+        """
+        asked = page.asked
+        if not asked.young or asked.action not in LOSING or young.page in self._young.counting:
+            return False
+        return (
+            not self._waits_are_over
+            and time.monotonic() < _end_of_wait(page)
+            and young.page not in self._slow
+            and self._in_vain[page.document.facts.reader] < _MOST_IN_VAIN
+        )
+
+    def _release(self, number: int) -> None:
+        """Judge again the pages that wait for a young one."""
+        for page in self._waiting.pop(number, ()):
+            with self._at(page.asked.number):
+                self._decide(page, waited=True)
+
+    def _end_waits(self) -> None:
+        """Answer all pages that wait; no page waits from now on."""
+        self._waits_are_over = True
+        for number in list(self._waiting):
+            self._release(number)
+
+    # Writing
+
+    def _enqueue(self, write: _Write) -> None:
+        """Have something written with the next group."""
+        if not self._queue:
+            self._next_commit = max(self._next_commit, time.monotonic() + _COMMIT_SECONDS)
+        self._queue.append(write)
+
+    def _commit(self) -> None:
+        """Write a group."""
+        group = list(islice(self._queue, _MOST_PER_COMMIT))
+        began = time.monotonic()
+        try:
+            self._write(group)
+        except (StoreUnavailableError, StoreUnusableError) as error:
+            self._stand_failure(error, began)
+            return
+        self._failure = ""
+        self._rest(began, _COMMIT_SECONDS)
+        for each in group:
+            self._queue.popleft()
+            self._finish(each.page)
+        if not self._queue:
+            self._moved.clear()
+
+    def _write(self, group: Sequence[_Write]) -> None:
+        """Write a group in one transaction; if one breaks it, the others each in their own."""
+
+        def work(stored: Documents) -> None:
+            if self._store.engine.shared:
+                stored.read_ahead_of_saves(each.change[:2] for each in group if each.change)
+            for each in group:
+                _apply(stored, each, self._moved)
+
+        try:
+            self._store.write(work)
+        except (StoreUnavailableError, StoreUnusableError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the judge must outlive whatever happens
+            if len(group) == 1:
+                logger.error("Not written: %s", describe_error(error))  # noqa: TRY400
+                return
+            for each in group:
+                self._write([each])
+
+    def _stand_failure(self, error: StoreError, began: float) -> None:
+        """Keep what is to be written until the store works."""
+        if not self._failure:
+            logger.warning("The store cannot be written, and is tried again later: %s", error)
+        self._failure = str(error)
+        self._rest(began, _TRYING_SECONDS)
+        while len(self._queue) > _MOST_QUEUED:
+            self._finish(self._queue.popleft().page)  # it may be kept twice
+
+    def _rest(self, began: float, seconds: float) -> None:
+        """Write nothing for so long, or as long as makes writing a tenth of the time."""
+        now = time.monotonic()
+        self._next_commit = now + max(seconds, (now - began) / _SHARE_OF_COMMITS)
+
+    def _finish(self, number: int) -> None:
+        """End the youth of a page; a first copy, which no table leads to, stays for its copies."""
+        page = self._settled.pop(number, None)
+        if page is not None and page.change.record.state == State.DONE:
+            self._forget(number)
+
+
+def _end_of_wait(page: _Page) -> float:
+    return page.since + WAIT_SECONDS
+
+
+def _apply(stored: Documents, write: _Write, moved: dict[int, int]) -> None:
+    """Write a document as it is from now on.
+
+    `moved` are the numbers under which young pages were written, 0 if they were not, by those that
+    they have in their near-duplicates.
+    """
+    if write.change is None:
+        stored.forget(write.identity)
+        return
+    number, record, wording = write.change
+    original = moved.get(record.original, record.original)
+    if original != record.original:
+        record = structs.replace(record, original=original)
+        if not original:
+            return
+    there = stored.save(number, record, wording)
+    if write.page:
+        moved[number] = there

@@ -1,0 +1,97 @@
+"""The links of pages: which of a dropped page's links no kept page had.
+
+A dropped page's links are those of the page that was kept, as the paper has it. Where most of them
+are on no kept page, they are followed if SIMHASH_FOLLOW_NEW_LINKS is on; else they are remembered,
+and those that no kept page has at the end of the crawl are counted and named.
+"""
+
+from __future__ import annotations
+
+from mmap import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.judge.messages import LeftLink
+from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, leads_back
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.judge.log import Decision
+
+# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
+_SLOTS = np.uint64(2**21 - 1)
+_TAG_BITS = np.uint64(32)
+# Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
+_MOST_REMEMBERED = 50_000
+
+
+class LinkTable:
+    """Digests of the links of pages that were kept: 32 bits of each, in a slot named by 21 others.
+
+    A later digest takes the slot of an earlier one, so none is found that was not added, but for
+    one in four billion. Links are those of one group, because other callbacks may not follow them.
+    """
+
+    def __init__(self) -> None:
+        # The system gives pages as they are used.
+        self._tags = np.frombuffer(mmap(-1, 4 * (int(_SLOTS) + 1)), np.uint32)
+        # By group and digest.
+        self._left: dict[tuple[str, int], LeftLink] = {}
+        self._beyond = 0
+        self.has_kept = False  # whether a page that was kept had links
+
+    def add(self, links: PageLinks, group: str) -> None:
+        """Add the links of a page that was kept."""
+        digests = _read(links) ^ _digest(group)
+        self.has_kept |= digests.size > 0
+        self._tags[digests & _SLOTS] = digests >> _TAG_BITS
+
+    def add_url(self, url: str) -> None:
+        """Add the address of a page that came."""
+        digest = _digest(url)
+        self._tags[digest & _SLOTS] = digest >> _TAG_BITS
+
+    def _find_new(self, digests: NDArray[np.uint64], group: str) -> NDArray[np.bool_]:
+        """Return which links are neither on a kept page of a group nor came."""
+        of_group = digests ^ _digest(group)
+        came = self._tags[digests & _SLOTS] == digests >> _TAG_BITS
+        new: NDArray[np.bool_] = ~came & (self._tags[of_group & _SLOTS] != of_group >> _TAG_BITS)
+        return new
+
+    def are_mostly_new(self, links: PageLinks, group: str) -> bool:
+        """Return whether at least half of the links of a page are new; False if it has none."""
+        new = self._find_new(_read(links), group)
+        return bool(new.size and np.count_nonzero(new) >= MOSTLY_NEW * new.size)
+
+    def leave(self, decision: Decision, links: PageLinks, group: str) -> None:
+        """Remember the new links of a dropped page, but for those that lead back to it."""
+        digests = _read(links)
+        places = np.flatnonzero(self._find_new(digests, group)).tolist()
+        addresses = links.addresses.decode().split("\n") if places else []
+        pages = (decision.url, *filter(None, [decision.requested_url]))
+        for place in places:
+            key, link = (group, int(digests[place])), addresses[place]
+            if key in self._left or leads_back(link, *pages):
+                continue
+            if len(self._left) < _MOST_REMEMBERED:
+                self._left[key] = LeftLink(link, decision.url, decision.new_links or 0.0)
+            else:
+                self._beyond += 1
+
+    def list_left(self) -> tuple[list[LeftLink], int]:
+        """List the links that no kept page had, and count those that were not remembered."""
+        return [
+            left
+            for (group, digest), left in self._left.items()
+            if self._find_new(np.array([digest], np.uint64), group).any()
+        ], self._beyond
+
+
+def _read(links: PageLinks) -> NDArray[np.uint64]:
+    return np.frombuffer(links.digests, "<u8").astype(np.uint64, copy=False)
+
+
+def _digest(name: str) -> NDArray[np.uint64]:
+    return np.array([digest_link(name)], np.uint64)

@@ -1,0 +1,306 @@
+"""The decision log: JSON Lines, one object a page."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import structs
+
+from scrapy_simhash._printable import mask_passwords, quote, show_share
+from scrapy_simhash.config import DROPPING
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.pages.addresses import bound_url
+from scrapy_simhash.pages.recipe import FILE
+
+if TYPE_CHECKING:
+    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.pages.facts import Facts, PageFingerprint
+
+logger = logging.getLogger(__name__)
+
+# Ids of imports, which count as crawls, begin with it.
+IMPORT_PREFIX = "import-"
+_FILE_MODE = 0o600
+_MOST_WORDS = 4
+_MOST_CHARACTERS = 80
+
+
+def new_crawl(prefix: str = "") -> str:
+    """Make the id of a crawl that starts now."""
+    return f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+# The last second of the year 9999: Python and browsers know no later times.
+LAST_SECOND = 253_402_300_799
+_Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+# Actions that lose something of a page, so that its original must have come through.
+LOSING = {"drop", "ignore-outlinks"}
+FOLLOW = "follow"  # a drop of the items only: the links are followed
+PASS = "pass"  # noqa: S105 - a near-duplicate that is kept
+NOT_FOLLOWED = "not_followed"  # the status of a link, in the log only
+FORGOTTEN = "forgotten"  # the status of a page that is no original after all, in the log only
+CUT_OFF = "cut_off"  # the status of a crawl that a limit cut off, whose reason says which
+
+
+class Published(msgspec.Struct, kw_only=True):
+    """The keys of the verdict in meta, signal and exception; docs/reference.md explains them."""
+
+    time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
+    url: str
+    status: str
+    reason: str = ""
+    action: str = ""
+    match_url: str | None = None
+    distance: _Bits | None = None
+    similarity: _Share | None = None
+    tests: list[str] = []
+    new_links: float | None = None
+    fingerprint: str | None = None
+    body_bytes: _Count | None = None
+    language: str = ""
+    scope: str = ""
+    extractor: str = ""
+    crawl: str = ""
+    document: _Count = 0
+    match_document: _Count = 0
+    better_url: bool = False
+    canonical: str = ""
+    text_digest: str = ""
+
+
+class Decision(Published, kw_only=True):
+    """What was decided on a page: a line of the log. One that lacks a field has its default."""
+
+    spider: str = ""
+    requested_url: str = ""
+    match_fingerprint: str | None = None
+    own_words: list[str] = []
+    match_own_words: list[str] = []
+    match_text_digest: str = ""
+    match_time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] | None = None
+    nearest_url: str | None = None
+    nearest_distance: _Bits | None = None
+    nearest_similarity: _Share | None = None
+    nearest_tests: list[str] = []
+    evidence: Evidence | None = None
+    features: int = 0
+    words: int = 0
+    links: _Count = 0
+    extract_ms: float | None = None
+    fingerprint_ms: float | None = None
+    store_ms: float | None = None
+
+    @property
+    def proposed_by(self) -> str:
+        """What made the original of a near-duplicate a candidate."""
+        if self.evidence is None or not (self.evidence.named or self.evidence.keys):
+            return "fingerprint"
+        return "name" if self.evidence.named else "triples"
+
+    @property
+    def text(self) -> str:
+        """What two pages of one text share, the whole one; the digest is of the main text."""
+        return f"{self.text_digest} {self.fingerprint}" if self.text_digest else ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the page was compared with others at all."""
+        return self.status in {"new", "near_duplicate", "revisit"}
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is on no HTML page but another file."""
+        return self.extractor == FILE
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its items were dropped; an import has no action, and drops nothing."""
+        return self.status == "near_duplicate" and self.action in DROPPING
+
+    def complete(self, verdict: Verdict, facts: Facts, read: PageFingerprint) -> Decision:
+        """Add what was found of the page: here it gets the names of the log."""
+        match, nearest = verdict.match, verdict.nearest
+        found = {
+            **_pick(verdict, "status", "reason", "document"),
+            **_pick(facts, "scope", "features", "words", "language", "canonical"),
+            **_pick(read, "links", "extractor", "extract_ms", "fingerprint_ms"),
+            "fingerprint": f"{facts.fingerprint:016x}",
+            "text_digest": facts.text_digest.hex(),
+        }
+        if match:
+            found |= _pick(match, "distance", "similarity", "tests", "evidence", "new_links")
+            found |= _pick(match, "own_words", "match_own_words", "better_url")
+            found |= _pick(match, "url", "document", "time", before="match_")
+            found["match_text_digest"] = match.text_digest.hex()
+            if not match.document:
+                found["match_fingerprint"] = f"{match.fingerprint:016x}"
+        if nearest:
+            found |= _pick(nearest, "url", "distance", "similarity", "tests", before="nearest_")
+        return structs.replace(self, **found)
+
+    def make_verdict(self) -> dict[str, Any]:
+        """Make the plain dict that users see: what was decided, without the details of the log."""
+        return {name: getattr(self, name) for name in VERDICT}
+
+
+VERDICT = Published.__struct_fields__
+
+
+def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
+    """Get attributes of what was found, with this before their names; tuples as lists."""
+    found = {before + name: getattr(part, name) for name in names}
+    return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
+
+
+# What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
+_FINDS = {
+    "new": "like none that the store has",
+    "revisit": "in the store from an earlier visit",
+    "not_judged": "not judged",
+}
+
+
+def describe_look(decision: Decision) -> str:
+    """Describe what the store says of a page that somebody looks at."""
+    if decision.status == "near_duplicate":
+        return describe_near_duplicate(decision)
+    reason = f", {decision.reason}" * bool(decision.reason)
+    return f"{quote(decision.url)}: {_FINDS[decision.status]}{reason}"
+
+
+def describe_near_duplicate(decision: Decision) -> str:
+    """Name a near-duplicate and its original, and say in some ten words why it is one."""
+    words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
+    page, original, own = map(quote, (decision.url, decision.match_url, words))
+    why = f"only it says {own}" if words else "it says nothing else"
+    if decision.similarity is not None:
+        why = f"{show_share(decision.similarity)} alike, {why}"
+    return f"{page}, a near-duplicate of {original}: {why}"
+
+
+class CrawlLog:
+    """The decisions of one crawl, written to its log if there is one.
+
+    Args:
+        path: of the log, or None.
+        crawl: id of the crawl; "" while it has none.
+        spider: its name.
+        seed: of the store, for addresses that are too long.
+
+    Raises:
+        StoreUnusableError: the log cannot be written.
+    """
+
+    def __init__(
+        self, path: str | None = None, crawl: str = "", spider: str = "", seed: int = 0
+    ) -> None:
+        self._crawl, self._spider, self._seed = crawl, spider, seed
+        self.has_lines = False  # whether there is one of this crawl
+        try:
+            self.file = DecisionLog(Path(path)) if path else None
+        except OSError as error:
+            raise StoreUnusableError(
+                f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
+                "path, or to None"
+            ) from error
+
+    def pass_over(
+        self, url: str, reason: str, body_bytes: int = 0, status: str = "not_judged"
+    ) -> Decision:
+        """Make the decision for a page that is not judged, for a reason."""
+        return Decision(
+            time=round(time.time(), 3),
+            url=bound_url(url, self._seed),
+            status=status,
+            reason=reason,
+            body_bytes=body_bytes,
+            crawl=self._crawl,
+            spider=self._spider,
+        )
+
+    def write(self, decision: Decision) -> None:
+        """Write a line, once the action is known."""
+        if self.file is not None:
+            self.has_lines = True
+            self.file.write(make_line(decision))
+
+    def close(self) -> int:
+        """Close the log; return the number of lines that could not be written."""
+        if self.file is None:
+            return 0
+        self.file.close()
+        return self.file.lost
+
+
+class DecisionLog:
+    """Appends lines to a file; several processes may share it."""
+
+    # Each line is one write to a file opened for appending, so lines of different processes do not
+    # mix, and `tail -f` shows each at once. If a write fails, the line is counted as lost, with one
+    # warning, and the crawl goes on.
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lost = 0  # number of lines that could not be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A line cut by a crash or a full disk is ended, so that it spoils no later one.
+        self._ending = b"\n" if _ends_within_a_line(path) else b""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+
+    def write(self, line: bytes) -> None:
+        """Append a line of `make_line`."""
+        data = self._ending + line + b"\n"
+        problem = ""
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):
+                problem = f"{written} of {len(data)} bytes written"
+                self._ending = b"\n"
+            else:
+                self._ending = b""
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            if not self.lost:
+                logger.warning("Decision log %s: %s; lines are missing", self.path, problem)
+            self.lost += 1
+
+    def close(self) -> None:
+        """Close the file; harmless if closed twice."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def make_line(decision: Decision | dict[str, Any]) -> bytes:
+    """Make the line of a decision, or of what one was; without its end."""
+    # ASCII only: no line break, escape sequence or lone surrogate of a page gets through. People
+    # send logs to each other, so there are no passwords in it, either.
+    with suppress(UnicodeEncodeError):  # a lone surrogate
+        line = msgspec.json.encode(decision)
+        if line.isascii() and b"\x7f" not in line and b"@" not in line:
+            return line
+    plain = msgspec.to_builtins(decision)
+    return mask_passwords(json.dumps(plain, ensure_ascii=True, separators=(",", ":"))).encode()
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -1,0 +1,201 @@
+"""What a crawl and a judge of it say to each other: MessagePack, one message a frame.
+
+::
+
+    to the judge        Open; then in any order Ask (its body is the next frame), Settled, Gone,
+                        EndWaits; Close is the last one
+    from the judge      Opened or Failed; then Said for each Ask, before it perhaps Waits; Told;
+                        Closed is the last one
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from scrapy_simhash import errors
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.judge.log import Decision  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
+    Page,
+    PageFingerprint,
+    Reader,
+)
+from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
+
+
+class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    pass
+
+
+class Open(_Message, frozen=True):
+    """Open the store; the first message.
+
+    Attributes:
+        config: the settings; without a store nothing is judged, and pages are only read.
+        recipe: how fingerprints are made.
+        crawl: its id.
+        spider: its name.
+        seed: of the store, for a judge in place of one that died; else None.
+        reads_only: open no store.
+    """
+
+    config: Config
+    recipe: Recipe
+    crawl: str = ""
+    spider: str = ""
+    seed: int | None = None
+    reads_only: bool = False
+
+
+# What is done with a page: judged, or only read: its fingerprint, or a text to hand over.
+Wanted: TypeAlias = Literal["verdict", "fingerprint", "text", "whole_text"]
+
+
+class Ask(_Message, frozen=True):
+    """Judge a page, or read it.
+
+    Attributes:
+        number: of the page in the crawl; no other has it.
+        page: what was fetched, without its body.
+        action: what happens to it if it is a near-duplicate.
+        young: the crawl will tell what becomes of it, so it may be an original, and may wait.
+        wanted: what is wanted of it.
+    """
+
+    number: int
+    page: Page
+    action: str = "flag"
+    young: bool = False
+    wanted: Wanted = "verdict"
+
+
+class Settled(_Message, frozen=True):
+    """What became of young pages, by their numbers.
+
+    Attributes:
+        done: their callbacks ended, and their items came through.
+        failed: they did not, or will not.
+        unwanted: pipelines drop all items of their callback: they count, but are not written yet.
+    """
+
+    done: list[int] = []
+    failed: list[int] = []
+    unwanted: list[int] = []
+
+
+class Gone(_Message, frozen=True):
+    """Forget the document of an identity: its address answered 404 or 410."""
+
+    identity: bytes
+
+
+class EndWaits(_Message, frozen=True):
+    """Answer all pages that wait: the spider closes."""
+
+
+class Close(_Message, frozen=True):
+    """Write what is left, and end."""
+
+
+class Opened(_Message, frozen=True):
+    """The store is open; `readers` got what it has."""
+
+    seed: int
+    distance: int
+    readers: tuple[Reader, ...]
+
+
+class Failed(_Message, frozen=True):
+    """The store cannot be used."""
+
+    kind: str
+    text: str
+
+
+class Said(_Message, frozen=True):
+    """The answer on a page.
+
+    Attributes:
+        number: of the page.
+        decision: what was decided, if that was wanted.
+        young: the judge waits for what becomes of the page.
+        waited_seconds: how long the page waited for a young one.
+        fingerprint: what was read, if that was wanted.
+        text: that of the page, if it was wanted.
+        reason: why the page was not judged or read; "" if it was.
+        detail: more of that, for the crawl's own log.
+    """
+
+    number: int
+    decision: Decision | None = None
+    young: bool = False
+    waited_seconds: float = 0.0
+    fingerprint: PageFingerprint | None = None
+    text: str = ""
+    reason: str = ""
+    detail: str = ""
+
+
+class Waits(_Message, frozen=True):
+    """A page waits for what becomes of a young one."""
+
+    number: int
+
+
+class Told(_Message, frozen=True):
+    """Something for the crawl's own log."""
+
+    logger: str
+    level: int
+    text: str
+
+
+class LeftLink(_Message, frozen=True):
+    """A link that only dropped pages had: its address, that of one of them, and its new links."""
+
+    url: str
+    page_url: str
+    new_links: float
+
+
+class Closed(_Message, frozen=True):
+    """The store is closed.
+
+    Attributes:
+        left: links that only dropped pages had.
+        beyond: how many more there were that are not remembered.
+        has_kept_links: whether pages that were kept had links.
+        unwritten: number of changes that could not be written.
+    """
+
+    left: list[LeftLink] = []
+    beyond: int = 0
+    has_kept_links: bool = False
+    unwritten: int = 0
+
+
+ToJudge: TypeAlias = Open | Ask | Settled | Gone | EndWaits | Close
+FromJudge: TypeAlias = Opened | Failed | Said | Waits | Told | Closed
+pack = msgspec.msgpack.Encoder().encode
+unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
+unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
+
+
+def describe_failure(error: Exception) -> Failed:
+    """Describe an error, for `make_error`."""
+    plain = isinstance(error, (StoreError, ValueError))
+    return Failed(type(error).__name__, str(error) if plain else describe_error(error))
+
+
+def make_error(failed: Failed) -> Exception:
+    """Make the error that the judge met."""
+    kind = getattr(errors, failed.kind, None)
+    if isinstance(kind, type) and issubclass(kind, StoreUnusableError):
+        return kind(failed.text)
+    if isinstance(kind, type) and issubclass(kind, StoreError):
+        return StoreError(failed.text)
+    return (ValueError if failed.kind == "ValueError" else RuntimeError)(failed.text)

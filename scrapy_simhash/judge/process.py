@@ -1,0 +1,157 @@
+"""A judge as a process: frames from its crawl on standard input, answers on standard output.
+
+A frame is its length, 4 bytes, and so many bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.judge.judge import CrawlJudge
+from scrapy_simhash.judge.messages import (
+    Ask,
+    Close,
+    FromJudge,
+    Open,
+    Told,
+    describe_failure,
+    pack,
+    unpack_to_judge,
+)
+from scrapy_simhash.judge.status import Status
+
+_LENGTH_BYTES = 4
+_RECEIVED_BYTES = 1 << 18
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_WATCHING_SECONDS = 0.2
+
+
+class Crawl:
+    """The crawl, at the other ends of standard input and output."""
+
+    def __init__(self) -> None:
+        # Whatever else prints goes where errors go.
+        self._in, self._out = os.dup(0), os.dup(1)
+        os.dup2(2, 1)
+        self._received = bytearray()
+        self._outgoing: list[bytes] = []
+        self._readable = select.poll()  # `select` takes no file beyond the 1,024th
+        self._readable.register(self._in, select.POLLIN | select.POLLHUP)
+
+    def get(self, timeout_seconds: float | None = None) -> bytes | None:
+        """Wait for a frame; return None if none comes in time. EOFError if none will."""
+        received = self._received
+        while (frame := self._take_frame()) is None:
+            if timeout_seconds is not None and not self._readable.poll(1_000 * timeout_seconds):
+                return None
+            if not (part := os.read(self._in, _RECEIVED_BYTES)):
+                raise EOFError
+            received += part
+        return frame
+
+    def _take_frame(self) -> bytes | None:
+        """Take the first frame from what was received; None if it is not whole yet."""
+        received = self._received
+        end = _LENGTH_BYTES + int.from_bytes(received[:_LENGTH_BYTES], "little")
+        if len(received) < max(end, _LENGTH_BYTES):
+            return None
+        frame = bytes(received[_LENGTH_BYTES:end])
+        del received[:end]
+        return frame
+
+    def say(self, message: FromJudge) -> None:
+        """Have a message sent at the next flush."""
+        packed = pack(message)
+        self._outgoing += (len(packed).to_bytes(_LENGTH_BYTES, "little"), packed)
+
+    def flush(self) -> None:
+        """Send what was said."""
+        left = memoryview(b"".join(self._outgoing))
+        self._outgoing.clear()
+        while left:
+            left = left[os.write(self._out, left) :]
+
+
+class _Forwarding(logging.Handler):
+    """Has the crawl log what is logged here."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        super().__init__(logging.WARNING)
+        self._crawl = crawl
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record."""
+        with suppress(Exception):
+            self._crawl.say(Told(record.name, record.levelno, self.format(record)))
+
+
+def main(status_file: int, crawl_process: int) -> None:
+    """Judge what comes from the crawl until that closes or ends."""
+    # Ctrl-C is for the crawl, and what ends a service tells all its processes at once.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with(crawl_process)
+    crawl = Crawl()
+    # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
+    logging.getLogger().addHandler(_Forwarding(crawl))
+    with suppress(EOFError, ConnectionError):
+        try:
+            _run(crawl, Status(status_file))
+        except StoreError as error:
+            crawl.say(describe_failure(error))
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:
+            logging.getLogger(__name__).exception("The judge of the crawl failed")
+            crawl.say(describe_failure(error))
+        crawl.flush()
+
+
+def _run(crawl: Crawl, status: Status) -> None:
+    given = unpack_to_judge(crawl.get() or b"")
+    if not isinstance(given, Open):
+        raise TypeError(f"the first message is no Open but {given!r}")
+    judge = CrawlJudge(given, crawl.say, status)
+    crawl.flush()
+    # The collector passes over what stays.
+    gc.collect()
+    gc.freeze()
+    closing = False
+    while not closing:
+        frame = crawl.get(judge.find_timeout())
+        if frame is not None:
+            message = unpack_to_judge(frame)
+            closing = isinstance(message, Close)
+            body = crawl.get() if isinstance(message, Ask) else None
+            judge.take(message, body or b"")
+        judge.tick()
+        crawl.flush()
+
+
+def end_with(process: int) -> None:
+    """End this process with the one that started it: by the kernel, or by a thread if not Linux."""
+    # On Linux the kernel sends SIGKILL: while native code holds the interpreter no other thread
+    # runs, and a hanging judge would outlive a killed crawl for ever. SIGTERM may be blocked. It
+    # does so when the *thread* ends that started this process, which is the event loop's.
+    if sys.platform != "linux" or ctypes.CDLL(None).prctl(
+        _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
+    ):
+        threading.Thread(target=_watch, args=(process,), daemon=True).start()
+    elif os.getppid() != process:  # it ended before the call; the signal would never come
+        os._exit(0)
+
+
+def _watch(process: int) -> None:
+    while os.getppid() == process:
+        time.sleep(_WATCHING_SECONDS)
+    os._exit(0)

@@ -1,0 +1,156 @@
+"""Read pages, within the kernel's bounds: what a judge does first.
+
+The crawl bounds the time of a page, see `status`. On systems other than Linux memory has no bound.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.judge import scopes
+from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE
+from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.pages.fingerprint import fingerprint_file, fingerprint_page, make_recipe
+from scrapy_simhash.pages.main_text import load_text_reader, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_simhash.judge.status import Status
+    from scrapy_simhash.pages.facts import Page, PageFingerprint
+    from scrapy_simhash.pages.recipe import Recipe
+
+# Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
+PAGE_MEMORY_BYTES = 512 * 2**20
+# An extractor may swallow a MemoryError and return half a text. Below this share of the bound at
+# peak, the allocation that failed was larger than all the rest, and no page needs such a one.
+_TOO_CLOSE = 0.75
+# Fewer than some hundred would not set up OpenBLAS's buffers.
+_WARMING_WORDS = 5_000
+_KIB = 1_024
+
+
+class PageReader:
+    """Reads the pages of one crawl.
+
+    Args:
+        recipe: how fingerprints are made.
+        scope: SIMHASH_SCOPE.
+        status: where the page that is read is recorded, in a process that may be killed for it;
+            None in the crawl's own, where nothing is bounded.
+        memory_bytes: that a page may take beyond what is loaded.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        scope: str,
+        status: Status | None = None,
+        memory_bytes: int = PAGE_MEMORY_BYTES,
+    ) -> None:
+        self._recipe = make_recipe(recipe.extractor, recipe.features)
+        self._scope, self._status = scope, status
+        self._memory_bytes = memory_bytes
+        self._loaded: set[object] = set()
+        if status is not None:
+            # OpenBLAS sets up 32 MB, which do not count as the first page's.
+            fingerprint_page(
+                f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
+            )
+
+    def read(self, number: int, page: Page, body: bytes, seed: int) -> tuple[PageFingerprint, str]:
+        """Read a page, or a file; return its fingerprint and its scope.
+
+        Raises:
+            NotJudgedError: it cannot be read.
+        """
+        if page.is_file:
+            with _failing():
+                made = fingerprint_file(body, seed)
+        else:
+            with self._bound(number), _failing():
+                made = fingerprint_page(
+                    body, page.encoding, self._recipe, seed, page.url, MIN_FEATURES
+                )
+        if self._scope == "global":
+            return made, ""
+        load = partial(scopes.prepare_scope, self._scope)
+        with self._bound(number, load), _failing("scope_failed"):
+            return made, scopes.find_scope(self._scope, page.url, made)
+
+    def read_text(self, number: int, page: Page, body: bytes, reader: str) -> str:
+        """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
+        with self._bound(number, partial(load_text_reader, reader)), _failing():
+            return read_text(body, page.encoding, reader)
+
+    @contextmanager
+    def _bound(self, number: int, load: partial[Any] | None = None) -> Iterator[None]:
+        """Bound time and memory of the block, which reads a page by what is loaded before."""
+        status = self._status
+        if load is not None and (what := (load.func, *load.args)) not in self._loaded:
+            self._loaded.add(what)
+            if status is not None:
+                status.begin(number, loading=True)
+            with suppress(Exception):  # reported when the page is read
+                load()  # trafilatura takes 1 s and 60 MB
+        if status is None:
+            yield
+            return
+        status.begin(number)
+        before = _read_memory()
+        _limit_data(before.data_bytes + self._memory_bytes if before.data_bytes else None)
+        try:
+            yield
+        except MemoryError:
+            # The whole process, so that the next page finds a fresh one and nothing that swallowed
+            # the MemoryError goes on with half a page.
+            os._exit(OUT_OF_MEMORY_EXIT_CODE)
+        finally:
+            if _read_memory().peak_bytes - before.peak_bytes > _TOO_CLOSE * self._memory_bytes:
+                os._exit(OUT_OF_MEMORY_EXIT_CODE)
+            _limit_data(None)
+
+
+@contextmanager
+def _failing(reason: str = "failed") -> Iterator[None]:
+    """Make a `NotJudgedError` of whatever a page does."""
+    try:
+        yield
+    except (NotJudgedError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
+        raise NotJudgedError(reason, describe_error(error)) from None
+
+
+class _Memory(NamedTuple):
+    """Memory of this process: data, as RLIMIT_DATA counts it, and the most in use at a time."""
+
+    data_bytes: int = 0
+    peak_bytes: int = 0
+
+
+def _read_memory() -> _Memory:
+    """Return the memory of this process; zeros if the system does not report it."""
+    # The peak not from getrusage, where it may be that of the parent at the time of the fork.
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a page's cost
+            found = dict(line.split(":", 1) for line in status if line.startswith("Vm"))
+        return _Memory(*(int(found[name].split()[0]) * _KIB for name in ("VmData", "VmHWM")))
+    except (OSError, KeyError):
+        return _Memory()
+
+
+def _limit_data(most_bytes: int | None) -> None:
+    """Bound the data of this process, below what the system allows it; None lifts the bound."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if most_bytes is None:
+        soft = hard
+    else:
+        soft = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,0 +1,313 @@
+"""Young pages: judged and on their way to their items, in the judge's memory only.
+
+A page that is to be kept is young until its callback ended and its items were scraped; then it is
+written. It is forgotten if that fails, and with the judge that has it. Meanwhile it is found as
+what the store has is found, and counts in the sample of its host.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from msgspec import structs
+
+from scrapy_simhash.judging.documents import Candidate, Record, State
+from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
+from scrapy_simhash.judging.sites import SAMPLE, draw_sample
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.wording import Wording, unpack
+from scrapy_simhash.stores.documents import describe_member, name_keys, rows_of_site, site_key
+from scrapy_simhash.stores.keys import (
+    KEYS,
+    KEYS_OF_STRANGERS,
+    MOST_UNDER_KEY,
+    Keys,
+    choose_triples,
+    keys_of,
+    make_keys,
+    rank_by_keys,
+)
+from scrapy_simhash.stores.keyvalues import SITES, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterator, Sequence
+
+    from scrapy_simhash.judging.documents import Change, Document, Gathered
+    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.stores.documents import Documents
+
+# The oldest is forgotten: a spider that keeps more callbacks at work than this is none we know of.
+MOST_YOUNG = 10_000
+# A revisit has the number of its document, which the store's record has, too: as a candidate it
+# goes by its number in the crawl beyond this one, where no document is.
+_FIRST_KEY = 1 << 62
+# Dissolved keys, of some 60 bytes each. If there are more, which takes the templates of 1,000
+# hosts, they are forgotten, and some copies are kept twice.
+_MOST_DISSOLVED = 200_000
+
+_Lead: TypeAlias = tuple[
+    str, bytes | int | str
+]  # a kind, and an identity, rare triple, name or host
+
+
+class YoungPage(NamedTuple):
+    """A young page.
+
+    Attributes:
+        page: its number in the crawl.
+        key: its number as a candidate: that of its document, or of one of its own.
+        change: what is written once its items came through.
+        record: its record, as those have it that are compared with it.
+        leads: by what it is found.
+        further: keys by which it may be found, too, if some of its own dissolve.
+        member: of the sample of its host, as the table of samples has it; b"" if it is in none.
+    """
+
+    page: int
+    key: int
+    change: Change
+    record: Record
+    leads: list[_Lead]
+    further: Iterator[int]
+    member: bytes
+
+
+class Young:
+    """The young pages of one judge, in the order of their coming, and what leads to them."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, YoungPage] = {}
+        self._by_key: dict[int, YoungPage] = {}
+        self._found: defaultdict[_Lead, list[int]] = defaultdict(list)
+        self._drawn: dict[str, list[bytes]] = {}  # see `draw`
+        # As in the store: on a site of records, a template would lead to all its pages.
+        self.dissolved: set[int] = set()
+        self._places: list[int] = list(range(MOST_YOUNG + 1))
+        self._place_of: dict[int, int] = {}
+        # By place: a fingerprint is compared with all at once.
+        self._fingerprints = np.zeros(MOST_YOUNG + 1, np.uint64)
+        self._keys = np.zeros(MOST_YOUNG + 1, np.int64)  # 0 where there is none
+        # Those that count already: they are about to be written, or pipelines drop all items.
+        self.counting: set[int] = set()
+        # Documents of earlier crawls, by number, of which a first copy is here.
+        self.first_copies: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def __iter__(self) -> Iterator[YoungPage]:
+        return iter(self._pages.values())
+
+    def get(self, page: int) -> YoungPage | None:
+        """Get a page by its number in the crawl."""
+        return self._pages.get(page)
+
+    def at(self, key: int) -> YoungPage | None:
+        """Get a page by its number as a candidate."""
+        return self._by_key.get(key)
+
+    def find(self, kind: str, key: bytes | int | str) -> Sequence[int]:
+        """List the pages that a lead leads to by their numbers as candidates, the oldest first."""
+        return self._found.get((kind, key), ())
+
+    def draw(self, host: str) -> list[bytes]:
+        """Draw the sample of a host from its young pages, at most 16 members."""
+        if host not in self._drawn and (keys := self.find("host", host)):
+            members = sorted(self._by_key[each].member for each in keys)
+            self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
+        return self._drawn.get(host, [])
+
+    def find_near(
+        self, fingerprint: int, distance_bits: int, most: int | None = None
+    ) -> list[tuple[int, YoungPage]]:
+        """List the pages within a distance, or some of them, each with its bits."""
+        differ = np.bitwise_count(self._fingerprints ^ np.uint64(fingerprint))
+        places = np.flatnonzero((differ <= distance_bits) & (self._keys != 0))[:most]
+        return [(int(differ[each]), self._by_key[int(self._keys[each])]) for each in places]
+
+    def add(
+        self, page: int, change: Change, seed: int, dissolved: Container[int], *, is_new: bool
+    ) -> None:
+        """Make a page findable.
+
+        Args:
+            page: its number in the crawl.
+            change: what is to be written of it.
+            seed: of the store.
+            dissolved: rare triples that are keys no more.
+            is_new: it is in the sample of its host, too.
+
+        Raises:
+            IndexError: there is no place; nothing has changed.
+        """
+        key = change.number if is_new else _FIRST_KEY + page
+        # A first copy is written as a near-duplicate, but meanwhile stands for its original.
+        record = structs.replace(change.record, state=State.DONE)
+        keys = keys_of(record)
+        leads: list[_Lead] = [("identity", record.facts.identity)]
+        leads += [("name", each) for each in name_keys(record.facts, seed)]
+        member = b""
+        if is_new:
+            rows = rows_of_site(key, record, seed)
+            member = next((row[2] for row in rows if row[0] == SITES), b"")
+        host = host_of(record.facts.url)
+        if member:
+            leads.append(("host", host))
+        # All of them take 10 kB, so they are made anew for the few pages that need more.
+        places = range(len(keys.triples) if keys else 0)
+        triples = (make_keys(record.facts).triples[place] for place in places)
+        further = (triple for triple in triples if triple not in dissolved)
+        made = YoungPage(page, key, change, record, leads, further, member)
+        place = self._place_of[page] = self._places.pop()
+        self._pages[page] = self._by_key[key] = made
+        if change.record.state == State.DUPLICATE and change.record.original:
+            self.first_copies[change.record.original] = page
+        for lead in leads:
+            self._found[lead].append(key)
+        if keys and keys.whole not in dissolved:
+            self._lead(made, keys.whole)
+        self._climb([made] * KEYS)
+        if member and host in self._drawn:
+            members = sorted((*self._drawn[host], member))
+            self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
+        self._fingerprints[place], self._keys[place] = record.facts.fingerprint, key
+
+    def _climb(self, waiting: list[YoungPage]) -> None:
+        """Find one more key for each of these pages, which may be repeated."""
+        while waiting:
+            page = waiting.pop()
+            for key in page.further:
+                waiting += self._lead(page, key)
+                if page.leads[-1] == ("key", key):
+                    break
+
+    def _lead(self, page: YoungPage, key: int) -> list[YoungPage]:
+        """Have a key lead to a page, unless it is or gets dissolved; return who loses it then."""
+        lead = ("key", key)
+        if key in self.dissolved:
+            return []
+        if len(self._found[lead]) < MOST_UNDER_KEY:
+            self._found[lead].append(page.key)
+            page.leads.append(lead)
+            return []
+        if len(self.dissolved) >= _MOST_DISSOLVED:
+            self.dissolved.clear()
+        self.dissolved.add(key)
+        losing = [self._by_key[each] for each in self._found.pop(lead)]
+        for each in losing:
+            each.leads.remove(lead)
+        return losing
+
+    def pop(self, page: int) -> YoungPage | None:
+        """Take a page out, if it is there."""
+        found = self._pages.pop(page, None)
+        if found is None:
+            return None
+        del self._by_key[found.key]
+        if self.first_copies.get(found.change.record.original) == page:
+            del self.first_copies[found.change.record.original]
+        self.counting.discard(page)
+        host = host_of(found.record.facts.url)
+        if found.member in self._drawn.get(host, ()):
+            # Drawn again from all when it is needed: of many pages of a host, few are in it.
+            del self._drawn[host]
+        for lead in found.leads:
+            self._found[lead].remove(found.key)
+            if not self._found[lead]:
+                del self._found[lead]
+        place = self._place_of.pop(page)
+        self._keys[place] = 0
+        self._places.append(place)
+        return found
+
+
+class WithYoung:
+    """The documents that one transaction sees, together with the young pages; see `Reading`."""
+
+    def __init__(self, stored: Documents, young: Young) -> None:
+        self._stored, self._young = stored, young
+        self._samples: dict[str, dict[int, bytes]] = {}
+
+    def find_own(self, page: Document) -> list[tuple[int, Record]]:
+        """Find a page's own record, and what an import has of it; a young one comes first."""
+        young = self._young.find("identity", page.facts.identity)
+        own = self._young.at(young[-1]) if young else None
+        return ([own.change[:2]] if own else []) + self._stored.find_own(page)
+
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+        """Find the candidates of a page; its own document may be among them."""
+        found, complete = self._stored.gather(page, rule, own)
+        if not len(self._young):
+            return found, complete
+        candidates = self._list_candidates(page.facts, rule)
+        found += [
+            (candidate, each.record)
+            for candidate in sorted(candidates.values())
+            if (each := self._young.at(candidate.number))
+            and each.record.facts.identity != page.facts.identity
+            and each.record.facts.group == page.facts.group
+        ]
+        return found, complete
+
+    def _list_candidates(self, facts: Facts, rule: Rule) -> dict[int, Candidate]:
+        """List the young pages that may be like a page, by their keys."""
+        young, found = self._young, dict[int, Candidate]()
+        limits = limit_probe(facts, rule)
+        near = young.find_near(facts.fingerprint, limits.bits, limits.most)
+        if not (limits.or_nothing and len(near) >= limits.most):
+            for bits, each in near:
+                found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
+        if rule.confirm is not None:
+            for key, keys in self._list_alike(facts).items():
+                found.setdefault(key, Candidate(-1, key, 0, keys=keys))
+            for name_key, name in name_keys(facts, self._stored.seed).items():
+                called = young.find("name", name_key)
+                for key in called if len(called) <= MOST_CALLED else ():
+                    candidate = found.get(key, Candidate(-1, key, 0))
+                    found[key] = candidate._replace(name=candidate.name or name)
+        return {
+            key: candidate._replace(young=at.page not in young.counting)
+            for key, candidate in found.items()
+            if (at := young.at(key))
+        }
+
+    def _list_alike(self, facts: Facts) -> dict[int, int]:
+        """List the young pages with rare triples of a page, by their keys, with their numbers."""
+        if facts.stub or not facts.sketch:
+            return {}
+        known = len(self.sample(host_of(facts.url))) == SAMPLE
+        whole, triples = make_keys(facts)
+        left = Keys(whole, [each for each in triples if each not in self._young.dissolved])
+        dissolved = self._stored.keys.dissolved
+        triples = choose_triples(left, dissolved, KEYS if known else KEYS_OF_STRANGERS)
+        found = (self._young.find("key", key) for key in (whole, *triples))
+        return rank_by_keys(pages for pages in found if pages)
+
+    def sample(self, host: str) -> dict[int, bytes]:
+        """List up to 16 documents of a host, young ones among them."""
+        young = self._young.draw(host)
+        if not young:
+            return self._stored.sample(host)
+        if host not in self._samples:
+            key = site_key(host, self._stored.seed)
+            members = self._stored.values.members(SITES, key, most=SAMPLE)
+            drawn = draw_sample(sorted({*members, *young}), describe_member, SAMPLE)
+            self._samples[host] = {number_of(each[8:16]): each[16:] for each in drawn}
+        return self._samples[host]
+
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
+        """Get those records that are there and undamaged."""
+        young = {each: found.record for each in numbers if (found := self._young.at(each))}
+        return young | self._stored.glance([each for each in numbers if each not in young])
+
+    def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
+        """Get those wordings that are there and undamaged."""
+        young = {
+            each: unpack(found.change.wording)
+            for each in numbers
+            if (found := self._young.at(each)) and found.change.wording
+        }
+        return young | self._stored.get_wordings([each for each in numbers if each not in young])

@@ -1,0 +1,126 @@
+"""Each crawl is complete by itself: a page is dropped only for one that this crawl got."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrapy_simhash.stores.opening import open_store
+from tests.helpers.crawling import Crawl, FollowingSpider, crawl
+from tests.helpers.documents import open_lmdb
+from tests.helpers.pages import page
+from tests.helpers.server import Answer, Site, serve
+
+COUNT = 12
+# Pages, each with two copies.
+ANSWERS = {
+    f"/{n}{end}": page(n, menu=f"Menu {end}") for end in ("", "?a", "?b") for n in range(COUNT)
+}
+ORIGINALS = [f"/{n}" for n in range(COUNT)]
+COPIES = [f"/{n}?{end}" for end in "ab" for n in range(COUNT)]
+
+
+def reasons(done: Crawl) -> list[str]:
+    return [each["reason"] or each["status"] for each in done.decisions]
+
+
+async def learn(site: Site, store: Path, **settings: Any) -> None:
+    first = await crawl(store, map(site.url, [*ORIGINALS, *COPIES]), **settings)
+    assert first.paths == ORIGINALS
+
+
+async def test_a_site_that_moved_to_another_host_comes_whole(site: Site, tmp_path: Path) -> None:
+    await learn(site, tmp_path)
+    for _ in range(2):
+        moved = [site.url(path).replace("127.0.0.1", "localhost") for path in [*ORIGINALS, *COPIES]]
+        done = await crawl(tmp_path, moved)
+        assert done.paths == ORIGINALS
+        assert reasons(done) == ["first_copy"] * COUNT + ["near_duplicate"] * 2 * COUNT
+        assert {each["action"] for each in done.decisions[:COUNT]} == {"pass"}
+    with open_store(str(tmp_path)) as store:
+        assert store.check() == []
+
+
+async def test_a_site_behind_redirects_comes_whole(site: Site, tmp_path: Path) -> None:
+    await learn(site, tmp_path)
+    for path in ORIGINALS:
+        site.answers[f"/new{path}"] = site.answers[path]
+        site.answers[path] = Answer(location=f"/new{path}", status=301)
+    done = await crawl(tmp_path, map(site.url, ORIGINALS))
+    assert done.paths == [f"/new{path}" for path in ORIGINALS]
+
+
+async def test_copies_come_where_originals_vanished_or_changed(site: Site, tmp_path: Path) -> None:
+    """The copies are fetched first, 12 of 12 come in that crawl."""
+    await learn(site, tmp_path)
+    for n, path in enumerate(ORIGINALS):
+        changed = Answer(page(100 + n).encode())
+        site.answers[path] = changed if n % 2 else Answer(b"gone", status=404)
+    done = await crawl(tmp_path, map(site.url, [*COPIES, *ORIGINALS]))
+    assert done.paths == [*COPIES[:COUNT], *ORIGINALS[1::2]]
+    assert reasons(done).count("first_copy") == COUNT
+    assert reasons(done).count("changed") == COUNT // 2
+
+
+async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
+    site: Site, tmp_path: Path
+) -> None:
+    """If it says nothing else; it stays a document, and its copies are dropped for it."""
+    await learn(site, tmp_path)
+    done = await crawl(tmp_path, map(site.url, [*COPIES[:COUNT], *ORIGINALS, *COPIES[COUNT:]]))
+    assert done.paths == COPIES[:COUNT]
+    again = await crawl(tmp_path, map(site.url, [*ORIGINALS, *COPIES]))
+    assert again.paths == ORIGINALS
+    assert reasons(again)[:COUNT] == ["unchanged"] * COUNT
+
+
+async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
+    """Even if it is not near enough to what that stands for."""
+    own = ["One", "Two", "Three"]
+    answers = {f"/{n}": page(1, menu=" ".join(own[:n])) for n in range(3)}
+    with serve(answers) as site:
+        await crawl(tmp_path, [site.url("/0")])
+        done = await crawl(tmp_path, [site.url("/1"), site.url("/2")])
+    assert done.paths == ["/1"]
+
+
+async def test_an_incremental_crawl_drops_what_any_crawl_got(site: Site, tmp_path: Path) -> None:
+    await learn(site, tmp_path, SIMHASH_INCREMENTAL=True)
+    done = await crawl(tmp_path, map(site.url, COPIES), SIMHASH_INCREMENTAL=True)
+    assert done.paths == []
+
+
+async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    await learn(site, tmp_path / "s", **settings)
+    again = await crawl(tmp_path / "s", map(site.url, COPIES[:3]), **settings)
+    assert again.paths == []  # the duplicate filter knows them, too
+    site.answers["/0?c"] = site.answers["/0?b"]
+    resumed = await crawl(tmp_path / "s", [site.url("/0?c")], **settings)
+    other = await crawl(tmp_path / "s", [site.url("/0?c")])
+    assert (reasons(resumed), reasons(other)) == (["near_duplicate"], ["first_copy"])
+
+
+async def test_what_was_bulk_loaded_no_crawl_got(site: Site, tmp_path: Path) -> None:
+    """Only an incremental crawl drops pages for it; it has no address."""
+    first = await crawl(tmp_path / "first", [site.url("/0")])
+    fingerprint = int(first.decisions[0]["fingerprint"], 16)
+    with open_lmdb(tmp_path / "first") as store:
+        seed = store.seed
+    with open_store(str(tmp_path / "s"), distance=None, confirm=0.8, seed=seed) as store:
+        store.bulk_load(np.array([fingerprint], np.uint64))
+    urls = [site.url("/0"), site.url("/0?a")]
+    done = await crawl(tmp_path / "s", urls)
+    assert (done.paths, reasons(done)) == (["/0"], ["first_copy", "near_duplicate"])
+    assert done.decisions[0]["match_url"] is None
+    assert (await crawl(tmp_path / "s", urls, SIMHASH_INCREMENTAL=True)).paths == []
+
+
+async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
+    leaves = [f"/leaf{n}" for n in range(3)]
+    answers = {path: page(1, links=leaves) for path in ("/list", "/copy1", "/copy2")}
+    answers |= {path: page(10 + n) for n, path in enumerate(leaves)}
+    with serve(answers) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        done = await crawl(tmp_path, map(site.url, ("/copy1", "/copy2")), FollowingSpider)
+    assert sorted(done.paths) == ["/copy1", *leaves]

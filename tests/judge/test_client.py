@@ -1,0 +1,401 @@
+"""The crawl's side of its judges: processes that hang, die, fill memory or stand still."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.errors import (
+    NotJudgedError,
+    SettingError,
+    StoreError,
+    StoreUnusableError,
+)
+from scrapy_simhash.judge import client
+from scrapy_simhash.judge.client import Job, JudgeProcess, Judges, LateSites, Turns, read_only
+from scrapy_simhash.judge.messages import Ask, Open, Said
+from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
+from tests.helpers.hostile import TRIGGER
+from tests.helpers.judging import fetched
+from tests.helpers.pages import page
+from tests.helpers.processes import is_running, list_judges
+
+BAD = page(99, title=TRIGGER)
+# In three seconds a page is read, or its memory is full, on any machine.
+PAGE_SECONDS = 3.0
+
+
+@asynccontextmanager
+async def judging(
+    store: Path | str, count: int = 1, seconds: float = PAGE_SECONDS, **fields: Any
+) -> AsyncIterator[Judges]:
+    config = Config(store=str(store), log=None, processes=count, **fields)
+    judges = Judges(make_open(config), count, seconds)
+    try:
+        await judges.open()
+        yield judges
+    finally:
+        await judges.close()
+
+
+def ask(judges: Judges, name: str, html: str, host: str = "site.example") -> asyncio.Future[Said]:
+    number, future = judges.ask(fetched(name, host), html.encode(), "drop", young=True)
+
+    def settle(done: asyncio.Future[Said]) -> None:
+        if not (done.cancelled() or done.exception()) and done.result().young:
+            judges.settle(number, "done")
+
+    future.add_done_callback(settle)
+    return future
+
+
+async def outcomes(*futures: asyncio.Future[Said]) -> list[str]:
+    """Status of each page, or the reason why it was not judged."""
+    found = []
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    await asyncio.sleep(0)  # since Python 3.12 `settle` may not have been called by then
+    for each in answers:
+        if isinstance(each, NotJudgedError):
+            found.append(each.reason)
+        else:
+            assert isinstance(each, Said)
+            assert each.decision
+            found.append(each.decision.status)
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
+    async with judging(tmp_path, count) as judges:
+        for n in range(4):
+            assert await outcomes(ask(judges, str(n), page(n), f"h{n}.example")) == ["new"]
+        await asyncio.sleep(0.1)
+        found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
+        assert await outcomes(*found) == ["near_duplicate"] * 4
+        assert len(list_judges()) == count
+    assert list_judges() == set()
+    with open_store(str(tmp_path)) as store:
+        assert store.check() == []
+        assert len(store.list_documents()) == 8
+
+
+async def test_memory_is_for_one_process() -> None:
+    with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
+        make_open(Config(store="memory:", processes=2))
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("hang", "timed_out"),
+        ("hang_deaf", "timed_out"),
+        ("crash", "worker_died"),
+        ("leave", "worker_died"),
+        ("eat", "out_of_memory"),
+        ("eat_quietly", "out_of_memory"),
+        ("fail", "failed"),
+    ],
+)
+async def test_a_page_that_ends_its_judge_passes_and_no_other(
+    tmp_path: Path, way: str, reason: str
+) -> None:
+    extractor = f"tests.helpers.hostile.{way}"
+    async with judging(tmp_path, extractor=extractor) as judges:
+        first = [ask(judges, str(n), page(n)) for n in range(3)]
+        bad = ask(judges, "bad", BAD)
+        later = [ask(judges, str(n), page(n)) for n in range(3, 8)]
+        assert await outcomes(*first, bad, *later) == ["new"] * 3 + [reason] + ["new"] * 5
+        # What came through is known to the next judge.
+        await asyncio.sleep(0.1)
+        assert await outcomes(ask(judges, "copy", page(7, menu="Copy"))) == ["near_duplicate"]
+    with open_store(str(tmp_path)) as store:
+        assert store.check() == []
+
+
+async def test_pages_without_an_answer_are_asked_again(tmp_path: Path) -> None:
+    """Of a judge that is killed, again and again: none is lost, all are written."""
+    async with judging(tmp_path) as judges:
+        for n in range(0, 30, 10):
+            futures = [ask(judges, str(n + k), page(n + k)) for k in range(10)]
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            for pid in list_judges():
+                os.kill(pid, signal.SIGKILL)
+            assert await outcomes(*futures) == ["new"] * 10
+    with open_store(str(tmp_path)) as store:
+        assert store.check() == []
+
+
+async def test_a_judge_that_stands_still_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_SILENT_SECONDS", 1.0)
+    async with judging(tmp_path) as judges:
+        (pid,) = list_judges()
+        os.kill(pid, signal.SIGSTOP)
+        assert await outcomes(*(ask(judges, str(n), page(n)) for n in range(6))) == ["new"] * 6
+        assert list_judges() != {pid}
+    assert not is_running(pid)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds, which is seen in the turn of the event loop when it does."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def waiting(store: Path) -> AsyncIterator[tuple[Judges, JudgeProcess, asyncio.Future[Said]]]:
+    """Judges of one process, where a page waits for a young one."""
+    async with judging(store) as judges:
+        await judges.ask(fetched("0"), page(0).encode(), "drop", young=True)[1]
+        waits = ask(judges, "copy", page(0, menu="Copy"))
+        await until(lambda: judges.waiting)
+        (judge,) = judges._judges
+        assert isinstance(judge, JudgeProcess)
+        yield judges, judge, waits
+
+
+@pytest.mark.parametrize("ends_waits", [False, True])
+async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_waits: bool
+) -> None:
+    async with waiting(tmp_path) as (judges, _, waits):
+        monkeypatch.setattr(client, "_SILENT_SECONDS" if ends_waits else "_WAITING_SECONDS", 1.0)
+        (pid,) = list_judges()
+        os.kill(pid, signal.SIGSTOP)
+        if ends_waits:
+            judges.end_waits()
+        assert await asyncio.wait_for(outcomes(waits), 20) == ["new"]
+    assert not is_running(pid)
+
+
+async def test_a_judge_that_had_nothing_to_say_is_not_killed(tmp_path: Path) -> None:
+    async with waiting(tmp_path) as (judges, judge, waits):
+        judge._last_heard -= 40
+        other = ask(judges, "1", page(1))
+        judge._feed()
+        judge._watch()
+        assert await outcomes(other) == ["new"]
+        judge._last_heard -= 40
+        judges.end_waits()
+        judge._watch()
+        assert await outcomes(waits) == ["near_duplicate"]
+        assert judges.ends == 0
+
+
+async def test_an_event_loop_that_stood_still_costs_no_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with judging(tmp_path) as judges:
+        await ask(judges, "0", page(0))
+        monkeypatch.setattr(client, "_SILENT_SECONDS", 0.5)
+        monkeypatch.setattr(client, "_WATCHING_SECONDS", 0.05)
+        future = ask(judges, "1", page(1))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        time.sleep(2)  # noqa: ASYNC251 - as a spider's callback may
+        assert await outcomes(future) == ["new"]
+        await asyncio.sleep(0.5)
+        assert judges.ends == 0
+
+
+async def test_the_end_does_not_wait_for_a_judge_that_is_being_started(tmp_path: Path) -> None:
+    async with judging(tmp_path) as judges:
+        (judge,) = judges._judges
+        assert isinstance(judge, JudgeProcess)
+        before = judge._running
+        for pid in list_judges():
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: judge._running is not before)
+        await asyncio.wait_for(judges.close(), 20)
+    assert list_judges() == set()
+
+
+async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path: Path) -> None:
+    async with judging(tmp_path) as judges:
+        await ask(judges, "0", page(0))
+        await asyncio.sleep(0.3)  # it is written
+        for pid in list_judges():
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: judges.ends)
+        judges.forget(fetched("0").identity)
+        assert await outcomes(ask(judges, "1", page(1))) == ["new"]
+    with open_store(str(tmp_path)) as store:
+        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/1"]
+
+
+async def test_judges_that_die_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with judging(tmp_path) as judges:
+        for n in range(3):
+            assert await outcomes(ask(judges, str(n), page(n))) == ["new"]
+            for pid in list_judges():
+                os.kill(pid, signal.SIGKILL)
+            await until(lambda: judges.ends > n)  # noqa: B023
+    told = [text for text in caplog.messages if "may be kept twice" in text]
+    begin = "The process that judges pages ended (signal 9; time "
+    assert [text.startswith(begin) for text in told] == [True, True]
+
+
+async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the machine has no memory left."""
+    async with judging(tmp_path) as judges:
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        for pid in list_judges():
+            os.kill(pid, signal.SIGKILL)
+        assert await outcomes(ask(judges, "0", page(0))) == ["store_unavailable"]
+        told = [text for text in caplog.messages if "Pages are not judged for" in text]
+        begin = "Pages are not judged for 60 seconds: the process that judges them ended: exit"
+        assert [text.startswith(begin) for text in told] == [True]
+        assert await outcomes(ask(judges, "1", page(1))) == ["store_unavailable"]
+        monkeypatch.undo()
+        monkeypatch.setattr(judges._judges[0], "_passing_until", 0.0)
+        assert await outcomes(ask(judges, "2", page(2))) == ["new"]
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nowhere/python"])
+async def test_a_judge_that_does_not_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(StoreError, match="ended while it opened the store"):
+        async with judging(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_what_keeps_a_judge_from_opening_the_store_is_told(
+    tmp_path: Path, count: int
+) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
+    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
+        async with judging(tmp_path, count):
+            pass
+    assert list_judges() == set()
+
+
+async def test_what_a_judge_logs_is_in_the_crawl_s_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    async with judging(tmp_path / "s") as judges:
+        await ask(judges, "0", page(0))
+        await asyncio.sleep(0.2)
+        (tmp_path / "s" / "data.mdb").unlink()
+        await ask(judges, "1", page(1))
+        await asyncio.sleep(0.3)
+    (record,) = [each for each in caplog.records if "cannot be written" in each.getMessage()]
+    assert (record.name, record.levelno) == ("scrapy_simhash.judge.judge", logging.WARNING)
+
+
+async def test_slow_sites_hold_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight pages that hang are asked about first; three of them are tried."""
+    extractor = "tests.helpers.hostile.hang"
+    async with judging(tmp_path, seconds=1.0, extractor=extractor) as judges:
+        bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
+        good = [ask(judges, str(n), page(n)) for n in range(20)]
+        assert await outcomes(*good) == ["new"] * 20
+        assert await outcomes(*bad) == ["timed_out"] * 3 + ["slow_site"] * 5
+        assert await outcomes(ask(judges, "x", page(50), "slow.example")) == ["slow_site"]
+        (told,) = [text for text in caplog.messages if "are not judged for 10 minutes" in text]
+        assert told.startswith("Pages of 'slow.example' are not judged for 10 minutes: three of ")
+        monkeypatch.setattr(client.LateSites, "passes", lambda *_: False)
+        assert await outcomes(ask(judges, "y", page(51), "slow.example")) == ["new"]
+
+
+async def test_pages_that_nobody_waits_for_are_not_asked_about(tmp_path: Path) -> None:
+    async with judging(tmp_path) as judges:
+        first = ask(judges, "0", page(0))
+        given_up = [ask(judges, f"c{n}", page(n + 1)) for n in range(8)]
+        for each in given_up:
+            each.cancel()
+        assert await outcomes(first) == ["new"]
+    with open_store(str(tmp_path)) as store:
+        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/0"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"url": "http://site.example/\ud800"}, {"requested": b"http://a/"}, {"requested": object()}],
+)
+async def test_an_address_that_cannot_be_sent_costs_no_other_page(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    async with judging(tmp_path) as judges:
+        odd = fetched("odd", **fields)
+        futures = [judges.ask(odd, page(1).encode())[1], ask(judges, "1", page(1))]
+        assert await asyncio.wait_for(outcomes(*futures), 20) == ["failed", "new"]
+        assert judges.ends == 0
+
+
+async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"SIMHASH_STORE: .*'\\udcff'"):
+        make_open(Config(store=f"{tmp_path}/\udcff"))
+    with pytest.raises(StoreError, match="UnicodeEncodeError"):
+        await Judges(Open(Config(), Recipe(), spider="\udcff"), 1).open()
+
+
+async def test_pages_that_are_only_read() -> None:
+    reader = read_only(Config(extractor="tests.helpers.hostile.hang"), Recipe(), seed=7)
+    reader._page_seconds = PAGE_SECONDS
+    await reader.open()
+    try:
+        found = await reader.read(Page("http://a.example/", "utf-8"), page(1).encode())
+        made = fingerprint_page(page(1), seed=7, url="http://a.example/")
+        assert found.facts.fingerprint == made.facts.fingerprint
+    finally:
+        await reader.close()
+
+
+async def test_after_the_end_pages_pass(tmp_path: Path) -> None:
+    async with judging(tmp_path) as judges:
+        await judges.close()
+        assert await outcomes(ask(judges, "0", page(0))) == ["store_unavailable"]
+
+
+def make_job(number: int, site: str) -> Job:
+    asked = Ask(number, Page(f"http://{site}/{number}"))
+    return Job(asked, b"", site, asyncio.get_running_loop().create_future())
+
+
+async def test_sites_take_turns_and_within_a_site_the_first_comes_first() -> None:
+    turns = Turns()
+    for number, site in enumerate("aaaabbc"):
+        turns.add(make_job(number, site))
+    taken = [turns.take().asked.number for _ in range(4)]
+    turns.add(make_job(7, "b"))
+    taken += [turns.take().asked.number for _ in range(4)]
+    assert taken == [0, 4, 6, 1, 5, 2, 7, 3]
+    assert not turns
+
+
+def test_a_site_passes_after_three_time_outs_in_a_hundred_pages() -> None:
+    sites = LateSites()
+
+    def note(pages: str) -> list[bool]:
+        return [sites.note("a", 0.0, timed_out=each == "x") for each in pages]
+
+    assert not any(note("x" + "." * 60 + "x" + "." * 60 + "x" + "." * 30))
+    assert note("x")[-1]
+    assert (sites.passes("a", 599.0), sites.passes("a", 600.0)) == (True, False)
+    assert not sites.passes("b", 0.0)
+    assert not any(note("xx"))
+    assert not any(note("." * 100 + "xx"))
+    assert note("x")[-1]

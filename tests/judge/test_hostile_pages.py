@@ -1,0 +1,134 @@
+"""Pages that attack what reads them, through a real crawl with the defaults of the plugin."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.judge.client import PAGE_SECONDS
+from scrapy_simhash.judge.reading import PAGE_MEMORY_BYTES
+from tests.helpers.crawling import Crawl, crawl
+from tests.helpers.hostilepages import HOSTILE, Hostile
+from tests.helpers.needing import slow_but
+from tests.helpers.pages import page
+from tests.helpers.processes import list_judges
+from tests.helpers.server import Answer, serve
+
+# What a judge has loaded, with room for an interpreter that needs more.
+LOADED_BYTES = 128 * 2**20
+ORDINARY = 6
+SETTINGS: dict[str, Any] = {
+    "SIMHASH_ACTION": "flag",
+    "CONCURRENT_REQUESTS": 16,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    "DOWNLOAD_WARNSIZE": 0,
+    # Scrapy's own middleware raises on charsets that are none, and the spider gets nothing.
+    "METAREFRESH_ENABLED": False,
+}
+
+
+def answer(hostile: Hostile) -> Answer:
+    return Answer(hostile.make(), content_type=hostile.content_type, gzip=hostile.gzip)
+
+
+def outcome(verdict: str) -> str:
+    """Name what became of a page: `judged`, or the reason why not."""
+    status, _, reason = verdict.partition(" ")
+    return reason if status == "not_judged" else "judged"
+
+
+def peaks() -> dict[int, int]:
+    """Read the most bytes that each judge had in use at a time."""
+    found = {}
+    for pid in list_judges():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM"):
+                    found[pid] = int(line.split()[1]) * 1_024
+    return found
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[dict[int, int]]:
+    """Collect the peaks of all judges there are meanwhile."""
+    found = peaks()
+
+    async def look() -> None:
+        while True:
+            found.update(peaks())
+            await asyncio.sleep(0.05)
+
+    looking = asyncio.ensure_future(look())
+    yield found
+    looking.cancel()
+
+
+# Three crawls, so that no single test takes long.
+PARTS = [list(HOSTILE)[:11], list(HOSTILE)[11:27], list(HOSTILE)[27:]]
+
+
+def test_there_are_46() -> None:
+    assert sum(map(len, PARTS)) == len(HOSTILE) == 46
+
+
+@pytest.mark.usefixtures("judge_apart")
+@pytest.mark.parametrize("names", slow_but(PARTS[2:], PARTS), ids=["slow", "large", "odd"])
+async def test_all_reach_the_spider_within_deadline_and_memory(
+    names: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = {f"/{name}": answer(HOSTILE[name]) for name in names}
+    ordinary = {f"/ordinary-{number}": Answer(page(number).encode()) for number in range(ORDINARY)}
+    with serve(answers | ordinary) as site, caplog.at_level(logging.WARNING):
+        async with watching() as memory:
+            urls = [
+                url.replace("127.0.0.1", "localhost") if "ordinary" in url else url
+                for url in site.urls()
+            ]
+            done = await crawl(tmp_path, urls, **SETTINGS)
+    assert sorted(done.paths) == sorted(answers | ordinary)
+    outcomes = {path[1:]: outcome(verdict) for path, verdict in done.verdicts.items()}
+    # After three time-outs the pages of their site pass.
+    expected = {name: {*HOSTILE[name].outcomes, "judged", "slow_site"} for name in names}
+    assert {name: outcomes[name] for name in names if outcomes[name] not in expected[name]} == {}
+    # Pages in flight beside them are judged, on a host of their own.
+    assert {outcomes[path[1:]] for path in ordinary} == {"judged"}
+    check_counts(done, outcomes)
+    check_times(done)
+    assert 0 < max(memory.values()) < PAGE_MEMORY_BYTES + LOADED_BYTES
+    check_quiet(caplog)
+
+
+def check_counts(done: Crawl, outcomes: dict[str, str]) -> None:
+    """Check that every page without a judgement is counted by its reason."""
+    expected = Counter(reason for reason in outcomes.values() if reason != "judged")
+    counted = {
+        key.removeprefix("not_judged/"): count
+        for key, count in done.counted.items()
+        if key.startswith("not_judged/")
+    }
+    assert counted == expected
+    assert done.counted["pages"] == len(outcomes) - expected.total()
+
+
+def check_times(done: Crawl) -> None:
+    """Check that no page was judged that had taken more than its time."""
+    deadline_ms = 1_000 * PAGE_SECONDS
+    late = {
+        decision["url"]: decision["extract_ms"] + decision["fingerprint_ms"]
+        for decision in done.decisions
+        if decision["status"] != "not_judged"
+        if decision["extract_ms"] + decision["fingerprint_ms"] > deadline_ms + 1_000
+    }
+    assert late == {}
+
+
+def check_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Check that the plugin says one line a page at most, and nothing a terminal would obey."""
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_simhash")]
+    assert len(lines) <= len(HOSTILE)
+    assert all(line.isprintable() for line in lines), lines

@@ -1,0 +1,438 @@
+"""Young pages: found like others, waited for within bounds, written or forgotten."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judge import judge as module
+from scrapy_simhash.judge import young as young_module
+from scrapy_simhash.judge.messages import Ask, EndWaits, Gone, Settled
+from scrapy_simhash.judge.status import Status
+from scrapy_simhash.judge.young import Young
+from scrapy_simhash.judging.documents import Change, Document, Record, State, Verdict
+from scrapy_simhash.judging.sites import SAMPLE, draw_sample
+from scrapy_simhash.pages.facts import NOBODY, Facts
+from scrapy_simhash.stores.documents import describe_member, rows_of_site
+from scrapy_simhash.stores.keys import rank_by_keys
+from scrapy_simhash.stores.keyvalues import SITES
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
+from tests.helpers.judging import Judging, fetched, judging
+from tests.helpers.pages import make_page, make_words, page
+
+KEPT = "near_duplicate undelivered pass"
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[Judging]:
+    with judging(tmp_path) as running:
+        yield running
+
+
+def copies(text: int, count: int = 8) -> list[str]:
+    return [page(text, menu=f"Menu {n}") for n in range(count)]
+
+
+def stored(store: Path) -> dict[str, str]:
+    with open_store(str(store), readonly=True) as opened:
+        assert opened.check() == []
+        return {each.facts.url[-1]: each.state for each in opened.list_documents()}
+
+
+def test_a_copy_waits_until_its_original_is_settled(crawl: Judging, tmp_path: Path) -> None:
+    first, second, *_ = copies(1)
+    one, two = crawl.ask("1", first), crawl.ask("2", second)
+    assert (crawl.find(one), crawl.find(two)) == ("new", "waits")
+    crawl.settle(one, write=False)
+    # It counts before it is written.
+    assert crawl.find(two) == "near_duplicate drop"
+    assert crawl.said[two].decision
+    assert crawl.said[two].waited_seconds > 0
+    assert stored(tmp_path) == {}
+    crawl.write()
+    assert stored(tmp_path) == {"1": "done", "2": "duplicate"}
+    documents = [crawl.said[each].decision for each in (one, two)]
+    assert documents[0]
+    assert documents[1]
+    assert documents[1].match_document == documents[0].document
+
+
+def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging, tmp_path: Path) -> None:
+    one, two, three = (crawl.ask(str(n), html) for n, html in enumerate(copies(1, 3)))
+    crawl.settle(one, "failed")
+    assert (crawl.find(two), crawl.find(three)) == ("new", "waits")
+    crawl.settle(two)
+    assert crawl.find(three) == "near_duplicate drop"
+    crawl.write()
+    assert stored(tmp_path) == {"1": "done", "2": "duplicate"}
+
+
+def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *others = copies(1, 5)
+    crawl.ask("0", first)
+    waiting = [crawl.ask(str(n), html) for n, html in enumerate(others, 1)]
+    assert [crawl.find(each) for each in waiting] == ["waits"] * 4
+    assert 0 < (crawl.judge.find_timeout() or 0) <= module.WAIT_SECONDS
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
+    crawl.judge.tick()
+    assert [crawl.find(each) for each in waiting] == [KEPT] * 4
+
+
+def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For that page, and after three for that callback."""
+    with judging(tmp_path) as crawl:
+        for text in range(3):
+            for n, html in enumerate(copies(text, 2)):
+                crawl.ask(f"{text}/{n}", html)
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "WAIT_SECONDS", 0.0)
+                crawl.judge.tick()
+            assert crawl.find(crawl.ask(f"{text}/9", copies(text)[5])) == KEPT
+        one, two = (crawl.ask(f"9/{n}", html) for n, html in enumerate(copies(9, 2)))
+        assert (crawl.find(one), crawl.find(two)) == ("new", KEPT)
+
+
+@pytest.mark.parametrize(
+    ("action", "found"), [("flag", "near_duplicate flag"), ("ignore-outlinks", "waits")]
+)
+def test_what_loses_nothing_waits_for_nobody(crawl: Judging, action: str, found: str) -> None:
+    crawl.ask("0", page(1))
+    assert crawl.find(crawl.ask("1", page(1, menu="Other"), action)) == found
+
+
+def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging, tmp_path: Path) -> None:
+    one = crawl.ask("0", page(1), young=False, action="flag")
+    assert crawl.find(one) == "new"
+    assert crawl.deliver("1", page(1, menu="Other")) == "new"
+    assert crawl.find(crawl.ask("2", page(1), young=False, action="flag")) == "near_duplicate flag"
+    assert stored(tmp_path) == {"1": "done"}
+
+
+def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
+    crawl.ask("0", page(1))
+    waiting = crawl.ask("1", page(1, menu="Other"))
+    assert crawl.find(waiting) == "waits"
+    crawl.judge.take(EndWaits())
+    assert crawl.find(waiting) == KEPT
+    assert crawl.find(crawl.ask("2", page(1, menu="Third"))) == KEPT
+
+
+def test_flagged_copies_are_written_after_their_original(crawl: Judging, tmp_path: Path) -> None:
+    one = crawl.ask("0", page(1))
+    crawl.ask("1", page(1, menu="Other"), "flag")
+    two = crawl.ask("2", page(2))
+    crawl.ask("3", page(2, menu="Other"), "flag")
+    crawl.settle(one)
+    crawl.settle(two, "failed")
+    assert stored(tmp_path) == {"0": "done", "1": "duplicate"}
+
+
+def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None:
+    with judging(tmp_path) as crawl:
+        one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
+        for number in (one, two):
+            crawl.settle(number, "unwanted")
+        assert crawl.find(crawl.ask("2", page(1, menu="Other"))) == "near_duplicate drop"
+        assert stored(tmp_path) == {}
+        crawl.settle(two, "failed")
+        assert crawl.find(crawl.ask("3", page(2, menu="Other"))) == "new"
+        crawl.settle(one, write=False)
+    assert stored(tmp_path) == {"0": "done", "2": "duplicate"}
+
+
+def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
+    crawl.judge.take(Settled([7], [8], [9]))
+    crawl.judge.take(Gone(b"nobody"))
+    crawl.write()
+    assert crawl.deliver("0", page(1)) == "new"
+
+
+def test_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_YOUNG", 3)
+    with judging(tmp_path) as crawl:
+        numbers = [crawl.ask(str(n), page(n)) for n in range(4)]
+        assert crawl.find(crawl.ask("x", page(0, menu="Other"))) == "new"
+        assert crawl.find(crawl.ask("y", page(3, menu="Other"))) == "waits"
+        crawl.settle(numbers[0])
+    assert stored(tmp_path) == {}
+
+
+def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
+    """A host is known from six pages on, whether they are written or not."""
+    for number in range(7):
+        crawl.ask(str(number), page(number))
+    said = crawl.said[crawl.ask("copy", page(6, menu="Other"), "flag")].decision
+    assert said
+    assert said.evidence
+    assert said.evidence.known
+
+
+def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging, tmp_path: Path) -> None:
+    one = crawl.ask("0", page(1))
+    again = crawl.ask("0", page(1))
+    assert crawl.find(again) == "revisit unchanged"
+    assert crawl.find(crawl.ask("0", page(2))) == "revisit changed"
+    for number in (one, again):
+        crawl.settle(number)
+    assert stored(tmp_path) == {"0": "done"}
+
+
+def test_another_callback_keeps_a_page_of_its_own(crawl: Judging) -> None:
+    assert crawl.deliver("0", page(1)) == "new"
+    assert crawl.deliver("1", page(1), reader=NOBODY._replace(callback="other")) == "new"
+    assert crawl.deliver("2", page(1), reader=NOBODY._replace(callback="other")) == (
+        "near_duplicate drop"
+    )
+
+
+def test_a_store_that_cannot_be_written(
+    crawl: Judging,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What came through counts all the same, is told once, and is written when that is possible."""
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: object) -> None:
+            raise StoreUnavailableError("the disk is full")
+
+        one = crawl.ask("0", page(1))
+        patch.setattr(Store, "write", refuse)
+        crawl.settle(one)
+        assert crawl.find(crawl.ask("1", page(1, menu="Other"))) == "near_duplicate drop"
+        crawl.write()
+        assert [text for text in caplog.messages if "the disk is full" in text] == [
+            "The store cannot be written, and is tried again later: the disk is full"
+        ]
+        # Numbers of documents are to be taken by then, too: those pages come through.
+        crawl.judge._numbers.clear()
+        assert crawl.find(crawl.ask("2", page(2))) == "not_judged store_unavailable"
+    crawl.write()
+    assert stored(tmp_path) == {"0": "done", "1": "duplicate"}
+
+
+def test_a_change_that_breaks_costs_the_others_nothing(
+    crawl: Judging, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
+    crawl.judge._young._pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
+    crawl.settle(one, write=False)
+    crawl.settle(two)
+    assert stored(tmp_path) == {"1": "done"}
+    assert "Not written: " in caplog.text
+
+
+def test_whatever_breaks_the_page_passes(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OverflowError("too many")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "make_document", fail)
+        number = crawl.ask("0", page(1))
+    assert crawl.find(number) == "not_judged failed"
+    with monkeypatch.context() as patch:
+        patch.setattr(Young, "add", fail)
+        assert crawl.find(crawl.ask("0", page(1))) == "not_judged failed"
+    assert crawl.deliver("0", page(1)) == "new"
+
+
+def test_the_time_of_the_store_is_not_the_page_s(
+    crawl: Judging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Redis that is away takes ten seconds to say so."""
+    seen, judge = [], crawl.judge._judge
+
+    def look(document: Document) -> tuple[Verdict, Change | None]:
+        seen.append(status.read())
+        return judge(document)
+
+    monkeypatch.setattr(crawl.judge, "_judge", look)
+    with closing(Status()) as status:
+        crawl.judge._status = status
+        number = crawl.ask("a", page(1))
+        ((at, _, has_a_minute),) = seen
+        assert (at, has_a_minute, status.read()[0]) == (number, True, 0)
+        crawl.judge._status = None
+
+
+def test_a_page_that_is_asked_again_of_another_judge(crawl: Judging) -> None:
+    """It had an answer that got lost."""
+    number = crawl.ask("0", page(1))
+    crawl.judge.take(Ask(number, fetched("0"), "drop", young=True), page(1).encode())
+    assert crawl.find(number) == "new"
+
+
+def test_pages_of_one_host_and_template_cost_no_more(
+    crawl: Judging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spiders whose pipelines drop all items have 10,000 young pages until the end."""
+    sizes: set[int] = set()
+
+    def draw(pages: list[bytes], *given: Any) -> list[bytes]:
+        sizes.add(len(pages))
+        return draw_sample(pages, *given)
+
+    def rank(found: Iterable[Sequence[int]]) -> dict[int, int]:
+        listed = list(found)
+        sizes.update(map(len, listed))
+        return rank_by_keys(listed)
+
+    monkeypatch.setattr(young_module, "draw_sample", draw)
+    monkeypatch.setattr(young_module, "rank_by_keys", rank)
+    template = make_words(7, 300)
+    pages = [
+        make_page([*template, *make_words(n, 150)], title=f"Title {n}") for n in range(60, 110)
+    ]
+    for n, html in enumerate(pages):
+        one = crawl.ask(str(n), html)
+        assert crawl.find(one) == "new"
+        crawl.settle(one, "unwanted")
+    for n in (0, 30, 49):
+        copy = crawl.ask(f"copy {n}", pages[n].replace("Menu", "Other"))
+        assert crawl.find(copy) == "near_duplicate drop"
+    assert max(sizes) <= 2 * SAMPLE
+
+
+def test_of_many_copies_the_last_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_FOLLOWERS", 2)
+    with judging(tmp_path) as crawl:
+        one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
+        for number in (one, two):
+            crawl.settle(number, "unwanted")
+        for name, text in (("c", 1), ("d", 2), ("e", 1), ("f", 1)):
+            assert crawl.find(crawl.ask(name, page(text, menu=name))) == "near_duplicate drop"
+        for number in (one, two):
+            crawl.settle(number)
+    assert stored(tmp_path) == {"a": "done", "b": "done", "e": "duplicate", "f": "duplicate"}
+
+
+def test_no_page_is_young_while_all_others_are_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (module, young_module):
+        monkeypatch.setattr(each, "MOST_YOUNG", 3)
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with judging(tmp_path) as crawl:
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "write", refuse)
+            numbers = [crawl.ask(str(n), page(n)) for n in range(3)]
+            for number in numbers:
+                crawl.settle(number)
+            found = [crawl.find(crawl.ask(str(n), page(n))) for n in (3, 4, 5)]
+            assert found == ["not_judged store_unavailable"] * 3
+        crawl.write()
+        assert crawl.deliver("6", page(6)) == "new"
+    assert stored(tmp_path) == dict.fromkeys("0126", "done")
+
+
+def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with judging(tmp_path, scope="host") as crawl:
+        found = []
+        for text in range(4):
+            for n, html in enumerate(copies(text, 2)):
+                number = crawl.ask(str(n), html, host=f"{text}.example")
+            found.append(crawl.find(number))
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "WAIT_SECONDS", 0.0)
+                crawl.judge.tick()
+        assert found == ["waits", "waits", "waits", KEPT]
+
+
+def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(
+    crawl: Judging, tmp_path: Path
+) -> None:
+    one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
+    changes = [crawl.judge._young._pages[each].change for each in (one, two)]
+    for number in (one, two):
+        crawl.settle(number, write=False)
+    crawl.ask("c", page(1, menu="Other"))
+    crawl.ask("d", page(2, menu="Other"))
+    # Another crawl gets the first page; and its number is that of the second.
+    store, there = crawl.judge._store, crawl.judge._store.take_numbers(1)
+    other = make_change(0, 7, "http://site.example/z").record
+    store.write(lambda stored: stored.save(there, *changes[0][1:]))
+    store.write(lambda stored: stored.save(changes[1].number, other))
+    crawl.write()
+    assert stored(tmp_path) == {"a": "done", "c": "duplicate", "z": "done"}
+    with open_store(str(tmp_path), readonly=True) as opened:
+        originals = {each.facts.url[-1]: each.record.original for each in opened.list_documents()}
+    assert originals["c"] == there
+
+
+def make_change(number: int, fingerprint: int, url: str, **known: Any) -> Change:
+    facts = Facts(b"%d" % number, fingerprint, b"", url=url, **known)
+    return Change(number, Record(facts, State.DONE, (), 0.0), b"")
+
+
+def make_members(numbers: Iterable[int]) -> list[bytes]:
+    """Make what the sample of a host has of pages."""
+    return sorted(
+        row[2]
+        for number in numbers
+        for row in rows_of_site(number, make_page_of_host(number).record, 0)
+        if row[0] == SITES
+    )
+
+
+def make_page_of_host(number: int) -> Change:
+    url = f"http://site.example/{'ab'[number % 2]}/{number}"
+    sketch = random.Random(number).randbytes(1024)  # noqa: S311 - no secret
+    return make_change(number, number, url, sketch=sketch, suspicion=number % 3)
+
+
+@given(st.lists(st.integers(1, 60), max_size=150))
+def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None:
+    young, there = Young(), set[int]()
+    for number in steps:
+        if number in there:
+            young.pop(number)
+        else:
+            young.add(number, make_page_of_host(number), 0, (), is_new=True)
+        there ^= {number}
+        drawn = young.draw("site.example")
+        assert drawn == draw_sample(make_members(there), describe_member, SAMPLE)
+    for number in there:
+        young.pop(number)
+    assert not young._drawn
+    assert not young._found
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(0, 2**64 - 1), st.booleans()), max_size=40),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 40),
+)
+def test_near_pages_are_found_as_by_comparing_each(
+    steps: list[tuple[int, int, bool]], query: int, bits: int
+) -> None:
+    young, there = Young(), dict[int, int]()
+    for number, fingerprint, adds in steps:
+        if adds and number not in there:
+            change = make_change(number, fingerprint, "")
+            young.add(number, change, 0, (), is_new=True)
+            there[number] = fingerprint
+        elif not adds:
+            assert (young.pop(number) is not None) == (there.pop(number, None) is not None)
+    found = {each.page: distance for distance, each in young.find_near(query, bits)}
+    distances = {number: (each ^ query).bit_count() for number, each in there.items()}
+    assert found == {number: each for number, each in distances.items() if each <= bits}
+    assert len(young) == len(there)
+    for number in list(there):
+        young.pop(number)
+    assert not young._found
+    assert len(young._places) == young_module.MOST_YOUNG + 1

@@ -1,0 +1,267 @@
+"""Several writers on one server, without a lock: no set loses a member, and no value an update."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
+from random import Random, SystemRandom
+
+import pytest
+
+from scrapy_simhash import open_store
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.stores import redis as redis_kind
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import (
+    FINGERPRINTS,
+    IDENTITIES,
+    KEYS,
+    SITES,
+    TABLES,
+    KeyValues,
+    octets,
+)
+from scrapy_simhash.stores.redis import RedisEngine
+from tests.helpers.children import running
+from tests.helpers.documents import document
+from tests.helpers.redisservers import RedisServer, count_trips
+
+pytestmark = pytest.mark.slow
+
+STORE_KINDS = ("redis", "valkey")
+WIDTHS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: 6}
+TURNS = 400
+# What others do while a transaction works.
+Meanwhile = Callable[[], object]
+
+
+class Oracle:
+    """Sets and values as the transactions leave them that were committed so far."""
+
+    def __init__(self) -> None:
+        self.sets: dict[tuple[str, bytes], set[bytes]] = {}
+        self.values: dict[bytes, bytes] = {}
+
+
+def change(
+    draw: Random, oracle: Oracle, meanwhile: Meanwhile, values: KeyValues
+) -> Callable[[], object]:
+    """Change sets and a value; returns what makes the same changes in the oracle."""
+    doing: list[Callable[[], object]] = []
+    name = draw.choice((b"a", b"bc", b"def"))
+    value = (values.get(IDENTITIES, name) or b"") + draw.choice((b"x", b"y"))
+    if draw.random() < 0.1:
+        values.delete(IDENTITIES, name)
+        doing.append(partial(oracle.values.pop, name, None))
+    else:
+        values.put(IDENTITIES, name, value)
+        doing.append(partial(oracle.values.__setitem__, name, value))
+    for _ in range(draw.randint(1, 12)):
+        table = draw.choice(list(WIDTHS))
+        key = (b"\0" * 2 if table == TABLES else b"\0" * 7) + bytes([draw.randrange(3)])
+        # Zeros and members that overlap: a script that finds one between two others fails.
+        member = draw.choice((b"\0\0", b"\0*", b"**")) * (WIDTHS[table] // 2 - 1)
+        member += bytes([draw.randrange(3), draw.choice(b"\0*.%")])
+        held = oracle.sets.setdefault((table, key), set())
+        action = draw.choice(("add", "add", "add", "discard", "delete", "read"))
+        if action == "add":
+            values.add(table, key, member)
+            doing.append(partial(held.add, member))
+        elif action == "discard":
+            values.discard(table, key, member)
+            doing.append(partial(held.discard, member))
+        elif action == "delete" and draw.random() < 0.2:
+            values.delete(table, key)
+            doing.append(held.clear)
+        elif action == "read":
+            values.members(table, key)
+    meanwhile()
+    return lambda: [each() for each in doing]
+
+
+@pytest.mark.parametrize("most", [2, 1024])
+def test_changes_are_those_of_dicts_and_sets(
+    home: str, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """One writer commits while another one works; sets are large, or not, and so are commits."""
+    for limit in ("MOST_IN_BUCKET", "_CHANGES_PER_CALL", "_FIELDS_PER_CALL"):
+        monkeypatch.setattr(redis_kind, limit, most)
+    open_store(home).close()
+    first, second = RedisEngine(home), RedisEngine(home)
+    seed = SystemRandom().getrandbits(32)
+    draw, oracle = Random(seed), Oracle()  # noqa: S311 - told when the test fails
+
+    def write(engine: RedisEngine, meanwhile: Meanwhile) -> None:
+        state = draw.getstate()
+        turns = iter([meanwhile])
+
+        def work(values: KeyValues) -> Callable[[], object]:
+            # It may run again, but the other one writes once.
+            own = Random()  # noqa: S311
+            own.setstate(state)
+            return change(own, oracle, next(turns, lambda: None), values)
+
+        engine.write(work)()
+        draw.random()
+
+    for engine, other in zip(range(TURNS), cycle([(first, second), (second, first)]), strict=False):
+        ours, theirs = other
+        aside = partial(write, theirs, lambda: None) if engine % 3 else lambda: None
+        write(ours, aside)
+    found = RedisEngine(home, readonly=True).read(
+        lambda values: (
+            {(table, key): set(values.members(table, key)) for table, key in oracle.sets},
+            dict(values.scan(IDENTITIES)),
+            [(table, *row) for table in WIDTHS for row in values.scan(table)],
+        )
+    )
+    rows = [(*row, each) for row, held in oracle.sets.items() for each in held]
+    assert found[:2] == (oracle.sets, oracle.values), seed
+    assert sorted(found[2]) == sorted(rows), seed
+
+
+ADDER = """
+import sys
+from scrapy_simhash.stores.keyvalues import KEYS, TABLES, IDENTITIES, octets
+from scrapy_simhash.stores.redis import RedisEngine
+
+engine, who = RedisEngine(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+
+def work(values, turn):
+    for key in range(10):
+        values.add(KEYS, octets(key), octets(2 * turn + who))
+        values.add(TABLES, b"\\0\\0\\0", octets(2 * turn + who)[2:])
+    count = int(values.get(IDENTITIES, b"count") or 0)
+    values.put(IDENTITIES, b"count", b"%d" % (count + 1))
+    values.put(IDENTITIES, b"%d %d" % (who, turn), b"")
+
+for turn in range(300):
+    while True:
+        try:
+            engine.write(lambda values: work(values, turn))
+            break
+        except Exception as error:
+            assert "keep changing" in str(error), error
+    print(turn, engine.take_numbers(2), flush=True)
+"""
+
+
+def test_two_processes_that_add_to_the_same_sets(home: str) -> None:
+    """The count of what they did is a value that both read and write."""
+    open_store(home).close()
+    with running(ADDER, home, 0) as first, running(ADDER, home, 1) as second:
+        first.tell("go")
+        second.tell("go")
+        told = [line.split() for each in (first, second) for line in each.read_whole_lines()]
+    assert len(told) == 600
+    assert len({int(number) for _, number in told}) == 600
+    with open_store(home) as store:
+        every = list(map(octets, range(600)))
+        found = store.read(
+            lambda stored: (
+                [stored.values.members(KEYS, octets(key)) for key in range(10)],
+                stored.values.members(TABLES, bytes(3)),
+                stored.values.get(IDENTITIES, b"count"),
+            )
+        )
+    assert found == ([every] * 10, [member[2:] for member in every], b"600")
+
+
+def test_a_writer_that_is_killed(home: str) -> None:
+    """What it had told is there, and nothing is there in part; nobody waits for anything."""
+    open_store(home).close()
+    with running(ADDER, home, 0) as writer:
+        writer.tell("go")
+        told = [int(writer.read().split()[0]) for _ in range(50)]
+        writer.kill()
+        told += [int(line.split()[0]) for line in writer.read_whole_lines()]
+    with open_store(home) as store:
+        turns = store.read(lambda stored: len(list(stored.values.scan(IDENTITIES, b"0 "))))
+        assert turns in {len(told), len(told) + 1}
+        expected = [octets(2 * turn) for turn in range(turns)]
+        for key in range(10):
+            members = partial(lambda key, stored: stored.values.members(KEYS, octets(key)), key)
+            assert store.read(members) == expected
+
+
+def test_what_others_always_change_is_given_up(home: str) -> None:
+    with open_store(home) as store, open_store(home) as other:
+        turns = iter(range(100))
+
+        def put(stored: Documents) -> None:
+            before = stored.values.get(IDENTITIES, b"a") or b""
+            stored.values.put(IDENTITIES, b"a", before + b"%d" % next(turns))
+
+        def work(stored: Documents) -> None:
+            put(stored)
+            other.write(put)
+
+        with pytest.raises(StoreUnavailableError, match="other processes keep changing the store"):
+            store.write(work)
+
+
+@pytest.mark.parametrize("rebuilt", [1, 9])
+def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
+    redis_server: RedisServer, rebuilt: int
+) -> None:
+    """Tables of another design are written when the header was read: once, or each time."""
+    url, designs = redis_server.url(), iter(["10", "4"] * 5)
+    turns = iter(range(rebuilt))
+    with open_store(url) as store, open_store(url) as other:
+        store.find_and_add([document("a", 7), document("b", 7 << 40)])
+
+        def read(stored: Documents) -> list[int]:
+            if next(turns, None) is not None:
+                other.rebuild(next(designs))
+            return [int(found) for _, found in stored.near(7 ^ 1, 3).near]
+
+        if rebuilt == 1:
+            assert store.read(read) == [7]
+        else:
+            with pytest.raises(StoreUnavailableError, match="keep changing the store"):
+                store.read(read)
+
+
+def test_a_group_is_written_in_two_round_trips(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many documents it has: one to read what is there, one to write."""
+    draw = Random(7)  # noqa: S311 - reproducible
+    trips = count_trips(monkeypatch)
+    with open_store(redis_server.url()) as store:
+        for size in (1, 16, 64):
+            bits = [draw.getrandbits(64) for _ in range(size)]
+            pages = [document(f"{size} {n}", found) for n, found in enumerate(bits)]
+            first = store.take_numbers(size)
+
+            def save(stored: Documents) -> None:
+                records = [Record(page.facts, State.DONE, (), 0.0) for page in pages]  # noqa: B023
+                numbered = list(enumerate(records, first))  # noqa: B023
+                stored.read_ahead_of_saves(numbered)
+                for number, record in numbered:
+                    stored.save(number, record)
+
+            trips[0] = 0
+            store.write(save)
+            assert trips[0] == 2
+        assert store.check() == []
+
+
+def test_a_page_is_judged_in_few_round_trips(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more each for the document of a near fingerprint, and for its site."""
+    url, draw = redis_server.url(), Random(7)  # noqa: S311 - reproducible
+    bits = [draw.getrandbits(64) for _ in range(40)]
+    with open_store(url) as store:
+        store.find_and_add(
+            [document(f"{n}", found, text=f"text {n}") for n, found in enumerate(bits)]
+        )
+    with open_store(url, readonly=True) as store:
+        trips = count_trips(monkeypatch)
+        for found, most in ((bits[0] ^ 1, 4), (bits[0] ^ 2**32 - 1, 2)):
+            trips[0] = 0
+            store.find_and_add([document("page", found, text="text 0")])
+            assert trips[0] <= most
