@@ -58,15 +58,6 @@ def quote(text: object) -> str:
     return repr(text)
 
 
-def mask_password(url: str) -> str:
-    """Replace user and password of a URL by ***.
-
-    >>> mask_password("http://ann:secret@site.example/a")
-    'http://***@site.example/a'
-    """
-    return re.sub(r"^([\w+.-]+://)[^/?#]*@", r"\1***@", url)
-
-
 def plural(count: int | None, noun: str) -> str:
     """Format a count with its noun, such as `1 bit` and `1,204 pages`; None becomes `?`."""
     return f"{'?' if count is None else f'{count:,}'} {noun}{'s' * (count != 1)}"

@@ -75,7 +75,7 @@ class Summary:
         """The summary that is printed."""
         figures = self.as_dict(requests)
         known = f"{self._statuses['revisit']} of them known from an earlier crawl"
-        flagged = f"{self._statuses['near_duplicate']} near-duplicates only flagged"
+        flagged = f"{self._statuses['near_duplicate']} near-duplicates kept"
         lines = [
             "",
             f"Crawl {reason}: {requests} requests, {figures['fetched']} pages fetched",

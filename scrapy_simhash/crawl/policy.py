@@ -197,6 +197,9 @@ def _list(value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def _is_item(value: Any) -> bool:
+    # Most values of a meta are plain, and to ask for items takes 10 us each.
+    if isinstance(value, (str, int, float)):
+        return False
     return is_item(value) or hasattr(value, "load_item")
 
 

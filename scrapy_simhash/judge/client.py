@@ -71,8 +71,8 @@ _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19
 # What became of pages is told after so long.
 _LATER_SECONDS = 0.02
 _WATCHING_SECONDS = 1.0
-# A judge that owes answers and is silent for so long is killed; to load a reader takes a second on
-# an idle machine, and to open a store that has to be verified may take minutes.
+# A judge that has pages to answer and is silent for so long is killed; to load a reader takes a
+# second on an idle machine, and to open a store that has to be verified may take minutes.
 _SILENT_SECONDS, _LOADING_SECONDS, _OPENING_SECONDS = 30.0, 60.0, 600.0
 # A page that waits is answered after half of it.
 _WAITING_SECONDS = 60.0
@@ -505,21 +505,21 @@ class JudgeProcess:
                 self._jobs.pop(number, None)
                 continue
             messages += [job.packed, job.body]
-            self._owe({number})
+            self._expect({number})
             sent_bytes += len(job.body)
         if messages:
             self._send(messages)
 
-    def _owe(self, numbers: set[int]) -> None:
+    def _expect(self, numbers: set[int]) -> None:
         """Expect answers from now on."""
-        if not self._sent:  # it owed nothing, and was silent
+        if not self._sent:  # it had nothing to say
             self._last_heard = self._loop.time()
         self._sent |= numbers
 
     def tell(self, message: ToJudge) -> None:
         """Tell something, soon, with what else there is to tell."""
         if isinstance(message, EndWaits):
-            self._owe(self.waiting)
+            self._expect(self.waiting)
         self._later.append(pack(message))
         if self._timer is None:
             self._timer = self._loop.call_later(_LATER_SECONDS, self._send, [])

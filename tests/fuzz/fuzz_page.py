@@ -4,7 +4,7 @@ Needs the extra `fuzz`. Starts from small pages and the beginnings of the hostil
 get every input; what turbohtml's C code does with one does not guide the search. An input that
 breaks one of the rules in `target` ends the run with exit code 77 and stays in
 `tests/fuzz/findings`, where `test_fuzz` replays it from then on. Inputs that take long are passed
-over: that pages do is known, and what workers have their deadline for.
+over: that pages do is known, and what judges have their deadline for.
 """
 
 import argparse

@@ -52,7 +52,7 @@ def check_page(given: bytes) -> None:
 
 
 def find_encoding(header: bytes, body: bytes) -> str | None:
-    """Find what the middleware would hand to a worker."""
+    """Find what the middleware would hand to a judge."""
     with suppress(Exception):
         return HtmlResponse(URL, body=body, headers={"Content-Type": header}).encoding
     return None

@@ -1,7 +1,7 @@
 """46 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
 
 Sizes stay below `MOST_BYTES` (4 MiB) wherever the size is not the attack, so that
-workers get them. Where time grows with size alone, a twentieth is enough to see that the
+judges get them. Where time grows with size alone, a twentieth is enough to see that the
 page passes; SIMHASH_TESTS_LONG=1 in the environment takes the whole.
 """
 

@@ -1,6 +1,6 @@
-"""The reader of the default recipe, misbehaving on pages that say so; for worker processes only.
+"""The reader of the default recipe, misbehaving on pages that say so; for judges only.
 
-A recipe names one of the feature sets here, and a worker that loads it gets the reader, too. A page
+A recipe names one of the feature sets here, and a judge that loads it gets the reader, too. A page
 says `turbohtml crashes`, `turbohtml hangs` and the like.
 """
 
@@ -65,7 +65,7 @@ def _load(extractor: str) -> Callable[[str], Any]:
     return partial(_read, _load_reader(extractor), extractor)
 
 
-if "pytest" not in sys.modules:  # in a worker
+if "pytest" not in sys.modules:  # in a judge
     fingerprint.load_reader = _load  # type: ignore[assignment]
 
 

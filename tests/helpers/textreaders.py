@@ -1,4 +1,4 @@
-"""A reader of main texts that is the user's own; without pytest, because workers load it."""
+"""A reader of main texts that is the user's own; without pytest, because judges load it."""
 
 import time
 

@@ -207,7 +207,7 @@ _STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
         {"stores.redis": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
-    ids=["commands", "workers", "lmdb", "redis", "faces"],
+    ids=["commands", "judges", "lmdb", "redis", "faces"],
 )
 def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     """One after the other in one process, which names the first one that loads too much."""
