@@ -301,7 +301,7 @@ def make_template(pages: Iterable[tuple[Facts, Wording]]) -> Template:
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def read_wording(wording: Wording) -> Text:
     """Read the text of a page, or remember it."""
-    return Text(*wording)
+    return Text(wording.text, wording.rest, wording.beside)
 
 
 def _hash_words(words: Sequence[str]) -> Hashes:

@@ -77,7 +77,7 @@ def _read_by(extract: Callable[[str], str | None], html: str) -> Markup:
     """Read a page of which an extractor finds the main text."""
     lines = map(one_line, (extract(html) or "").splitlines())
     main = without_surrogates("\n".join(filter(None, lines)))
-    return read(html, mark_main=False)._replace(main=main)
+    return read(html, find_main=False)._replace(main=main)
 
 
 def read_page(body: bytes, encoding: str | None, extractor: str = DEFAULT_EXTRACTOR) -> PageText:
@@ -165,7 +165,7 @@ def fingerprint_text(
     sketch = sketch_text(whole_triples, main_triples)
     link_sketch, targets = read_links(page.links, base)
     beside = *page.beside, *list_links_seen(page.links)
-    wording = pack(make_wording(usual, beside, seed))
+    wording = pack(make_wording(usual, beside, seed, page.main_lines, page.tags))
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     facts = Facts(
         b"",

@@ -12,7 +12,7 @@ from w3lib.encoding import html_to_unicode
 from scrapy_simhash.errors import NotJudgedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # A page counts as binary when more than this share of its first characters are control
 # characters, and as text of another charset when so many more could not be decoded. Pages of the
@@ -63,12 +63,6 @@ BLOCK_TAGS = frozenset(
         *("ol", "option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
     )
 )
-# Stands at the border of a block while a page is read. No charset of the web has it for anything,
-# and it is one octet.
-BLOCK_BORDER = "\x81"
-# Marks where the main text begins and ends. No page has it: `decode` takes it out, and the parser
-# makes U+FFFD of `&#0;`.
-MAIN_BORDER = "\0"
 # Inputs whose value nobody sees, or not as text. That of a button is its text.
 _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
 # Of characters of text at most, and how many times as many of data (inline scripts and long
@@ -78,11 +72,18 @@ _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 
 
+class Block(NamedTuple):
+    """A paragraph, cell or item of the visible text, or what stands between two of them."""
+
+    tag: str  # of the nearest element of `BLOCK_TAGS` around the first piece of the text, or "body"
+    is_main: bool  # part of the main text
+    text: str  # not empty, white space collapsed
+
+
 class Markup(NamedTuple):
     """What a parser finds on a page, as written, in the order of the page."""
 
-    # The visible text with the borders of blocks, and of the main text if that is a part of it.
-    text: str
+    blocks: Sequence[Block]  # the visible text; those of the main text follow each other
     title: str | None  # text of the first `<title>`
     language: str | None  # value of `<html lang>`
     base: str | None  # value of the first `<base href>`
@@ -121,6 +122,10 @@ class PageText(NamedTuple):
     # Where `main` begins in `whole`, in characters, if it is a stretch of it, with white space at
     # both ends; None where the two were read independently.
     main_at: int | None = None
+    # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is no
+    # stretch of it, or all of it because no main text was found.
+    main_lines: tuple[int, int] = (0, 0)
+    tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `wording.Wording`
     data: str = ""  # from which a browser may draw a page with little text, or ""
     # What is seen beside the text: alternative texts, values of fields and meters, chosen options.
     beside: tuple[str, ...] = ()
@@ -192,16 +197,6 @@ def without_surrogates(text: str) -> str:
 def one_line(text: str | None) -> str:
     """Collapse white space, line breaks included."""
     return " ".join((text or "").split())
-
-
-def cut_blocks(text: str) -> str:
-    """Collapse white space in a text with borders of blocks, and make a line of each block."""
-    text = " ".join(text.split())
-    # Half as long as a regular expression takes, or a list of lines.
-    text = text.replace(f" {BLOCK_BORDER}", BLOCK_BORDER).replace(f"{BLOCK_BORDER} ", BLOCK_BORDER)
-    while BLOCK_BORDER * 2 in text:
-        text = text.replace(BLOCK_BORDER * 2, BLOCK_BORDER)
-    return text.strip(BLOCK_BORDER).replace(BLOCK_BORDER, "\n")
 
 
 def _make_name(text: str | None) -> str:
@@ -304,14 +299,13 @@ def _choose_addresses(
 
 def make_page(markup: Markup) -> PageText:
     """Make a page of what a parser found; `NotJudgedError` (`no_text`) if no text is visible."""
-    before, _, rest = cut_blocks(markup.text).partition(MAIN_BORDER)
-    stretch, _, after = rest.partition(MAIN_BORDER)
-    before, stretch, after = before.strip(), stretch.strip(), after.strip()
-    whole = "\n".join(filter(None, (before, stretch, after)))
-    if not whole:
+    if not markup.blocks:
         raise NotJudgedError("no_text", "no visible text")
-    main = markup.main or stretch
-    main_at = len(before) + 1 if stretch and before else 0
+    tags, of_main, texts = zip(*markup.blocks, strict=True)
+    whole = "\n".join(texts)
+    first = of_main.index(True) if True in of_main else 0
+    end = first + sum(of_main)
+    main = markup.main or "\n".join(texts[first:end])
     open_graph: dict[Any, str] = {}
     for meta in markup.metas:
         for name in {meta.get("property"), meta.get("name")} & {"og:url", "og:title"}:
@@ -330,7 +324,9 @@ def make_page(markup: Markup) -> PageText:
         links=tuple(dict.fromkeys(markup.targets)),
         read_embedded=markup.read_embedded,
         fell_back=not main,
-        main_at=None if markup.main else main_at,
+        main_at=None if markup.main else sum(map(len, texts[:first])) + first,
+        main_lines=(first, end),
+        tags=tags,
         data=_choose_data(whole, markup.scripts, markup.elements),
         beside=_choose_values(markup.fields),
     )

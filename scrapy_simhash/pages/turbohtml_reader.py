@@ -16,12 +16,12 @@ from turbohtml import Element, Namespace, Text, XPath, parse
 
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
-    BLOCK_BORDER,
     BLOCK_TAGS,
-    MAIN_BORDER,
     TITLE_CLASSES,
+    Block,
     Markup,
     join_embedded,
+    one_line,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 _LEAST_FEATURES = 32
 # A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
+# Stands where the main content begins and ends. No page has it: `decode` takes it out, and the
+# parser makes U+FFFD of `&#0;`.
+_BORDER = "\0"
+_CUT = "\x81"
+# As a rule the one around a text is a block. A page may have a text 500 elements deep in each line.
+_MOST_AROUND = 32
 # It would count as text, which opens the body, and what belongs into the head would stand there.
 _BYTE_ORDER_MARK = "\ufeff"
 # turbohtml merges the attributes of each `<html>` and `<body>` into those of the first one, in
@@ -54,8 +60,8 @@ _WITH_ATTRIBUTES = cast(
 _ATTRIBUTES, _TEXT = attrgetter("attrs"), attrgetter("text")
 
 
-def read(html: str, *, mark_main: bool = True) -> Markup:
-    """Read a decoded page; `mark_main` marks in its text where the main text begins and ends."""
+def read(html: str, *, find_main: bool = True) -> Markup:
+    """Read a decoded page; `find_main` says which of its blocks are the main text."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
@@ -79,7 +85,7 @@ def read(html: str, *, mark_main: bool = True) -> Markup:
     for element in invisible:
         element.extract()
     return Markup(
-        text=_read_text(document, mark_main=mark_main),
+        blocks=_read_blocks(document, find_main=find_main),
         title=titled,
         language=None if document.root is None else document.root.attr("lang"),
         base=named["base"][0].attr("href") if named["base"] else None,
@@ -113,44 +119,71 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _read_text(document: Document, *, mark_main: bool) -> str:
-    """Read the visible text, with the borders of blocks, and of the main content."""
+def _read_blocks(document: Document, *, find_main: bool) -> list[Block]:
+    """Read the blocks of the visible text."""
     body = document.find("body")
     if body is None:
-        return ""
-    content = _widen(document.main_content(), body) if mark_main else None
-    borders = Text(MAIN_BORDER), Text(MAIN_BORDER)
-    if content is not None:
-        content.insert(0, borders[0])
-        content.append(borders[1])
-    pieces = _list_pieces(body)
-    if content is not None:
-        for border in borders:
-            border.extract()
-    return " ".join(pieces)
+        return []
+    content = _widen(document.main_content(), body) if find_main else None
+    if content is None:
+        return _list_blocks(body)
+    borders = Text(_BORDER), Text(_BORDER)
+    content.insert(0, borders[0])
+    content.append(borders[1])
+    blocks = _list_blocks(body)
+    for border in borders:
+        border.extract()
+    return blocks
 
 
-def _list_pieces(body: Element) -> list[str]:
-    """Read the pieces of the visible text, with the borders of blocks between them."""
+def _list_blocks(body: Element) -> list[Block]:
+    blocks: list[tuple[str, bool, list[str]]] = []
+    pieces: list[str] = []
+    is_main = is_open = False  # whether the main content has begun, and a block
+    tags = BLOCK_TAGS
     # A page has a thousand nodes: `isinstance` takes a sixth longer.
-    pieces = [BLOCK_BORDER]
-    add, blocks = pieces.append, BLOCK_TAGS
-    is_open = False  # a line has begun
     for node in body.descendants:
         if is_open:
-            # What follows a block begins a line, too.
+            # What follows a block begins another one, too.
             before = node.previous_sibling
-            if (type(node) is Element and node.tag in blocks) or (
-                type(before) is Element and before.tag in blocks
+            if (type(node) is Element and node.tag in tags) or (
+                type(before) is Element and before.tag in tags
             ):
-                add(BLOCK_BORDER)
                 is_open = False
         if type(node) is Text:
             text = node.data
-            if not text.isspace():
-                add(text)
+            if text == _BORDER:
+                is_main, is_open = not is_main, False
+            elif is_open:
+                pieces.append(text)
+            elif not text.isspace():
+                pieces = [text]
+                blocks.append((_find_tag(node), is_main, pieces))
                 is_open = True
-    return pieces
+    return [
+        Block(tag, is_main, text)
+        for tag, is_main, pieces in blocks
+        for text in _cut(one_line(" ".join(pieces)))
+    ]
+
+
+def _cut(text: str) -> Iterable[str]:
+    """Cut the text of a block at U+0081."""
+    # Some pages have it, being decoded twice, and so have texts that are stored been cut.
+    return (text,) if _CUT not in text else filter(None, map(str.strip, text.split(_CUT)))
+
+
+def _find_tag(text: Text) -> str:
+    """Return the tag of the nearest block around a text, or "body"."""
+    # Parents in turn take half as long as `ancestors`.
+    around = text.parent
+    for _ in range(_MOST_AROUND):
+        if type(around) is not Element:
+            break
+        if (tag := around.tag) in BLOCK_TAGS:
+            return tag
+        around = around.parent
+    return "body"
 
 
 def _widen(content: Element | None, body: Element) -> Element | None:

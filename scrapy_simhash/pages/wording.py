@@ -19,7 +19,7 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages.features import locate, normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,11 +58,18 @@ class Wording(NamedTuple):
         rest: digest of all words beyond, 8 bytes; b"" if there are none.
         beside: what is seen beside the text, normalised, distinct, in the order of kinds, then of
             the page; what is too much is one digest, the last one.
+        main: the first line of the main text, and the line behind its last one; (0, 0) where none
+            was found, or none of it is in `text`.
+        tags: of each line the tag of its block, joined by spaces: of the nearest element of
+            `text.BLOCK_TAGS` around the first piece of its text, "body" for none. "" where a text
+            was made elsewhere.
     """
 
     text: str = ""
     rest: bytes = b""
     beside: tuple[str, ...] = ()
+    main: tuple[int, int] = (0, 0)
+    tags: str = ""
 
     def __str__(self) -> str:
         """Return all of it, one block a line; of the words beyond only their digest."""
@@ -70,13 +77,21 @@ class Wording(NamedTuple):
         return "\n".join((self.text, *rest, *self.beside))
 
 
-def make_wording(words: HashedText, beside: Iterable[str], seed: int) -> Wording:
+def make_wording(
+    words: HashedText,
+    beside: Iterable[str],
+    seed: int,
+    main: tuple[int, int] = (0, 0),
+    tags: Sequence[str] = (),
+) -> Wording:
     """Make the wording of a page from the words of its visible text, and what is seen beside it.
 
     Args:
         words: as `features.tokenise` cuts them.
         beside: as the page has it, see `list_links_seen`.
         seed: of the store, 0 to 2**64 - 1: nobody else can make two pages of one digest.
+        main: the first line of the main text, and the line behind it, as in `Wording`.
+        tags: of the block in each line.
     """
     text, rest = words.normal, b""
     if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
@@ -86,7 +101,11 @@ def make_wording(words: HashedText, beside: Iterable[str], seed: int) -> Wording
         text = text[: ends[kept]]
         if beyond := words.hashes[kept:].tobytes():
             rest = xxhash.xxh3_64_digest(beyond, seed)
-    return Wording(text, rest, _bound(beside, seed))
+    # A word cut off with all that follows may be the first one.
+    lines = text.count("\n") + 1 if text else 0
+    first, end = main[0], min(main[1], lines)
+    main = (first, end) if first < end else (0, 0)
+    return Wording(text, rest, _bound(beside, seed), main, " ".join(tags[:lines]))
 
 
 def _find_end(hashes: NDArray[np.uint64]) -> int:

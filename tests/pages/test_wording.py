@@ -9,15 +9,19 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages import wording
-from scrapy_simhash.pages.features import FEATURE_SETS
+from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
+from tests.helpers.handmade import PARAGRAPHS, article
+from tests.helpers.handmade import page as page_of
 from tests.helpers.pages import make_words
 from tests.helpers.slowly import normalise_slowly, tokenise_slowly
 from tests.helpers.strategies import texts
 
 SEED = 7
 WORDS = FEATURE_SETS["words-1"]
+PROSE = " ".join(PARAGRAPHS)
 VALUE = "red twelve 40 kg"
 
 
@@ -63,7 +67,19 @@ def test_a_long_text_ends_alike_behind_some_words_more() -> None:
     assert make(" ".join(words[:kept])) == Wording(made.text)
 
 
-@given(st.builds(Wording, texts, st.binary(max_size=8), st.lists(texts).map(tuple)))
+lines = st.integers(0, 5_000)
+
+
+@given(
+    st.builds(
+        Wording,
+        texts,
+        st.binary(max_size=8),
+        st.lists(texts).map(tuple),
+        st.tuples(lines, lines),
+        texts,
+    )
+)
 def test_packing_changes_nothing(given_: Wording) -> None:
     assert unpack(pack(given_)) == given_
 
@@ -137,4 +153,63 @@ def test_each_block_is_a_line() -> None:
         "<table><tr><td>1<td>2</table><ul><li>x</li>\n<li><a>y</a> z</ul><span>behind</span>"
     )
     lines = "The one|name|before|a bold word|tail|1|2|x|y z|behind"
-    assert read_page(html.encode(), "utf-8").whole.split("\n") == lines.split("|")
+    page = read_page(html.encode(), "utf-8")
+    assert page.whole.split("\n") == lines.split("|")
+    assert page.tags == ("h1", "h1", "div", "p", "div", "td", "td", "li", "li", "body")
+
+
+def test_a_text_deep_in_other_elements_is_the_body_s() -> None:
+    """Or looking for its block would take as long as all else, in each line."""
+    page = read_page(b"<body><p>" + b"<i><b>" * 20_000 + b"deep<br>deep", "utf-8")
+    assert page.tags == ("body", "body")
+
+
+# What ends a line somewhere, composes, or vanishes when a text is normalised.
+SEPARATORS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x81\x85\u2028\u2029\u00a0\u00ad\u200b\u200c\u200d\ufeff"
+SEPARATORS += "\u0301\u0338\u00b4\u037a\u1fbf\u2017\ufdfa\u094d\u0915\u0628\u3099かΣß"
+odd = st.text(st.sampled_from(SEPARATORS), max_size=12) | texts
+
+
+@given(st.lists(odd).map("\n".join))
+def test_normalising_neither_adds_lines_nor_loses_any(text: str) -> None:
+    assert normalise(text).split("\n") == [normalise(line) for line in text.split("\n")]
+
+
+@given(
+    st.lists(odd | st.sampled_from(["<p>", "<td>", "<br>", "<div>", "</div>", "<i>", "a word"])),
+    st.integers(0, 12),
+)
+def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], most: int) -> None:
+    article_ = f"<article>{f'<p>{PROSE}' * 3}{''.join(parts)}</article>"
+    body = f"<h1>{''.join(parts)}</h1>{article_}<ul><li>{'<li>'.join(parts)}</ul>".encode()
+    page = read_page(body, "utf-8")
+    first, end = page.main_lines
+    whole = page.whole.split("\n")
+    assert ("\n".join(whole[first:end]) or page.whole) == page.main
+    words = WORDS.read(page.whole, SEED)
+    made = make_wording(words, (), SEED, page.main_lines, page.tags)
+    assert made.text == words.normal
+    assert made.main == page.main_lines
+    assert made.tags.split(" ") == [*page.tags]
+    assert len(page.tags) == len(made.text.split("\n"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wording, "MOST_WORDS", most)
+        patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
+        cut = make_wording(words, (), SEED, page.main_lines, page.tags)
+    kept = len(cut.text.split("\n")) if cut.text else 0
+    assert cut.tags.split() == [*page.tags[:kept]]
+    assert cut.main == ((first, min(end, kept)) if first < kept else (0, 0))
+
+
+@pytest.mark.parametrize("extractor", ["trafilatura-fast", "html2txt"])
+def test_a_main_text_that_was_read_by_itself_has_no_lines(extractor: str) -> None:
+    html = page_of(article(*PARAGRAPHS))
+    assert unpack(fingerprint_page(html).wording).main > (0, 0)
+    made = unpack(fingerprint_page(html, recipe=Recipe(extractor)).wording)
+    assert made.main == (0, 0)
+    assert made.tags.count(" ") == made.text.count("\n")
+
+
+def test_what_was_stored_without_lines_is_read() -> None:
+    packed = zlib.compress(msgspec.msgpack.encode(["a text", b"", ["beside"]]))
+    assert unpack(packed) == Wording("a text", b"", ("beside",), (0, 0), "")
