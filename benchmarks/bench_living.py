@@ -1,0 +1,300 @@
+"""What is found, missed and lost where answers vary by themselves, and at how many requests?
+
+Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, in a
+process of its own, with a store of its own. With `--attacks`, also those of `living_attacks.py`;
+with `--trial FOLDER`, also a shop, a forum and cases that scripts there make. An answer takes
+`--latency` seconds, give or take half; nothing is fetched from anywhere.
+
+- right, wrong: pages dropped for one of the same document, of another one;
+- lost: documents of which no page gave an item;
+- missed: pages that gave an item although one of their document, judged before, did, too;
+- asked: requests of the plugin to see what varies (the stat `simhash/refetched`).
+
+An attacker's pages are not counted. Not measured: networks, real sites, how often what occurs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict, deque
+from fnmatch import fnmatch
+from functools import partial
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from living import SITES, Answer, Site, draw
+from living_attacks import ATTACKS
+from machine import print_table, progress, write_result
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import HtmlResponse, Response
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+ROOT = Path(__file__).parent.parent
+_CASES = "walls foot sidnum shopbox silent longpages titlenum aside records1 records2 records3"
+_COUNTS = ("pages", "documents", "copies", "right", "wrong", "lost", "missed", "asked", "seconds")
+
+
+class _Chance(Random):
+    """Stands for the module `random` in the trial's scripts: they draw from an answer's chance."""
+
+    def Random(self, *seed: Any) -> Random:  # noqa: N802 - as in that module
+        """Return the chance of a seed; without one, this answer's."""
+        return Random(*seed) if seed else self  # noqa: S311
+
+
+_CHANCE = _Chance(0)
+
+
+def load_trial(folder: Path) -> dict[str, Callable[[], Site]]:
+    """Find the sites that the trial's scripts in a folder make."""
+    sys.path.insert(0, str(folder))
+    cases: Any = importlib.import_module("cases")
+    cases.serve = cases.crawl = lambda *_, **__: None
+    made: dict[str, Callable[[], Site]]
+    made = {f"trial{name}": partial(_follow_links, name) for name in ("shop", "forum")}
+    for script in _CASES.split(" "):
+        cases.C.clear()
+        module: Any = importlib.import_module(script)
+        module.random = _CHANCE
+        for case, (pages, documents) in cases.C.items():
+            made[f"{script}/{case}"] = partial(_make_case, f"{script}/{case}", pages, documents)
+    return made
+
+
+def _make_case(name: str, pages: dict[str, Any], documents: dict[str, Any]) -> Site:
+    """Make a site of a case; contents are a text, text and type, or made for each answer."""
+    site = Site(name)
+
+    def show(content: Any, chance: Random, _: int) -> Answer | str:
+        _CHANCE.seed(chance.random())
+        made: Any = content() if callable(content) else content
+        return Answer(made[0], content_type=made[1]) if isinstance(made, tuple) else made
+
+    for path, content in pages.items():
+        site.add(path, documents[path], path.split("/")[2], partial(show, content))
+    return site
+
+
+def _follow_links(which: str) -> Site:
+    """Make one of the trial's sites, of the first 1,500 pages that its links lead to."""
+    sites: Any = importlib.import_module("sites")
+    sites.random, (answer, judge, _) = _CHANCE, sites.SITES[which]
+    site = Site(f"trial{which}")
+
+    def show(url: str, chance: Random, _: int) -> Any:
+        _CHANCE.seed(chance.random())
+        address = urlsplit(url)
+        return answer(address.path, dict(parse_qsl(address.query, keep_blank_values=True)), None)
+
+    todo = deque(seen := {f"{site.host}/": None})
+    while todo and len(site.pages) < 1500:
+        body = show(url := todo.popleft(), draw(url), 0)
+        if isinstance(body, str):
+            document, kind = judge(url)
+            site.add(url.removeprefix(site.host), document, kind, partial(show, url))
+            links = {urljoin(url, link): None for link in re.findall('href="(.+?)"', body)}
+            todo.extend(link for link in links if link not in seen)
+            seen |= links
+    return site
+
+
+class SiteHandler:
+    """Answers each request as the site does."""
+
+    lazy = False
+    site: ClassVar[Site]
+    given: ClassVar[dict[str, Any]]
+    asked: ClassVar[Counter[str]] = Counter()
+
+    async def download_request(self, request: Request) -> Response:
+        """Answer a request after a while."""
+        number, again = self.asked.total(), self.asked[request.url]
+        self.asked[request.url] += 1
+        wait = self.given["latency"] * (0.5 + draw(self.given["seed"], number).random())
+        await asyncio.sleep(wait)
+        request.meta["download_latency"] = wait
+        answer = self.site.answer(request.url, number, again)
+        headers = {"Content-Type": answer.content_type, "Location": answer.location}
+        body = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
+        return HtmlResponse(request.url, answer.status, headers, body, request=request)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class LivingSpider(Spider):
+    """Asks for all pages of the site, and yields an item of each."""
+
+    name = "living"
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Ask for the pages in a random order, after those that come first."""
+        pages, self.items = SiteHandler.site.pages, list[str]()
+        urls = sorted(pages)
+        draw(SiteHandler.given["seed"]).shuffle(urls)
+        urls.sort(key=lambda url: pages[url].kind != SiteHandler.site.first)
+        for number, url in enumerate(urls):
+            yield Request(url, priority=-number, dont_filter=True, meta={"url": url})
+
+    def parse(self, response: Response) -> Iterator[dict[str, str]]:
+        """Yield the address of a page."""
+        self.items.append(response.meta["url"])
+        yield {"url": response.meta["url"]}
+
+
+def crawl(given: dict[str, Any]) -> dict[str, Any]:
+    """Crawl a site in this process; `given` has its name, the seed, a folder and the options."""
+    folder = given["folder"]
+    SiteHandler.given, SiteHandler.site = given, _find_sites(given["trial"])[given["site"]]()
+    settings = {
+        "ADDONS": {"scrapy_simhash.Addon": 500},
+        "AUTOTHROTTLE_ENABLED": given["autothrottle"],
+        "CONCURRENT_REQUESTS": given["at_once"],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": given["at_once"],
+        "DOWNLOAD_DELAY": given["delay"],
+        "DOWNLOAD_HANDLERS": {"http": SiteHandler},
+        "HTTPCACHE_DIR": f"{folder}/cache",
+        "HTTPCACHE_ENABLED": given["httpcache"],
+        "JOBDIR": f"{folder}/job" if given["jobdir"] else None,
+        "LOG_LEVEL": "ERROR",
+        "SIMHASH_STORE": f"{folder}/store",
+        "TELNETCONSOLE_ENABLED": False,
+    }
+    process = AsyncCrawlerProcess(settings | dict(each.split("=", 1) for each in given["set"]))
+    crawler, began = process.create_crawler(LivingSpider), time.monotonic()
+    process.crawl(crawler)
+    process.start()
+    assert isinstance(crawler.spider, LivingSpider) and crawler.stats  # noqa: S101, PT018
+    return {
+        "seconds": round(time.monotonic() - began, 1),
+        "asked": crawler.stats.get_value("simhash/refetched", 0),
+        "answers": SiteHandler.asked.total(),
+        "items": crawler.spider.items,
+    }
+
+
+def measure(checkout: Path, given: dict[str, Any], site: Site) -> dict[str, Any]:
+    """Crawl a site with the package of a checkout, in a process of its own; judge what came."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--one", json.dumps(given | {"folder": folder})]
+        own = os.environ | {"PYTHONPATH": str(checkout)}
+        done = subprocess.run(command, env=own, stdout=subprocess.PIPE, text=True, check=True)
+        log = Path(folder, "store", "log.jsonl").read_text("ascii").splitlines()
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return judge_crawl(site, set(found.pop("items")), list(map(json.loads, log))) | found
+
+
+def judge_crawl(site: Site, items: set[str], log: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count what a crawl gave, by its items and its decision log; pages that come first aside."""
+    pages = {url: page for url, page in site.pages.items() if page.kind != site.first}
+    judged = {line["url"]: number for number, line in reversed([*enumerate(log)])}
+    drops = {
+        line["url"]: line["match_url"]
+        for line in log
+        if line["status"] == "near_duplicate" and line["action"] in {"drop", "follow"}
+    }
+    kept, missed = set[Any](), Counter[str]()
+    for url in sorted(pages.keys() & items, key=lambda url: judged.get(url, len(log))):
+        missed[pages[url].kind] += pages[url].document in kept
+        kept.add(pages[url].document)
+    dropped = {url: pages.get(drops[url]) for url in (pages.keys() & drops) - items}
+    documents = {url: match and match.document for url, match in dropped.items()}
+    wrong = [url for url, document in documents.items() if document != pages[url].document]
+    kinds = {page.document: page.kind for page in reversed(pages.values())}
+    return {
+        "pages": len(pages),
+        "documents": len(kinds),
+        "copies": len(pages) - len(kinds),
+        "right": len(dropped) - len(wrong),
+        "wrong": len(wrong),
+        "lost": len(kinds.keys() - kept),
+        "missed": missed.total(),
+        "wrong_kinds": Counter(pages[url].kind for url in wrong),
+        "lost_kinds": Counter(kinds[document] for document in kinds.keys() - kept),
+        "missed_kinds": +missed,
+        "gone_kinds": Counter(pages[url].kind for url in pages.keys() - items - dropped.keys()),
+        "wrong_drops": [[url, drops[url]] for url in wrong[:20]],
+    }
+
+
+def _find_sites(trial: str | None) -> dict[str, Callable[[], Site]]:
+    return SITES | (load_trial(Path(trial)) if trial else {}) | ATTACKS
+
+
+def _show(crawls: list[dict[str, Any]]) -> None:
+    """Print a table of crawls, and totals of each kind of sites."""
+    rows, totals, hosts = [], defaultdict[str, Counter[str]](Counter), Counter[str]()
+    for each in crawls:
+        of = (
+            f"{what}: {kind} {count}"
+            for what in ("wrong", "lost", "missed", "gone")
+            for kind, count in each[f"{what}_kinds"].items()
+        )
+        group = each["site"].rpartition("/")[0] or "all sites"
+        totals[group].update({count: each[count] for count in _COUNTS})
+        hosts[group] += 1
+        name = f"{each['site']}, seed {each['seed']}" if each["seed"] else each["site"]
+        rows.append((name, *(each[count] for count in _COUNTS), ", ".join(of)))
+    for group, counts in totals.items():
+        asked = f"{counts['asked'] / hosts[group]:.1f} asked a host"
+        rows.append((f"**{group}, {hosts[group]}**", *map(counts.get, _COUNTS), asked))
+    print_table(("site", *_COUNTS, "kinds"), rows)
+
+
+def main() -> None:
+    """Crawl all sites that are asked for, in turns; print the tables and write the file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sites", nargs="+", metavar="NAME", help="these; * is any characters")
+    parser.add_argument("--attacks", action="store_true", help="those of living_attacks.py, too")
+    parser.add_argument("--trial", metavar="FOLDER", help="with the trial's scripts")
+    parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
+    parser.add_argument("--at-once", type=int, nargs="+", default=[16], help="default 16")
+    parser.add_argument("--delay", type=float, default=0, help="DOWNLOAD_DELAY (default 0)")
+    parser.add_argument("--latency", type=float, default=0.01, help="seconds (default .01)")
+    for option in ("--autothrottle", "--httpcache", "--jobdir"):
+        parser.add_argument(option, action="store_true")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings")
+    parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another one, in turns")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results, too")
+    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(crawl(options.one)))
+        return
+    makers = _find_sites(options.trial)
+    if not options.trial:
+        progress("Left out, without --trial: trialshop, trialforum, and the trial's cases.")
+    wanted = options.sites or [name for name in makers if options.attacks or name not in ATTACKS]
+    chosen = [name for name in makers if any(fnmatch(name, each) for each in wanted)]
+    checkouts = {"this": ROOT} | ({"beside": options.beside} if options.beside else {})
+    plain = {key: value for key, value in vars(options).items() if key not in {"beside", "json"}}
+    crawls = defaultdict[str, list[dict[str, Any]]](list)
+    for at_once, site, seed in product(options.at_once, chosen, range(options.seeds)):
+        given = {"site": site, "seed": seed, "at_once": at_once}
+        for label, checkout in checkouts.items():
+            found = given | measure(checkout, plain | given, makers[site]())
+            progress(" ".join([label, site, *(f"{count} {found[count]}" for count in _COUNTS)]))
+            crawls[f"{label}, {at_once} at once"].append(found)
+    for label, each in crawls.items():
+        print(f"\n{label}")
+        _show(each)
+    write_result(options.json, ("scrapy-simhash", "scrapy", "turbohtml"), crawls=crawls)
+
+
+if __name__ == "__main__":
+    main()
