@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ _Flag = Annotated[bool, Meta(description="True or False")]
 _Text = Annotated[str, Meta(min_length=1, description="text")]
 _Patterns = Annotated[
     tuple[_Text, ...], Meta(description="a list of regular expressions, or one of them")
+]
+_Selectors = Annotated[
+    tuple[_Text, ...] | dict[_Text, tuple[_Text, ...]],
+    Meta(description="a list of CSS selectors, or a dict of such lists by host"),
 ]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -62,6 +68,9 @@ class Config:
             a page that only earlier crawls got is kept
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
             `never_drop`)
+        ignore: CSS selectors of elements that are no text of a page, such as counters: a list, or a
+            dict of lists by host (without port; `www.` makes no difference). Their links count. See
+            [what changes by itself](dropping.md#leave-out-what-changes-by-itself)
         follow_new_links: follow the links of a near-duplicate if at least half of them are on no
             page that was kept. See [links of dropped pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
@@ -100,6 +109,7 @@ class Config:
     across_spiders: _Flag = False
     incremental: _Flag = False
     never_drop: _Patterns = ()
+    ignore: _Selectors = ()
     follow_new_links: _Flag = False
     files: _Flag = False
     # Two judges keep 1 to 7 % of the copies on other hosts twice; more than any machine has cores
@@ -124,6 +134,10 @@ class Config:
             object.__setattr__(self, option.name, value)
         for pattern in self.never_drop:
             _check_pattern(pattern)
+        if isinstance(self.ignore, dict):
+            by_host = {_read_host(host): given for host, given in self.ignore.items()}
+            object.__setattr__(self, "ignore", by_host)
+        _check_selectors(self.ignore)
         self._check_distance()
 
     @property
@@ -137,6 +151,10 @@ class Config:
     def text_reader(self) -> str:
         """The reader of the text that is handed over; "" if none is."""
         return DEFAULT_EXTRACTOR if self.hand_over_text is True else self.hand_over_text or ""
+
+    def find_ignored(self, url: str) -> tuple[str, ...]:
+        """Find the selectors of what is no text of the page at a URL."""
+        return self.ignore.get(host_of(url), ()) if isinstance(self.ignore, dict) else self.ignore
 
     @property
     def rule(self) -> Rule:
@@ -176,6 +194,8 @@ def _read(name: str, value: Any) -> Any:
         given = str(value)
     elif name == "never_drop" and isinstance(value, str):
         given = (value,)  # one pattern, because a comma may be part of it
+    elif name == "ignore":
+        given = _list_selectors(value)
     elif name == "hand_over_text" and str(value).lower() in ("true", "false", "1", "0"):
         given = str(value).lower() in ("true", "1")
     elif value in ("", "None", "none") and type(None) in get_args(admitted[0]):
@@ -196,6 +216,41 @@ def _check_pattern(pattern: str) -> None:
             f"SIMHASH_NEVER_DROP: {pattern!r} is not a regular expression ({error}); "
             "escape characters with a special meaning, such as '\\?'"
         ) from None
+
+
+def _list_selectors(value: Any) -> Any:
+    """Make a list of one selector that is given as text; of one of a host, too."""
+    if isinstance(value, dict):
+        return {host: _list_selectors(given) for host, given in value.items()}
+    return (value,) if isinstance(value, str) else value
+
+
+def _read_host(name: str) -> str:
+    """Read the host that selectors are for."""
+    host = host_of(f"http://{name}/")
+    if "*" in name or not name.isascii() or host != name.lower().removeprefix("www."):
+        raise SettingError(
+            f"SIMHASH_IGNORE: {name!r} is no host; name one as addresses have it, without scheme, "
+            "port and path, such as 'shop.example'"
+        )
+    return host
+
+
+def _check_selectors(ignore: tuple[str, ...] | dict[str, tuple[str, ...]]) -> None:
+    if not ignore:
+        return
+    from turbohtml import parse  # noqa: PLC0415 - takes 80 ms, and few need it
+
+    page, given = parse(""), ignore.values() if isinstance(ignore, dict) else [ignore]
+    for selector in chain.from_iterable(given):
+        try:
+            selector.encode()  # else it cannot be sent to a judge
+            page.select(selector)
+        except ValueError as error:
+            raise SettingError(
+                f"SIMHASH_IGNORE: {selector!r} is not a CSS selector ({error}); name elements, "
+                "such as '.stock' or 'div#counter'"
+            ) from None
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:

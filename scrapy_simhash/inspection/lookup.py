@@ -123,7 +123,7 @@ def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> P
     """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
-        return fingerprint_page(body, recipe=recipe, seed=seed)
+        return fingerprint_page(body, recipe=recipe, seed=seed, ignore=config.find_ignored(""))
     except NotJudgedError as error:
         if config.files and error.reason == "binary":
             return fingerprint_file(body, seed)

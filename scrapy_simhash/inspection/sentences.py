@@ -25,7 +25,10 @@ _REASONS = {
     "never_drop": ("its address matches SIMHASH_NEVER_DROP", ""),
     "no_callback": ("it has no callback, as robots.txt and media have none", ""),
     "no_store": ("the crawl was read-only, and there was no store", ""),
-    "no_text": ("it has no visible text", "if scripts draw it, it needs a browser"),
+    "no_text": (
+        "it has no visible text",
+        "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
+    ),
     "not_fetched": ("it did not come", FAILED),
     "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
     "out_of_memory": ("reading it took too much memory", ""),

@@ -121,7 +121,7 @@ class CrawlJudge:
     ) -> None:
         self._given, self._say, self._status = given, say, status
         config = given.config
-        self._reader = PageReader(given.recipe, config.scope, status)
+        self._reader = PageReader(given.recipe, config, status)
         self._rule, self._sites = config.rule, Sites()
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()

@@ -22,6 +22,7 @@ from scrapy_simhash.pages.main_text import load_text_reader, read_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.judge.status import Status
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
@@ -41,7 +42,7 @@ class PageReader:
 
     Args:
         recipe: how fingerprints are made.
-        scope: SIMHASH_SCOPE.
+        config: its settings.
         status: where the page that is read is recorded, in a process that may be killed for it;
             None in the crawl's own, where nothing is bounded.
         memory_bytes: that a page may take beyond what is loaded.
@@ -50,12 +51,12 @@ class PageReader:
     def __init__(
         self,
         recipe: Recipe,
-        scope: str,
+        config: Config,
         status: Status | None = None,
         memory_bytes: int = PAGE_MEMORY_BYTES,
     ) -> None:
         self._recipe = make_recipe(recipe.extractor, recipe.features)
-        self._scope, self._status = scope, status
+        self._config, self._scope, self._status = config, config.scope, status
         self._memory_bytes = memory_bytes
         self._loaded: set[object] = set()
         if status is not None:
@@ -76,7 +77,13 @@ class PageReader:
         else:
             with self._bound(number), _failing():
                 made = fingerprint_page(
-                    body, page.encoding, self._recipe, seed, page.url, MIN_FEATURES
+                    body,
+                    page.encoding,
+                    self._recipe,
+                    seed,
+                    page.url,
+                    MIN_FEATURES,
+                    ignore=self._config.find_ignored(page.url),
                 )
         if self._scope == "global":
             return made, ""

@@ -1,7 +1,7 @@
 """Make the fingerprint and measures of a page: what a judge does with each."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -36,7 +36,7 @@ from scrapy_simhash.pages.text import (
     one_line,
     without_surrogates,
 )
-from scrapy_simhash.pages.turbohtml_reader import read
+from scrapy_simhash.pages.turbohtml_reader import leave_out, read
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 
@@ -55,8 +55,8 @@ def load_features(name: str) -> FeatureSet:
 
 
 @lru_cache(maxsize=16)
-def load_reader(extractor: str) -> Callable[[str], Markup]:
-    """Return the function that reads decoded pages with an extractor.
+def load_reader(extractor: str) -> Callable[[str, Sequence[str]], Markup]:
+    """Return the function that reads decoded pages, but for ignored elements, with an extractor.
 
     Args:
         extractor: name or import path.
@@ -73,25 +73,32 @@ def load_reader(extractor: str) -> Callable[[str], Markup]:
     return partial(_read_by, extract)
 
 
-def _read_by(extract: Callable[[str], str | None], html: str) -> Markup:
+def _read_by(extract: Callable[[str], str | None], html: str, ignore: Sequence[str]) -> Markup:
     """Read a page of which an extractor finds the main text."""
-    lines = map(one_line, (extract(html) or "").splitlines())
+    shown = leave_out(html, ignore) if ignore else html
+    lines = map(one_line, (extract(shown) or "").splitlines())
     main = without_surrogates("\n".join(filter(None, lines)))
-    return read(html, find_main=False)._replace(main=main)
+    return read(html, ignore, find_main=False)._replace(main=main)
 
 
-def read_page(body: bytes, encoding: str | None, extractor: str = DEFAULT_EXTRACTOR) -> PageText:
+def read_page(
+    body: bytes,
+    encoding: str | None,
+    extractor: str = DEFAULT_EXTRACTOR,
+    ignore: Sequence[str] = (),
+) -> PageText:
     """Read texts and names of a page from its decompressed HTML.
 
     Args:
         body: of the response.
         encoding: as the response declares it; None to detect it from the body.
         extractor: name or import path.
+        ignore: CSS selectors of elements that are no text of the page.
 
     Raises:
         NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
     """
-    page = make_page(load_reader(extractor)(decode(body, encoding)))
+    page = make_page(load_reader(extractor)(decode(body, encoding), ignore))
     check_legible(page.whole, encoding)
     return page
 
@@ -103,13 +110,15 @@ def make_recipe(extractor: str, features: str) -> Recipe:
     return Recipe(extractor, features, features_version=load_features(features).version)
 
 
-def fingerprint_page(
+def fingerprint_page(  # noqa: PLR0913 - what decides about a page
     body: bytes | str,
     encoding: str | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
     url: str = "",
     min_features: int | None = None,
+    *,
+    ignore: Sequence[str] = (),
 ) -> PageFingerprint:
     """Make the fingerprint of an HTML page.
 
@@ -122,6 +131,7 @@ def fingerprint_page(
             leaves links as written.
         min_features: 1 or more; a page with as many features in its main text gets no `stub`,
             because reading that takes longer than all fingerprints. None: every page gets one.
+        ignore: CSS selectors of elements that are no text of the page (SIMHASH_IGNORE).
 
     Raises:
         NotJudgedError: the page has no text that could be judged; see `reason`.
@@ -131,7 +141,7 @@ def fingerprint_page(
     if isinstance(body, str):
         body, encoding = body.encode("utf-8", "replace"), "utf-8"
     started = time.perf_counter()
-    page = read_page(body, encoding, recipe.extractor)
+    page = read_page(body, encoding, recipe.extractor, ignore)
     extracted = time.perf_counter()
     made = fingerprint_text(page, load_features(recipe.features), seed, url, min_features)
     finished = time.perf_counter()
@@ -164,7 +174,7 @@ def fingerprint_text(
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
     sketch = sketch_text(whole_triples, main_triples)
     link_sketch, targets = read_links(page.links, base)
-    beside = *page.beside, *list_links_seen(page.links)
+    beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(usual, beside, seed, page.main_lines, page.tags))
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     facts = Facts(

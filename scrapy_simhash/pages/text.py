@@ -90,6 +90,7 @@ class Markup(NamedTuple):
     metas: Iterable[Mapping[str, Any]]  # attributes of each `<meta>`
     links: Iterable[tuple[str, Mapping[str, Any]]]  # `rel` and attributes of each `<link>`
     targets: Iterable[str]  # of `<a href>`
+    targets_seen: Iterable[str]  # of those that are not ignored
     headings: Iterable[tuple[str, str | None, Iterator[str]]]  # see `_choose_heading`
     fields: Iterable[tuple[str, Mapping[str, Any], str]]  # see `_choose_values`
     # These are read only where the page has little text.
@@ -127,6 +128,7 @@ class PageText(NamedTuple):
     main_lines: tuple[int, int] = (0, 0)
     tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `wording.Wording`
     data: str = ""  # from which a browser may draw a page with little text, or ""
+    links_seen: tuple[str, ...] = ()  # those that are not within ignored elements
     # What is seen beside the text: alternative texts, values of fields and meters, chosen options.
     beside: tuple[str, ...] = ()
 
@@ -322,6 +324,7 @@ def make_page(markup: Markup) -> PageText:
         views=views,
         base=one_line(markup.base),
         links=tuple(dict.fromkeys(markup.targets)),
+        links_seen=tuple(dict.fromkeys(markup.targets_seen)),
         read_embedded=markup.read_embedded,
         fell_back=not main,
         main_at=None if markup.main else sum(map(len, texts[:first])) + first,

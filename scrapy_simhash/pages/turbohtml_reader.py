@@ -25,7 +25,7 @@ from scrapy_simhash.pages.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from turbohtml import Document
 
@@ -60,27 +60,25 @@ _WITH_ATTRIBUTES = cast(
 _ATTRIBUTES, _TEXT = attrgetter("attrs"), attrgetter("text")
 
 
-def read(html: str, *, find_main: bool = True) -> Markup:
-    """Read a decoded page; `find_main` says which of its blocks are the main text."""
-    # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
-    # it, opens a frame that takes the rest of the page for its source.
-    document = parse(
-        _end_repeated_roots(html.removeprefix(_BYTE_ORDER_MARK)),
-        positions=False,
-        scripting=True,
-        # What a shadow root shows would be no part of the tree.
-        allow_declarative_shadow_roots=False,
-    )
-    for template in document.select("template[shadowrootmode]"):
-        template.unwrap()
+def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Markup:
+    """Read a decoded page.
+
+    Args:
+        html: of the page.
+        ignore: CSS selectors of elements that are cut out, but for their links.
+        find_main: say which of its blocks are the main text.
+    """
+    document = _parse(html)
     title = document.find("title")
     if title is not None and title.namespace is not Namespace.HTML:  # images have titles, too
         title = None
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
-    links = [link.attr("href") or "" for link in document.select("a[href]")]
+    links = _list_links(document)
     titled = None if title is None else title.text
+    _cut_out(document, ignore)
+    links_seen = _list_links(document) if ignore else links
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
@@ -92,6 +90,7 @@ def read(html: str, *, find_main: bool = True) -> Markup:
         metas=[meta.attrs for meta in named["meta"]],
         links=[(link.attr("rel") or "", link.attrs) for link in named["link"]],
         targets=links,
+        targets_seen=links_seen,
         headings=[
             (each.tag, each.attr("class"), each.strings) for each in document.select(_HEADINGS)
         ],
@@ -103,6 +102,38 @@ def read(html: str, *, find_main: bool = True) -> Markup:
         elements=_list_attributes([document]),
         read_embedded=partial(_read_embedded, document, invisible),
     )
+
+
+def leave_out(html: str, ignore: Sequence[str]) -> str:
+    """Cut the elements that CSS selectors select out of a decoded page."""
+    document = _parse(html)
+    _cut_out(document, ignore)
+    return document.serialize()
+
+
+def _parse(html: str) -> Document:
+    # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
+    # it, opens a frame that takes the rest of the page for its source.
+    document = parse(
+        _end_repeated_roots(html.removeprefix(_BYTE_ORDER_MARK)),
+        positions=False,
+        scripting=True,
+        # What a shadow root shows would be no part of the tree.
+        allow_declarative_shadow_roots=False,
+    )
+    for template in document.select("template[shadowrootmode]"):
+        template.unwrap()
+    return document
+
+
+def _cut_out(document: Document, ignore: Sequence[str]) -> None:
+    # All are found before one is gone: a selector may ask for what stands beside an element.
+    for element in [each for selector in ignore for each in document.select(selector)]:
+        element.extract()
+
+
+def _list_links(document: Document) -> list[str]:
+    return [link.attr("href") or "" for link in document.select("a[href]")]
 
 
 def _end_repeated_roots(html: str) -> str:

@@ -54,6 +54,13 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("LOG", "", None),
         ("FOLLOW_NEW_LINKS", "true", True),
         ("FOLLOW_NEW_LINKS", 0, False),
+        ("IGNORE", ".stock, #clock", (".stock, #clock",)),
+        ("IGNORE", [".stock", "p > b"], (".stock", "p > b")),
+        (
+            "IGNORE",
+            {"www.Shop.example": [".stock"], "b.example": "b"},
+            {"shop.example": (".stock",), "b.example": ("b",)},
+        ),
         ("HAND_OVER_TEXT", "True", True),
         ("HAND_OVER_TEXT", "trafilatura", "trafilatura"),
     ],
@@ -86,6 +93,10 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("PROCESSES", "65", "'65': must be 0 to 64 processes"),
         ("PROCESSES", "auto", "'auto': must be 0 to 64 processes"),
         ("FOLLOW_NEW_LINKS", "late", "'late': must be True or False"),
+        ("IGNORE", "", "'': must be a list of CSS selectors, or a dict of such lists by host"),
+        ("IGNORE", ["b", ""], "['b', '']: must be a list of CSS selectors, or a dict"),
+        ("IGNORE", {"a.example": 1}, "{'a.example': 1}: must be a list of CSS selectors, or a"),
+        ("IGNORE", None, "None: must be a list of CSS selectors, or a dict"),
         ("HAND_OVER_TEXT", 2, "2: must be True or False, or the name of a reader"),
     ],
 )
@@ -93,6 +104,31 @@ def test_bad_value_names_setting_value_and_range(name: str, value: Any, complain
     with pytest.raises(SettingError) as raised:
         read(name, value)
     assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
+
+
+@pytest.mark.parametrize("selector", ["p..", "p,", " ", "p::text", "p:empty()", "\ud800"])
+@pytest.mark.parametrize("host", [None, "shop.example"])
+def test_a_selector_that_cannot_be_read_is_named(selector: str, host: str | None) -> None:
+    with pytest.raises(SettingError) as raised:
+        read("IGNORE", {host: ["b", selector]} if host else ["b", selector])
+    assert f"SIMHASH_IGNORE: {selector!r} is not a CSS selector (" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["*.shop.example", "http://shop.example", "shop.example:80", "shop.example/a", "b\u00fc"],
+)
+def test_what_is_no_host_is_named(host: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        read("IGNORE", {host: ["b"]})
+    assert f"SIMHASH_IGNORE: {host!r} is no host; " in str(raised.value)
+
+
+def test_a_host_has_its_own_selectors() -> None:
+    config = Config(ignore={"shop.example": ("b",)})
+    urls = ("http://shop.example:80/", "https://www.shop.example/", "http://a.shop.example/", "")
+    assert [config.find_ignored(url) for url in urls] == [("b",), ("b",), (), ()]
+    assert Config(ignore=("b",)).find_ignored("") == ("b",)
 
 
 @pytest.mark.parametrize("tables", ["auto", "10"])

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,14 +54,14 @@ _WAYS: dict[str, Callable[[], object]] = {
 }
 
 
-def _read(read: Callable[[str], Any], extractor: str, html: str) -> Any:
+def _read(read: Callable[..., Any], extractor: str, html: str, ignore: Sequence[str]) -> Any:
     for way, misbehave in _WAYS.items():
         if f"{extractor} {way}" in html:
             misbehave()
-    return read(html)
+    return read(html, ignore)
 
 
-def _load(extractor: str) -> Callable[[str], Any]:
+def _load(extractor: str) -> Callable[..., Any]:
     return partial(_read, _load_reader(extractor), extractor)
 
 

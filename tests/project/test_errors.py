@@ -47,6 +47,7 @@ ERRORS = [
     ("-s SIMHASH_CONFIRM=2 stats", "SIMHASH_CONFIRM = ", "must be 0 to 1, or None"),
     ("-s SIMHASH_ACTION=delete stats", "SIMHASH_ACTION = 'delete'", "must be 'drop'"),
     ("-s SIMHASH_NEVER_DROP=( stats", "'(' is not a regular expression", "escape"),
+    ("-s SIMHASH_IGNORE=p.. stats", "'p..' is not a CSS selector", "name elements, such as"),
     ("check --rebuild --tables 20 --store store", "distance 7", "take a smaller SIMHASH_DISTANCE"),
     ("query --store store word", "'word' is not a URL", "for a text write --text"),
     ("query --store store --distance 9 1234567890abcdef", "distance 9", "0 to 7 bits"),
