@@ -63,6 +63,7 @@ from scrapy_simhash.judge.log import (
     describe_look,
     new_crawl,
 )
+from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
@@ -125,7 +126,7 @@ class SimhashDownloaderMiddleware:
         self._actions = Actions(crawler, self.config, looking=self.looking)
         self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
         self.not_followed = NotFollowed(crawler)
-        self._doubts = Doubts(examples=1)
+        self._doubts, self._look_alikes = Doubts(examples=1), LookAlikes()
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.engine_started, signals.engine_started)
@@ -235,6 +236,7 @@ class SimhashDownloaderMiddleware:
             self._log.file is not None,
             self._actions.not_fetched.count(),
             self._doubts.describe(),
+            self._look_alikes.describe(),
             self.not_followed.of_lists,
         )
         for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
@@ -301,6 +303,9 @@ class SimhashDownloaderMiddleware:
         if decision.is_judged:
             self.not_followed.came(decision.url, decision.requested_url)
             self._doubts.add(decision)
+        if decision.parted_by:
+            count(self._crawler, "look_alikes")
+            self._look_alikes.add(decision)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(

@@ -68,17 +68,19 @@ class Found(NamedTuple):
         has_log: whether there is a log to report on.
         not_fetched: numbers of pages that did not come, by HTTP statuses and errors.
         doubts: what speaks against drops.
+        look_alikes: kept pages that look like another one.
         links_of_lists: number of links that SIMHASH_FOLLOW_NEW_LINKS would have followed.
     """
 
     has_log: bool
     not_fetched: Mapping[str, int]
     doubts: str = ""
+    look_alikes: str = ""
     links_of_lists: int = 0
 
 
 class End:
-    """The end of a crawl, in at most six lines; `acted` counts near-duplicates by action."""
+    """The end of a crawl, in at most seven lines; `acted` counts near-duplicates by action."""
 
     def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
         self._stats = stats
@@ -105,6 +107,8 @@ class End:
             yield Said(logging.WARNING, f"Not followed: {said}.")
         if found.doubts:
             yield Said(logging.WARNING, f"Look at: {found.doubts}.")
+        if found.look_alikes:
+            yield Said(logging.INFO, f"Kept: {found.look_alikes}.")
         if pages and found.has_log:
             yield Said(logging.INFO, "Details: scrapy simhash report")
 

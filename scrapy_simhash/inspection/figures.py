@@ -21,6 +21,7 @@ from scrapy_simhash.judge.doubts import (
     list_doubts,
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
@@ -69,7 +70,7 @@ class Figures(Counts):
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
-        self.doubts = Doubts()
+        self.doubts, self._look_alikes = Doubts(), LookAlikes()
         self._doubtful: list[tuple[bool, float, int, int, Decision]] = []
         self._number = 0
         self._similarities: Counter[int] = Counter()
@@ -153,7 +154,9 @@ class Figures(Counts):
             heappushpop(self._doubtful, entry)
 
     def _add_kept(self, decision: Decision) -> None:
-        """Note under which address a page is kept, and what its canonical address leaves out."""
+        """Note what a kept page looks like, its address, and what its canonical one leaves out."""
+        if decision.parted_by:
+            self._look_alikes.add(decision)
         url, canonical = decision.url, decision.canonical
         address = hash(canonical or url)
         there = self._kept_at.get(address, ())
@@ -211,6 +214,8 @@ class Figures(Counts):
             "links_listed": sum(found.pages for found in self._not_followed.values()),
             "links_of_lists": self._of_lists,
             "not_followed": _rank(self._not_followed, "url"),
+            "look_alikes": self._look_alikes.describe(),
+            "parted_by": self._look_alikes.list_kinds(),
             "parameters": _rank(self._parameters, "parameter"),
             "originals": len(self.groups),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],

@@ -137,6 +137,7 @@ def _answer(figures: dict[str, Any]) -> dict[str, str]:
         "What did it save?": _tell_saved(figures),
         "Is any drop wrong?": _tell_doubts(figures),
         "Is anything lost?": _tell_lost(figures),
+        "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
     }
 
 

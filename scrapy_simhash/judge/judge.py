@@ -25,6 +25,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
+from scrapy_simhash.judge.lookalikes import find_parting
 from scrapy_simhash.judge.messages import (
     Ask,
     Close,
@@ -310,6 +311,8 @@ class CrawlJudge:
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             decision.action = self._choose(page, verdict, young)
+        elif verdict.nearest is not None:
+            decision.parted_by = find_parting(verdict.nearest)
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason

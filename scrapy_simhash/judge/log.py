@@ -96,6 +96,7 @@ class Decision(Published, kw_only=True):
     nearest_distance: _Bits | None = None
     nearest_similarity: _Share | None = None
     nearest_tests: list[str] = []
+    parted_by: str = ""
     evidence: Evidence | None = None
     features: int = 0
     words: int = 0
