@@ -159,7 +159,7 @@ def judge(name: str, pages: Iterable[Page], seed: int) -> None:
         except NotJudgedError:
             continue
         made.append(
-            (page, make_document(fingerprint, config.rule, Fetched(page.url, identity=b"-")))
+            (page, make_document(fingerprint, config.chosen_rule, Fetched(page.url, identity=b"-")))
         )
     random.Random(seed).shuffle(made)  # noqa: S311
     verdicts = judge_in_order([document for _, document in made], config, seed)

@@ -70,7 +70,12 @@ class Config:
             `never_drop`)
         ignore: CSS selectors of elements that are no text of a page, such as counters: a list, or a
             dict of lists by host (without port; `www.` makes no difference). Their links count. See
-            [what changes by itself](dropping.md#leave-out-what-changes-by-itself)
+            [what changes by itself](dropping.md#leave-out-what-you-name)
+        rule: (advanced) `words` compares pages [word by word](design.md#the-rule); `sketches` is
+            the rule before that one, which guesses what changes by itself
+        refetch: kept pages that are asked for once more, 0 to 1,000 for each host and crawl, to see
+            [what changes by itself](dropping.md#what-changes-by-itself); half as many are checks.
+            0 asks for none, and nothing is left out
         follow_new_links: follow the links of a near-duplicate if at least half of them are on no
             page that was kept. See [links of dropped pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
@@ -110,6 +115,8 @@ class Config:
     incremental: _Flag = False
     never_drop: _Patterns = ()
     ignore: _Selectors = ()
+    rule: Literal["words", "sketches"] = "words"
+    refetch: Annotated[int, Meta(ge=0, le=1_000, description="0 to 1,000 requests")] = 10
     follow_new_links: _Flag = False
     files: _Flag = False
     # Two judges keep 1 to 7 % of the copies on other hosts twice; more than any machine has cores
@@ -157,9 +164,10 @@ class Config:
         return self.ignore.get(host_of(url), ()) if isinstance(self.ignore, dict) else self.ignore
 
     @property
-    def rule(self) -> Rule:
+    def chosen_rule(self) -> Rule:
         """The rule that decides whether two pages are near-duplicates."""
-        return Rule(self.distance, self.confirm)
+        words = self.rule == "words" and self.confirm is not None
+        return Rule(self.distance, self.confirm, words=words)
 
     def _check_distance(self) -> None:
         from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - few need it

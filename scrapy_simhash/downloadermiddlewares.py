@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
@@ -40,6 +41,7 @@ from scrapy_simhash.crawl.policy import (
     list_redirects,
     look,
 )
+from scrapy_simhash.crawl.refetch import AGAIN_KEY, ask_again
 from scrapy_simhash.crawl.running import (
     add_option,
     fail_command,
@@ -287,6 +289,8 @@ class SimhashDownloaderMiddleware:
             self.pages.pop(request, None)  # if it was judged before
             count(self._crawler, "not_judged/simhash_skip")
             return response
+        if AGAIN_KEY in request.meta:
+            return response
         scheduled = self.delivery.is_scheduled(request)
         reader = self._find_reader(request)
         page = self.pages[request] = await self._judge(request, response, reader, scheduled)
@@ -367,7 +371,10 @@ class SimhashDownloaderMiddleware:
             droppable = scheduled and self.delivery.followed
             action = self._actions.choose(request, reader, droppable=droppable)
             young = scheduled and reader != NOBODY
-            number, future = judges.ask(asked, response.body, action, young=young)
+            # A page from a cache says nothing of when its site changes.
+            cached = "cached" in response.flags
+            again = None if cached else partial(ask_again, self._crawler, request)
+            number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
             decision = said.decision or self._log.pass_over(response.url, "failed", octets)
             self._is_failing = False

@@ -20,8 +20,6 @@ _ROWS_PER_PASS = 4_096
 # machine.
 _LARGEST_EXACT_SUM = 2**53
 _LARGEST_EXACT_FLOAT_SUM = 2**24
-# The eight bits of each octet, the highest first, shape (256, 8).
-_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 
 
 def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
@@ -55,9 +53,8 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
     ones = np.zeros(FINGERPRINT_BITS)
     for start in range(0, hashes.size, _ROWS_PER_PASS):
         rows = slice(start, start + _ROWS_PER_PASS)
-        octets = hashes[rows].astype(">u8").view(np.uint8)
-        bits = _BITS.take(octets, axis=0).reshape(-1, FINGERPRINT_BITS)
-        ones += weights[rows].astype(kind) @ bits.astype(kind, copy=False)
+        bits = np.unpackbits(hashes[rows].astype(">u8").view(np.uint8))
+        ones += weights[rows].astype(kind) @ bits.reshape(-1, FINGERPRINT_BITS).astype(kind)
     return int.from_bytes(np.packbits(2 * ones > total).tobytes(), "big")
 
 

@@ -22,7 +22,6 @@ from typing import Any
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.main_text import READERS, read_text
-from scrapy_simhash.pages.text import make_page
 from scrapy_simhash.pages.turbohtml_reader import read
 
 # `machine` is one folder up, beside the benchmarks.
@@ -34,7 +33,7 @@ JUDGED = "the text that is judged"
 
 def read_judged(html: str) -> str:
     """Read the main text by which pages are compared."""
-    return make_page(read(html)).main
+    return read(html).main
 
 
 def count_words(text: str) -> Counter[str]:

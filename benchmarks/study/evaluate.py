@@ -237,7 +237,9 @@ def make_documents(
     return {
         name: None
         if isinstance(page, str)
-        else make_document(page, config.rule, Page(locate(corpus.pages[name]), identity=b"-"))
+        else make_document(
+            page, config.chosen_rule, Page(locate(corpus.pages[name]), identity=b"-")
+        )
         for name, page in pages.items()
     }
 
@@ -302,10 +304,10 @@ def _judge_pairs(
             continue
         started = time.perf_counter()
         context = contexts.find(pair.first, pair.second)
-        answer = contexts.compare(pair.first, pair.second, config.rule, context)
+        answer = contexts.compare(pair.first, pair.second, config.chosen_rule, context)
         seconds += time.perf_counter() - started
         alone = contexts.find_unknown(pair.first, pair.second)
-        unknown = contexts.compare(pair.first, pair.second, config.rule, alone)
+        unknown = contexts.compare(pair.first, pair.second, config.chosen_rule, alone)
         plain_bits = _count_plain_bits(pages[pair.first], pages[pair.second])
         judged.append(_judge(pair, plain_bits, context, (answer, unknown)))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)

@@ -88,7 +88,7 @@ class Site:
             page = fingerprint_page(self.files[url].read_bytes(), seed=seed, url=url)
         except NotJudgedError:
             return None
-        return make_document(page, _CONFIG.rule, Page(url, identity=b"-"))
+        return make_document(page, _CONFIG.chosen_rule, Page(url, identity=b"-"))
 
     def measure(self, first: str, second: str) -> float:
         """Measure the exact similarity of the shingles of two pages, 0 to 1."""

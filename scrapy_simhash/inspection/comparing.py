@@ -13,6 +13,7 @@ from msgspec import structs
 from scrapy_simhash._printable import plural, printable_text
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument
+from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import (
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.rule import Evidence
+    from scrapy_simhash.judging.comparison import Answer
+    from scrapy_simhash.judging.rule import Evidence, Rule
+    from scrapy_simhash.judging.texts import OwnWords
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
+_BY_WORDS = {Deciding.TEXTS, Deciding.DIGEST}
 _Page: TypeAlias = Document | StoredDocument
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
@@ -57,7 +61,7 @@ def compare_pages(
     """
     tables = 4 if config.tables == "auto" else config.tables
     reach_bits = parse_design(store.design if store else tables).reach_bits
-    rule = config.rule._replace(distance=min(config.distance, reach_bits))
+    rule = config.chosen_rule._replace(distance=min(config.distance, reach_bits))
     mine, theirs = first.facts, second.facts
     context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
@@ -76,8 +80,8 @@ def compare_pages(
         urls = mine.url, theirs.url
         own = compare_words(*texts, make_template(known), urls)
         bare = compare_words(*texts, make_template([]), urls)  # nothing is template
-    if own and may_be_one(mine, theirs, answer):
-        answer = look_at_words(answer, mine, theirs, own)
+    if own and wording and other:
+        answer = _look(rule, store, (first, second), (wording, other), answer, own)
     decided = decide(answer.evidence)[0]
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     compared: dict[str, Any] = {
@@ -90,7 +94,8 @@ def compare_pages(
     }
     if own and bare:
         for name, side, whole in zip(("", "match_"), own[:2], bare[:2], strict=True):
-            compared[f"{name}own_words"] = list(side.list_words())
+            own_words = answer.words[name != ""] if rule.words else side.list_words()
+            compared[f"{name}own_words"] = list(own_words)
             compared[f"{name}template_words"] = int(whole.own.sum() - side.own.sum())
     if mine.file or theirs.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
@@ -108,6 +113,25 @@ def compare_pages(
         return compared | {"note": _NO_TEXT}
     template = list_template([str(each.wording) for each in documents if each.wording])
     return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
+
+
+def _look(
+    rule: Rule,
+    store: Store | None,
+    pages: tuple[_Page, _Page],
+    wordings: tuple[Wording, Wording],
+    answer: Answer,
+    own: OwnWords,
+) -> Answer:
+    """Let an answer pass, or correct it by the words of two pages."""
+    first, second = pages
+    mine, theirs = first.facts, second.facts
+    if rule.words and answer.evidence.deciding in _BY_WORDS:
+        if store is None or isinstance(first, Document) or isinstance(second, Document):
+            theirs = structs.replace(theirs, scope=mine.scope)
+            return compare_by_words(None, mine, theirs, wordings)
+        return store.read(lambda stored: compare_by_words(stored, mine, theirs, wordings))
+    return look_at_words(answer, mine, theirs, own) if may_be_one(mine, theirs, answer) else answer
 
 
 def _read_wording(page: _Page) -> Wording | None:

@@ -43,6 +43,7 @@ from scrapy_simhash.judge.doubts import Walls, differs_in_numbers
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
+from scrapy_simhash.judging.finding import CHANGES
 from scrapy_simhash.judging.rule import Deciding
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.facts import Page
@@ -113,7 +114,7 @@ def _explain(
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
     page = fingerprint_named(config, name, recipe, seed)
-    return make_document(page, config.rule, Page(name, identity=b"-"))
+    return make_document(page, config.chosen_rule, Page(name, identity=b"-"))
 
 
 class _Logged:
@@ -320,11 +321,13 @@ def _explain_duplicate(
     explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
+    # What changes by itself, the crawl knew; the store does not.
+    noise = any(test.endswith(CHANGES) for test in document.record.tests)
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,
         "advice": advise_on_drop(document.facts.url, wall) * (not document.record.spared),
-        "now": changed * (not now["judged"]),
+        "now": changed * (not now["judged"] and not noise),
         "similarity": document.record.similarity,
         "site_known": _was_known(document.record.tests),
     }

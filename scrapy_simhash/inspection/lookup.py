@@ -161,7 +161,7 @@ def _find_fingerprint(config: Config, store: Store, what: str | None, text: str 
         return find_documents(store, what)[-1].facts.fingerprint
     if what == "-" or is_file(what):
         page = fingerprint_named(config, what, store.recipe, store.seed)
-        return make_document(page, config.rule).facts.fingerprint
+        return make_document(page, config.chosen_rule).facts.fingerprint
     if _HEX_FINGERPRINT.fullmatch(what):
         return int(what, 16)
     if " " in what.strip():

@@ -28,6 +28,7 @@ from msgspec import structs
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.errors import NotJudgedError, StoreError
 from scrapy_simhash.judge.messages import (
+    Again,
     Ask,
     Close,
     Closed,
@@ -37,6 +38,7 @@ from scrapy_simhash.judge.messages import (
     Gone,
     Open,
     Opened,
+    Refetch,
     Said,
     Settled,
     ToJudge,
@@ -52,7 +54,7 @@ from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE, Status
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from typing import Literal, TypeAlias
 
     from scrapy_simhash.config import Config
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
 
     Outcome: TypeAlias = Literal["done", "failed", "unwanted"]
+    # Asks for the page at an address once more; None if the answer proves nothing.
+    Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Page, bytes] | None]]
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +85,7 @@ _ENDING_SECONDS = 1.0
 # After so many judges within a while that ended without an answer, all pages pass for a while.
 _MOST_DEATHS, _WHILE_SECONDS = 3, 60.0
 _DEATHS_OF_A_PAGE = 2
+_MOST_REFETCHERS = 1_000
 # A site that timed out so often in its last pages is not judged for so long.
 _MOST_LATE, _OF_PAGES, _SITE_SECONDS = 3, 100, 600.0
 _ENDED = "the crawl has ended"
@@ -94,6 +99,7 @@ class Job:
     body: bytes
     site: str
     future: asyncio.Future[Said]
+    refetch: Refetcher | None = None  # asks for another page as this one was asked for
     deaths: int = 0  # of judges that were at it
     packed: bytes = b""
 
@@ -198,12 +204,13 @@ class Judges:
         *,
         young: bool = False,
         wanted: Wanted = "verdict",
+        refetch: Refetcher | None = None,
     ) -> tuple[int, asyncio.Future[Said]]:
         """Have a page judged; the future may have a NotJudgedError. Also returns its number."""
         number, host = next(self._numbers), host_of(page.url)
         future: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
         asked = Ask(number, page, action, young, wanted)
-        job = Job(asked, body, find_site(host), future)
+        job = Job(asked, body, find_site(host), future, refetch)
         if not self._judges:
             job.fail("store_unavailable", _ENDED)
             return number, future
@@ -271,6 +278,7 @@ class JudgeHere:
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[int, Job] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._refetchers = Refetchers(self._take)
         self._closed = Closed()
         self.waiting: set[int] = set()
         self.ends = 0
@@ -290,6 +298,8 @@ class JudgeHere:
                 _answer(self._jobs.pop(message.number, None), message)
             case Waits():
                 self.waiting.add(message.number)
+            case Refetch():
+                self._refetchers.ask(self._jobs.get(message.number), message)
             case Closed():
                 self._closed = message
 
@@ -336,6 +346,42 @@ def _answer(job: Job | None, said: Said) -> None:
         job.future.set_result(said)
 
 
+class Refetchers:
+    """Asks for kept pages once more, as the pages in doubt were asked for."""
+
+    def __init__(self, send: Callable[[ToJudge, bytes], object]) -> None:
+        self._send = send
+        self._by_document: OrderedDict[int, Refetcher] = OrderedDict()
+
+    def ask(self, job: Job | None, message: Refetch) -> None:
+        """Ask for a page in a task of its own, and send the judge its answer."""
+        document = message.document
+        refetch = job.refetch if job is not None else self._by_document.pop(document, None)
+        if refetch is not None:  # it may be asked once more, without a job
+            self._by_document[document] = refetch
+            if len(self._by_document) > _MOST_REFETCHERS:
+                self._by_document.popitem(last=False)
+
+        async def ask() -> None:
+            answer = None
+            try:
+                if refetch is not None:
+                    answer = await refetch(message.url)
+            except Exception as error:  # noqa: BLE001 - whatever it is, there is no answer
+                logger.debug("Not asked again: %s: %s", quote(message.url), describe_error(error))
+            finally:
+                page, body = answer or (None, b"")
+                self._send(Again(document, page), body)
+
+        task = asyncio.ensure_future(ask())
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+
+
+# The event loop itself keeps no task alive.
+_TASKS: set[asyncio.Task[None]] = set()
+
+
 def _describe_end(code: int | None) -> str:
     """Describe an exit code."""
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
@@ -365,6 +411,7 @@ class JudgeProcess:
         self._again: deque[Job] = deque()  # that a judge had when it died
         self._later: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._refetchers = Refetchers(self._send_again)
         self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
         self._killed = 0  # the page for which the judge was killed
         self._is_ready = self._has_answered = self._is_feeding = self._is_closing = False
@@ -549,6 +596,8 @@ class JudgeProcess:
                 if number in self._jobs:
                     self._sent.discard(number)
                     self.waiting.add(number)
+            case Refetch():
+                self._refetchers.ask(self._jobs.get(message.number), message)
             case Told():
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
             case Opened() | Failed():
@@ -556,6 +605,11 @@ class JudgeProcess:
             case Closed():
                 self._closed.set_result(message)
         self._feed_soon()
+
+    def _send_again(self, message: ToJudge, body: bytes) -> None:
+        """Send a second answer; a judge that has died meanwhile does not ask any more."""
+        if self._is_ready:
+            self._send([pack(message), body])
 
     def _hear_of_opening(self, message: Opened | Failed) -> None:
         if isinstance(message, Failed):

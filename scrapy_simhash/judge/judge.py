@@ -27,6 +27,7 @@ from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
 from scrapy_simhash.judge.lookalikes import find_parting
 from scrapy_simhash.judge.messages import (
+    Again,
     Ask,
     Close,
     Closed,
@@ -34,26 +35,37 @@ from scrapy_simhash.judge.messages import (
     Gone,
     Open,
     Opened,
+    Refetch,
     Said,
     Settled,
     Waits,
 )
 from scrapy_simhash.judge.reading import PageReader
+from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
+from scrapy_simhash.judging.finding import Pair
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge
+from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.pages.addresses import bound_url
+from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.judging.words import Words
+from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judge.messages import FromJudge, ToJudge
+    from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.status import Status
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match
+    from scrapy_simhash.judging.finding import Doubt
+    from scrapy_simhash.judging.noise import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents
@@ -74,6 +86,8 @@ _MOST_FOLLOWERS = 10_000
 WAIT_SECONDS = 30.0
 # After so many waits in vain nobody waits for pages of that callback any more.
 _MOST_IN_VAIN = 3
+# A page in doubt is asked for so often, if what changed may be a price.
+_MOST_ASKED_IN_DOUBT = 2
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
 # Each with the one that follows the links.
@@ -123,7 +137,9 @@ class CrawlJudge:
         self._given, self._say, self._status = given, say, status
         config = given.config
         self._reader = PageReader(given.recipe, config, status)
-        self._rule, self._sites = config.rule, Sites()
+        self._rule, self._sites, self._hosts = config.chosen_rule, Sites(), Hosts()
+        self._refetches = Refetches(config.refetch)
+        self._dropped = 0  # near-duplicates
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()
         self._queue: deque[_Write] = deque()
@@ -165,6 +181,8 @@ class CrawlJudge:
                 self._ask(message, body)
             case Settled():
                 self._settle(message)
+            case Again():
+                self._learn(message, body)
             case Gone(identity=identity):
                 if not self._given.config.readonly:
                     self._enqueue(_Write(None, identity=identity))
@@ -189,8 +207,9 @@ class CrawlJudge:
             self._commit()
         for number, pages in list(self._waiting.items()):
             if min(map(_end_of_wait, pages)) <= now:
-                self._slow.add(number)
-                self._in_vain[pages[0].document.facts.reader] += 1
+                if number > 0:
+                    self._slow.add(number)
+                    self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
 
     def _close(self) -> None:
@@ -275,34 +294,51 @@ class CrawlJudge:
         document = make_document(made, self._rule, page, scope)
         return _Page(asked, decision, made, document, time.monotonic())
 
-    def _judge(self, document: Document) -> tuple[Verdict, Change | None]:
-        """Judge a document; also return what is to be written of it, if anything is."""
-        config = self._given.config
+    def _judge(
+        self, page: _Page, pair: Pair | None, *, by_noise: bool = True
+    ) -> tuple[Judge, Verdict, Change | None]:
+        """Judge a page; also return the judge, and what is to be written, if anything is."""
+        config, document = self._given.config, page.document
 
-        def work(stored: Documents) -> tuple[Verdict, Change | None]:
+        def work(stored: Documents) -> tuple[Judge, Verdict, Change | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
             seen = WithYoung(stored, self._young)
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
-            judge = Judge(seen, self._rule, self._given.crawl, incremental, self._sites)
+            judge = Judge(
+                seen, self._rule, self._given.crawl, incremental, self._sites, self._hosts
+            )
+            if page.asked.young and not self._waits_are_over:
+                judge.may_ask = self._refetches.may_ask
+            judge.pair, judge.by_noise = pair, by_noise
             verdict, change = judge.judge(document)
             if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:
                 # This crawl got its copy: by that it is judged, and stays a document.
                 match, _, _ = judge.find_match(document, verdict.document)
+                judge.doubt = None
                 if match is not None and match.standing == "got":
-                    return Verdict("near_duplicate", "", verdict.document, match), None
-            return verdict, change
+                    return judge, Verdict("near_duplicate", "", verdict.document, match), None
+            return judge, verdict, change
 
         return self._store.read(work)
 
-    def _decide(self, page: _Page, *, waited: bool = False) -> None:
+    def _decide(self, page: _Page, *, waited: bool = False, pair: Pair | None = None) -> None:
         """Judge a page, and answer it, or let it wait."""
         # A store that does not answer may take as long as a page is given, and is no page's fault.
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
-        verdict, change = self._judge(page.document)
+        judge, verdict, change = self._judge(page, pair)
         match = verdict.match
+        if judge.doubt is not None and self._doubt(page, judge.doubt):
+            return
+        if judge.rests is not None:
+            may_drop = self._check(page, judge.rests)
+            if may_drop is None:
+                return
+            if not may_drop:
+                judge, verdict, change = self._judge(page, None, by_noise=False)
+                match = verdict.match
         young = self._young.at(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
             self._waiting[young.page].append(page)
@@ -313,6 +349,8 @@ class CrawlJudge:
             decision.action = self._choose(page, verdict, young)
         elif verdict.nearest is not None:
             decision.parted_by = find_parting(verdict.nearest)
+        self._refetches.judged += 1
+        self._dropped += match is not None
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
@@ -321,6 +359,99 @@ class CrawlJudge:
         self._note_links(page, decision, is_young=is_young)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
+
+    def _doubt(self, page: _Page, doubt: Doubt) -> bool:
+        """Have the page in doubt wait until its kept page was asked for; return whether it does."""
+        if time.monotonic() >= _end_of_wait(page):
+            return False
+        url = doubt.page.facts.url
+        # What is being asked for may answer this doubt, too.
+        asked = self._refetches.find_pending(host_of(url), folder_of(url))
+        if not asked:
+            if not self._refetches.take(doubt, host_of(url), folder_of(url)):
+                return False
+            self._say(Refetch(page.asked.number, doubt.document, url))
+        self._wait_for(page, asked or doubt.document)
+        return True
+
+    def _wait_for(self, page: _Page, document: int) -> None:
+        """Have a page wait for the second answer to the address of a document."""
+        self._waiting[-document].append(page)
+        self._say(Waits(page.asked.number))
+
+    def _check(self, page: _Page, kept: Doubt) -> bool | None:
+        """Check the noise that a drop rests on, which other pages taught.
+
+        Returns:
+            Whether the page may be dropped; None if it waits for the check.
+        """
+        document, url = kept.document, kept.page.facts.url
+        host = host_of(url)
+        place = f"{host}/{self._hosts.get_noise(url).find_place(url)}"
+        confirmed = self._refetches.is_confirmed(document, place)
+        if self._refetches.takes_check(kept, host, place):
+            self._say(Refetch(page.asked.number, document, url))
+        if confirmed:
+            return True
+        checked = self._refetches.find_checked(place)
+        if not checked or time.monotonic() >= _end_of_wait(page):
+            return False
+        self._wait_for(page, checked)
+        return None
+
+    def _learn(self, again: Again, body: bytes) -> None:
+        """Learn from the second answer to an address, and judge again what waits for it."""
+        asked = self._refetches.end(again.document)
+        waiting = self._waiting.get(-again.document, [])
+        pair: Pair | None = None
+        if asked is not None and again.page is not None:
+            number = waiting[0].asked.number if waiting else 0
+            with suppress(NotJudgedError):
+                self._begin(number)
+                made, _ = self._reader.read(number, again.page, body, self._store.seed)
+                facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
+                second = Page.make(facts, Words.read(unpack(made.wording)))
+                pair = self._compare(asked, second)
+                if pair is None:
+                    return
+            self._begin(0)
+        before = self._dropped
+        for page in self._waiting.pop(-again.document, ()):
+            with self._at(page.asked.number):
+                self._decide(page, waited=True, pair=pair)
+        if asked is not None and not asked.place:
+            self._refetches.note(asked, dropped=self._dropped > before)
+
+    def _compare(self, asked: Asked, answer: Page) -> Pair | None:
+        """Note what changed between two answers to one address; None if it is asked once more."""
+        first, document = asked.doubt.page, asked.doubt.document
+        url = first.facts.url
+        noise = self._hosts.get_noise(url)
+        seconds = time.time() - first.facts.time
+        if asked.place:
+            same = noise.find_same(first, answer, seconds)
+            if same and self._refetches.ask_once_more(asked, answer):
+                self._say(Refetch(0, document, url))
+                return None
+            if same:
+                noise.refute(url, same)
+            else:
+                self._refetches.confirm(document, asked.place)
+            return Pair(document, ())
+        changes, moving = learn(first, asked.second or answer), set["Slot"]()
+        if asked.second is not None:
+            # What moved once may be a price.
+            moving = {each.slot for each in learn(asked.second, answer)}
+        elif noise.may_move(changes) and self._refetches.ask_once_more(
+            asked, answer, _MOST_ASKED_IN_DOUBT
+        ):
+            self._say(Refetch(0, document, url))
+            return None
+        if not noise.find_same(first, answer, seconds):
+            self._refetches.confirm(document, "")
+        noise.test(url, asked.doubt.sought, changes)
+        noise.add(url, changes, seconds, moving)
+        return Pair(document, tuple(each for each in changes if not each.weak))
 
     def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""

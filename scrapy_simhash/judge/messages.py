@@ -2,10 +2,10 @@
 
 ::
 
-    to the judge        Open; then in any order Ask (its body is the next frame), Settled, Gone,
-                        EndWaits; Close is the last one
-    from the judge      Opened or Failed; then Said for each Ask, before it perhaps Waits; Told;
-                        Closed is the last one
+    to the judge        Open; then in any order Ask and Again (their bodies are the next frames),
+                        Settled, Gone, EndWaits; Close is the last one
+    from the judge      Opened or Failed; then Said for each Ask, before it perhaps Refetch and
+                        Waits; Told; Closed is the last one
 """
 
 from __future__ import annotations
@@ -93,6 +93,18 @@ class Gone(_Message, frozen=True):
     identity: bytes
 
 
+class Again(_Message, frozen=True):
+    """The second answer to the address of a page, see `Refetch`.
+
+    Attributes:
+        document: number of the page's document.
+        page: what was fetched, without its body; None if it could not be, or proves nothing.
+    """
+
+    document: int
+    page: Page | None = None
+
+
 class EndWaits(_Message, frozen=True):
     """Answer all pages that wait: the spider closes."""
 
@@ -146,6 +158,20 @@ class Waits(_Message, frozen=True):
     number: int
 
 
+class Refetch(_Message, frozen=True):
+    """A kept page is to be asked for once more, to see what changes there by itself.
+
+    Attributes:
+        number: of the page that is judged, whose request is the model.
+        document: number of the kept page's document.
+        url: its address.
+    """
+
+    number: int
+    document: int
+    url: str
+
+
 class Told(_Message, frozen=True):
     """Something for the crawl's own log."""
 
@@ -178,8 +204,8 @@ class Closed(_Message, frozen=True):
     unwritten: int = 0
 
 
-ToJudge: TypeAlias = Open | Ask | Settled | Gone | EndWaits | Close
-FromJudge: TypeAlias = Opened | Failed | Said | Waits | Told | Closed
+ToJudge: TypeAlias = Open | Ask | Again | Settled | Gone | EndWaits | Close
+FromJudge: TypeAlias = Opened | Failed | Said | Waits | Refetch | Told | Closed
 pack = msgspec.msgpack.Encoder().encode
 unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
 unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode

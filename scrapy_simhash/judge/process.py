@@ -19,6 +19,7 @@ from contextlib import suppress
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judge.judge import CrawlJudge
 from scrapy_simhash.judge.messages import (
+    Again,
     Ask,
     Close,
     FromJudge,
@@ -132,7 +133,7 @@ def _run(crawl: Crawl, status: Status) -> None:
         if frame is not None:
             message = unpack_to_judge(frame)
             closing = isinstance(message, Close)
-            body = crawl.get() if isinstance(message, Ask) else None
+            body = crawl.get() if isinstance(message, (Again, Ask)) else None
             judge.take(message, body or b"")
         judge.tick()
         crawl.flush()

@@ -231,6 +231,10 @@ class WithYoung:
         self._stored, self._young = stored, young
         self._samples: dict[str, dict[int, bytes]] = {}
 
+    def find_number(self, identity: bytes) -> int | None:
+        """Get the number of the document with an identity that is written."""
+        return self._stored.find_number(identity)
+
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; a young one comes first."""
         young = self._young.find("identity", page.facts.identity)
@@ -276,7 +280,7 @@ class WithYoung:
 
     def _list_alike(self, facts: Facts) -> dict[int, int]:
         """List the young pages with rare triples of a page, by their keys, with their numbers."""
-        if facts.stub or not facts.sketch:
+        if not facts.sketch:
             return {}
         known = len(self.sample(host_of(facts.url))) == SAMPLE
         whole, triples = make_keys(facts)

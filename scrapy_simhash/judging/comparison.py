@@ -208,6 +208,7 @@ class Answer(NamedTuple):
             do not decide.
         tests: what each test of texts and names said, for people.
         own: what each has for itself, if that was looked at.
+        words: the first words that either has for itself, by the rule on words.
     """
 
     evidence: Evidence
@@ -217,6 +218,7 @@ class Answer(NamedTuple):
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     own: OwnWords | None = None
+    words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def duplicate(self) -> bool:

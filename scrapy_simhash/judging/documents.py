@@ -169,6 +169,7 @@ def make_document(
         text_digest=known.text_digest if fingerprints else read.stub,
         stub=not fingerprints,
         suspicion=max(known.suspicion, int(page.foreign)),
+        hidden=b"" if fingerprints else known.hidden,
     )
     return Document(
         facts,
@@ -307,6 +308,9 @@ Gathered: TypeAlias = "tuple[list[tuple[Candidate, Record | None]], bool]"
 
 class Reading(Protocol):
     """The documents as one transaction sees them, as far as judging without writing needs them."""
+
+    def find_number(self, identity: bytes) -> int | None:
+        """Get the number of the document with an identity."""
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""

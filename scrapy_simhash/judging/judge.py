@@ -29,7 +29,9 @@ from scrapy_simhash.judging.documents import (
     Verdict,
     add_crawls,
 )
+from scrapy_simhash.judging.finding import Doubt, Finder, Pair
 from scrapy_simhash.judging.gate import look_at_candidates
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Candidate, Reading, Standing
+    from scrapy_simhash.judging.finding import MayAsk
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.facts import Facts
 
@@ -72,6 +75,10 @@ def limit_probe(page: Facts, rule: Rule) -> Limits:
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
 
+def _never(_document: int, _host: str) -> bool:
+    return False
+
+
 @dataclass
 class Judge:
     """Judges documents inside one transaction one after the other, each against all before it.
@@ -81,7 +88,12 @@ class Judge:
         rule: by which they are compared.
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
-        sites: lasts from one judge to the next.
+        sites, hosts: last from one judge to the next.
+        may_ask: whether a document of a host may be asked for once more.
+        pair: what a doubt about the page that is judged came to.
+        by_noise: leave out what changes by itself.
+        doubt: about the page that was judged, if there is one.
+        rests: the original of a near-duplicate that is one but for noise.
     """
 
     documents: Reading
@@ -89,6 +101,12 @@ class Judge:
     crawl: str = ""
     incremental: bool = True
     sites: Sites = field(default_factory=Sites)
+    hosts: Hosts = field(default_factory=Hosts)
+    may_ask: MayAsk = _never
+    pair: Pair | None = None
+    by_noise: bool = True
+    doubt: Doubt | None = None
+    rests: Doubt | None = None
 
     def find_match(
         self, document: Document, own: int = 0
@@ -105,6 +123,8 @@ class Judge:
         """
         candidates, complete = self.documents.gather(document, self.rule, own)
         chosen = list(self._choose(document.facts, candidates))
+        if self.rule.words and document.wording:
+            return *self._find_by_words(document, chosen, own), complete
         sketched = {
             candidate.number: record.facts
             for candidate, record in chosen
@@ -125,6 +145,34 @@ class Judge:
         )
         nearest = min(parted, key=_rank_alike, default=None)
         return None, self._make_match(document, nearest) if nearest else None, complete
+
+    def _find_by_words(
+        self, document: Document, chosen: list[tuple[Candidate, Record | None]], own: int
+    ) -> tuple[Match | None, Match | None]:
+        """Find the match of a page by the words of its candidates; or else the nearest one."""
+        finder = Finder(
+            self.documents,
+            self.hosts,
+            lambda compared: self._stand(compared) == "got",
+            self.may_ask if self.by_noise else _never,
+            self.pair,
+            self.by_noise,
+        )
+        found = finder.find(document, chosen, own)
+        self.doubt = found.doubt
+        bulk_loaded = [each for each in chosen if each[1] is None]
+        compared = [*found.near, *compare_candidates(document.facts, bulk_loaded, {}, self.rule)]
+        alike = [each for each in compared if each.answer.duplicate]
+        if match := min(alike, key=self._rank, default=None):
+            self.rests = found.rests.get(match.candidate.number)
+            return self._make_match(document, found.describe(match)), None
+        parted = (
+            each
+            for each in found.near
+            if deserves_a_look(each.candidate, each.answer.similarity, self.rule)
+        )
+        nearest = min(parted, key=_rank_alike, default=None)
+        return None, self._make_match(document, found.describe(nearest)) if nearest else None
 
     def _choose(
         self, page: Facts, candidates: Iterable[tuple[Candidate, Record | None]]
@@ -230,8 +278,8 @@ class Judge:
             text_digest=other.text_digest if other else b"",
             standing=self._stand(compared),
             evidence=answer.evidence,
-            own_words=answer.own.first.list_words() if answer.own else (),
-            match_own_words=answer.own.second.list_words() if answer.own else (),
+            own_words=answer.own.first.list_words() if answer.own else answer.words[0],
+            match_own_words=answer.own.second.list_words() if answer.own else answer.words[1],
             better_url=better_url,
         )
 

@@ -66,11 +66,13 @@ class Rule(NamedTuple):
         confirm: SIMHASH_CONFIRM, 0 to 1; None for plain simhash.
         min_features: a text with fewer distinct features has no fingerprint; asked for plain
             simhash only, which goes by main texts.
+        words: exact words decide, see `judging.wordrule`.
     """
 
     distance: int
     confirm: float | None
     min_features: int = MIN_FEATURES
+    words: bool = False
 
 
 def default_distance(confirm: float | None) -> int:

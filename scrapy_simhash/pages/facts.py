@@ -87,6 +87,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         reader: who gets it.
         suspicion: whether somebody may have made it up to be in its host's sample: 0 for no, 1 if
             a link of another site led to it first, 2 if it repeats its query.
+        hidden: digest of attributes and hidden texts of a page with little text, 8 bytes; b"" for
+            others.
     """
 
     identity: bytes
@@ -109,6 +111,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     time: float = 0.0
     reader: Reader = NOBODY
     suspicion: int = 0
+    hidden: bytes = b""
 
     @property
     def group(self) -> str:

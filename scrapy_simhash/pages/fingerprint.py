@@ -28,11 +28,9 @@ from scrapy_simhash.pages.recipe import (
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import (
-    Markup,
     PageText,
     check_legible,
     decode,
-    make_page,
     one_line,
     without_surrogates,
 )
@@ -55,7 +53,7 @@ def load_features(name: str) -> FeatureSet:
 
 
 @lru_cache(maxsize=16)
-def load_reader(extractor: str) -> Callable[[str, Sequence[str]], Markup]:
+def load_reader(extractor: str) -> Callable[[str, Sequence[str]], PageText]:
     """Return the function that reads decoded pages, but for ignored elements, with an extractor.
 
     Args:
@@ -73,12 +71,13 @@ def load_reader(extractor: str) -> Callable[[str, Sequence[str]], Markup]:
     return partial(_read_by, extract)
 
 
-def _read_by(extract: Callable[[str], str | None], html: str, ignore: Sequence[str]) -> Markup:
+def _read_by(extract: Callable[[str], str | None], html: str, ignore: Sequence[str]) -> PageText:
     """Read a page of which an extractor finds the main text."""
     shown = leave_out(html, ignore) if ignore else html
     lines = map(one_line, (extract(shown) or "").splitlines())
     main = without_surrogates("\n".join(filter(None, lines)))
-    return read(html, ignore, find_main=False)._replace(main=main)
+    page = read(html, ignore, find_main=False)
+    return page._replace(main=main, fell_back=False) if main else page
 
 
 def read_page(
@@ -98,7 +97,7 @@ def read_page(
     Raises:
         NotJudgedError: `empty`, `binary`, `bad_encoding` (also of charsets like base64), `no_text`.
     """
-    page = make_page(load_reader(extractor)(decode(body, encoding), ignore))
+    page = load_reader(extractor)(decode(body, encoding), ignore)
     check_legible(page.whole, encoding)
     return page
 
@@ -165,7 +164,7 @@ def fingerprint_text(
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
     # One step of the paper after the other, each for both texts.
-    main, whole = features.read_both(page.main, page.whole, page.main_at, seed)
+    main, whole = features.read_both(page.main, page.whole, page.main_lines, seed)
     # Pages are compared word by word in the usual words.
     usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
@@ -177,6 +176,7 @@ def fingerprint_text(
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(usual, beside, seed, page.main_lines, page.tags))
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
+    stub, hidden = _digest(seed, page) if may_be_stub else (b"", b"")
     facts = Facts(
         b"",
         fingerprint,
@@ -194,11 +194,11 @@ def fingerprint_text(
         sketch=sketch,
         link_sketch=link_sketch,
         suspicion=2 * _repeats_query(page.title, whole, features, seed, url),
+        hidden=hidden,
     )
     return PageFingerprint(
         facts,
-        # Keyed as the tokens are: half of it decides a short page's place in the tables.
-        _digest(seed, page) if may_be_stub else b"",
+        stub,
         whole_fingerprint=whole_fingerprint,
         whole_features=len(whole_features.hashes),
         links=len(page.links),
@@ -251,6 +251,12 @@ def _fingerprint_data(data: str, seed: int) -> bytes:
     return simhash(*FEATURE_SETS["words-2"].extract(data, seed)).to_bytes(8, "big")
 
 
-def _digest(seed: int, page: PageText) -> bytes:
-    texts = page.title, page.whole.replace("\n", " "), page.read_embedded()
-    return xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)
+def _digest(seed: int, page: PageText) -> tuple[bytes, bytes]:
+    """Digest all that a page may differ in, and what of that is not shown."""
+    hidden = page.read_embedded()
+    texts = page.title, page.whole.replace("\n", " "), hidden
+    # Keyed as the tokens are: half of the first decides a short page's place in the tables.
+    return (
+        xxhash.xxh3_128_digest("\0".join(texts).encode(), seed),
+        xxhash.xxh3_64_digest(hidden.encode(), seed),
+    )

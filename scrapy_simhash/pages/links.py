@@ -66,7 +66,8 @@ NO_LINKS = PageLinks()
 
 def digest_links(addresses: Iterable[bytes]) -> bytes:
     """Make the digests of addresses, as `PageLinks` has them."""
-    return b"".join(xxhash.xxh3_64_digest(address)[::-1] for address in addresses)
+    digests = [*map(xxhash.xxh3_64_intdigest, addresses)]
+    return pack(f"<{len(digests)}Q", *digests)
 
 
 # A page's own address is counted several times.

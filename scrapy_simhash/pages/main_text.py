@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from turbohtml import parse
 
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, load_named
-from scrapy_simhash.pages.text import decode, make_page, without_surrogates
+from scrapy_simhash.pages.text import decode, without_surrogates
 from scrapy_simhash.pages.turbohtml_reader import read
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _read_by_trafilatura(html: str, **options: Any) -> str | None:
 
 
 def _read_whole_text(html: str) -> str:
-    return make_page(read(html)).whole
+    return read(html).whole
 
 
 READERS: dict[str, Callable[[str], str | None]] = {

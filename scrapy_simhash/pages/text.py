@@ -12,7 +12,9 @@ from w3lib.encoding import html_to_unicode
 from scrapy_simhash.errors import NotJudgedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    from turbohtml import Element
 
 # A page counts as binary when more than this share of its first characters are control
 # characters, and as text of another charset when so many more could not be decoded. Pages of the
@@ -31,7 +33,7 @@ _ILLEGIBLE = np.zeros(2**16, np.bool_)
 _ILLEGIBLE[0xFFFD] = _ILLEGIBLE[0xE000:0xF900] = _ILLEGIBLE[0xDB80:0xDC00] = True
 _ILLEGIBLE_LEADS = b"\xee", b"\xef", b"\xf3", b"\xf4"
 # Attributes without content. An `id` has some: a script finds by it what to show.
-_WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity"})
+_WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity", "charset"})
 # Fields and `<meta>` against forged requests have another value in each answer, so that no login
 # form would be like any other. Only names that mean nothing else: a plain "token" may be that of a
 # download.
@@ -42,7 +44,7 @@ _SECRETS = re.compile(
 )
 _SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
 _NAME_CHARACTERS = 300
-_LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
+LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
 _MOST_VIEWS = 4
 # An alternate with the one is a translation, with the other a feed.
 _OF_OTHER_CONTENT = frozenset({"hreflang", "type"})
@@ -72,34 +74,6 @@ _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 
 
-class Block(NamedTuple):
-    """A paragraph, cell or item of the visible text, or what stands between two of them."""
-
-    tag: str  # of the nearest element of `BLOCK_TAGS` around the first piece of the text, or "body"
-    is_main: bool  # part of the main text
-    text: str  # not empty, white space collapsed
-
-
-class Markup(NamedTuple):
-    """What a parser finds on a page, as written, in the order of the page."""
-
-    blocks: Sequence[Block]  # the visible text; those of the main text follow each other
-    title: str | None  # text of the first `<title>`
-    language: str | None  # value of `<html lang>`
-    base: str | None  # value of the first `<base href>`
-    metas: Iterable[Mapping[str, Any]]  # attributes of each `<meta>`
-    links: Iterable[tuple[str, Mapping[str, Any]]]  # `rel` and attributes of each `<link>`
-    targets: Iterable[str]  # of `<a href>`
-    targets_seen: Iterable[str]  # of those that are not ignored
-    headings: Iterable[tuple[str, str | None, Iterator[str]]]  # see `_choose_heading`
-    fields: Iterable[tuple[str, Mapping[str, Any], str]]  # see `_choose_values`
-    # These are read only where the page has little text.
-    scripts: Iterable[str]  # texts of inline scripts
-    elements: Iterable[Mapping[str, Any]]  # attributes of each element
-    read_embedded: Callable[[], str]  # see `PageText`
-    main: str = ""  # the main text, if it was read by itself, one block a line
-
-
 class PageText(NamedTuple):
     """The texts and names of a page."""
 
@@ -112,24 +86,21 @@ class PageText(NamedTuple):
     # is a block, or else its first `<h2>` or `<h3>`; as `title`.
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
-    canonical: str = ""  # its canonical address as written, see `_choose_addresses`, or ""
-    views: tuple[str, ...] = ()  # its other addresses as written, see `_choose_addresses`
+    canonical: str = ""  # its canonical address as written, see `choose_addresses`, or ""
+    views: tuple[str, ...] = ()  # its other addresses as written, see `choose_addresses`
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
     # is not shown. Takes half as long as parsing, and most pages have text enough to go without.
     read_embedded: Callable[[], str] = str
     fell_back: bool = False  # no main text was found
-    # Where `main` begins in `whole`, in characters, if it is a stretch of it, with white space at
-    # both ends; None where the two were read independently.
-    main_at: int | None = None
     # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is no
     # stretch of it, or all of it because no main text was found.
     main_lines: tuple[int, int] = (0, 0)
     tags: tuple[str, ...] = ()  # of the block in each line of `whole`, see `wording.Wording`
     data: str = ""  # from which a browser may draw a page with little text, or ""
     links_seen: tuple[str, ...] = ()  # those that are not within ignored elements
-    # What is seen beside the text: alternative texts, values of fields and meters, chosen options.
+    # What is seen beside the text: alternative texts, values of fields and meters.
     beside: tuple[str, ...] = ()
 
 
@@ -201,7 +172,7 @@ def one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def _make_name(text: str | None) -> str:
+def make_name(text: str | None) -> str:
     """Make a title or heading: one line of at most 300 characters."""
     return one_line(text)[:_NAME_CHARACTERS]
 
@@ -215,6 +186,8 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
                 continue
             if name in {"value", "content"} and _is_secret(attributes):
                 continue
+            if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
+                continue
             pieces.append(f"{name}={value}")
     return "\0".join((*pieces, *texts))
 
@@ -224,14 +197,11 @@ def _is_secret(attributes: Mapping[str, Any]) -> bool:
     return bool(_SECRETS.search(attributes.get("name") or "") and _SECRET.fullmatch(value))
 
 
-def _choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
-    """Choose the heading of a page of its visible elements in their order.
-
-    Each is a tag, the value of its `class`, and the pieces of its text, which are read only if
-    they are needed.
-    """
+def choose_heading(elements: Iterable[Element]) -> str:
+    """Choose the heading of a page of its visible elements in their order, see `PageText`."""
     found, read = dict[str, str](), 0
-    for tag, classes, pieces in elements:
+    for element in elements:
+        tag, classes = element.tag, element.attr("class")
         kind = tag if tag == "h1" else "h2" if tag in {"h2", "h3"} else ""
         titled = classes and not _TITLES.isdisjoint(classes.lower().split())
         if kind != "h1" and titled and "title" not in found:
@@ -239,28 +209,27 @@ def _choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -
         if not kind or kind in found or read >= _MOST_HEADINGS_READ:
             continue
         read += 1
-        if name := _make_name(" ".join(pieces)):
+        if name := make_name(" ".join(element.strings)):
             found[kind] = name if kind != "title" or tag in _BLOCKS else ""
             if kind == "h1":
                 break
     return found.get("h1") or found.get("title") or found.get("h2", "")
 
 
-def _choose_values(fields: Iterable[tuple[str, Mapping[str, Any], str]]) -> tuple[str, ...]:
-    """Choose what a reader sees of pictures and fields: each is a tag, attributes, its text."""
+def choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
+    """Choose what a reader sees of pictures and fields."""
     values: list[str] = []
-    for tag, attributes, text in fields:
-        kind = (attributes.get("type") or "").lower() if tag == "input" else tag
+    for field in fields:
+        attributes: Mapping[str, Any] = field.attrs
+        kind = (attributes.get("type") or "").lower() if field.tag == "input" else field.tag
         if kind in {"img", "area", "image"}:
             values.append(attributes.get("alt") or "")
-        elif kind == "option":
-            values.append(text)
         elif kind not in _UNSEEN and not _is_secret(attributes):
             values.append(attributes.get("value") or "")
     return tuple(filter(None, values))
 
 
-def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
+def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
     """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
     if len(whole) >= _MOST_BESIDE_DATA:
         return ""
@@ -274,62 +243,23 @@ def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
 
 
-def _choose_addresses(
-    links: Iterable[tuple[str, Mapping[str, Any]]], own: str
-) -> tuple[str, tuple[str, ...]]:
+def choose_addresses(links: Iterable[Element], own: str) -> tuple[str, tuple[str, ...]]:
     """Choose the canonical address of a page, and its others: its `own`, and those of its views.
 
-    Views are `amphtml` and alternates for a medium, such as print, no style sheets. Of each
-    `<link>` the value of its `rel` is given, and its attributes.
+    Views are `amphtml` and alternates for a medium, such as print, no style sheets.
     """
     canonical, views = "", [own] * bool(own)
-    for relation, attributes in links:
-        kinds = relation.lower().split()
+    for link in links:
+        kinds = (link.attr("rel") or "").lower().split()
         if "canonical" in kinds:
-            canonical = canonical or one_line(attributes.get("href"))
+            canonical = canonical or one_line(link.attr("href"))
         elif len(views) < _MOST_VIEWS and (
             "amphtml" in kinds
             or (
                 kinds == ["alternate"]
-                and attributes.get("media")
-                and _OF_OTHER_CONTENT.isdisjoint(attributes)
+                and link.attr("media")
+                and _OF_OTHER_CONTENT.isdisjoint(link.attrs)
             )
         ):
-            views.append(one_line(attributes.get("href")))
+            views.append(one_line(link.attr("href")))
     return canonical, tuple(filter(None, views))
-
-
-def make_page(markup: Markup) -> PageText:
-    """Make a page of what a parser found; `NotJudgedError` (`no_text`) if no text is visible."""
-    if not markup.blocks:
-        raise NotJudgedError("no_text", "no visible text")
-    tags, of_main, texts = zip(*markup.blocks, strict=True)
-    whole = "\n".join(texts)
-    first = of_main.index(True) if True in of_main else 0
-    end = first + sum(of_main)
-    main = markup.main or "\n".join(texts[first:end])
-    open_graph: dict[Any, str] = {}
-    for meta in markup.metas:
-        for name in {meta.get("property"), meta.get("name")} & {"og:url", "og:title"}:
-            if content := one_line(meta.get("content")):
-                open_graph.setdefault(name, content)
-    canonical, views = _choose_addresses(markup.links, open_graph.get("og:url", ""))
-    return PageText(
-        main=main or whole,
-        whole=whole,
-        title=_make_name(markup.title) or _make_name(open_graph.get("og:title")),
-        heading=_choose_heading(markup.headings),
-        language=(markup.language or "").strip().lower()[:_LANGUAGE_CHARACTERS],
-        canonical=canonical,
-        views=views,
-        base=one_line(markup.base),
-        links=tuple(dict.fromkeys(markup.targets)),
-        links_seen=tuple(dict.fromkeys(markup.targets_seen)),
-        read_embedded=markup.read_embedded,
-        fell_back=not main,
-        main_at=None if markup.main else sum(map(len, texts[:first])) + first,
-        main_lines=(first, end),
-        tags=tags,
-        data=_choose_data(whole, markup.scripts, markup.elements),
-        beside=_choose_values(markup.fields),
-    )

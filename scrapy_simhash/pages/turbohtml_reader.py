@@ -7,31 +7,38 @@ in the manner of readability. No lxml, and nothing of a page's depth is on Pytho
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
-from itertools import chain
-from operator import attrgetter
+from itertools import chain, islice
+from operator import attrgetter, indexOf
 from typing import TYPE_CHECKING, Any, cast
 
 from turbohtml import Element, Namespace, Text, XPath, parse
 
+from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
     BLOCK_TAGS,
+    LANGUAGE_CHARACTERS,
     TITLE_CLASSES,
-    Block,
-    Markup,
+    PageText,
+    choose_addresses,
+    choose_data,
+    choose_heading,
+    choose_values,
     join_embedded,
+    make_name,
     one_line,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from turbohtml import Document
+    from turbohtml import Document, Node
 
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
 _NAMING = "base[href], link[rel][href], meta"
-_SEEN = "img[alt], area[alt], input, option[selected], meter[value], progress[value]"
+_SEEN = "img[alt], area[alt], input, meter[value], progress[value]"
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
 _INVISIBLE = "script, style, noscript, template, iframe"
@@ -41,32 +48,38 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 _LEAST_FEATURES = 32
 # A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
-# Stands where the main content begins and ends. No page has it: `decode` takes it out, and the
-# parser makes U+FFFD of `&#0;`.
-_BORDER = "\0"
+# Ends a line: pages that were decoded twice have it, and so the texts of them that are stored were
+# cut.
 _CUT = "\x81"
+# Stands before each block. No page has it: `decode` takes it out, and the parser makes U+FFFD of
+# `&#0;`.
+_BORDER = "\0"
 # As a rule the one around a text is a block. A page may have a text 500 elements deep in each line.
 _MOST_AROUND = 32
 # It would count as text, which opens the body, and what belongs into the head would stand there.
 _BYTE_ORDER_MARK = "\ufeff"
 # turbohtml merges the attributes of each `<html>` and `<body>` into those of the first one, in
 # quadratic time: 300 kB of them take 4 s. As ends of the body the others mean nothing.
-_ROOTS = re.compile(r"<(html|body)(?=[\s/])", re.IGNORECASE)
+# Sets of letters take less than half of the time of a choice of names; they find "<boml", too.
+_ROOTS = re.compile(r"<[hHbB][tToO][mMdD][lLyY](?=[\s/])")
 # In a page of so many characters that takes a tenth of a second at most.
 _FEW_CHARACTERS = 50_000
 _WITH_ATTRIBUTES = cast(
     "Callable[[Document | Element], list[Element]]", XPath("descendant-or-self::*[@*]")
 )
-_ATTRIBUTES, _TEXT = attrgetter("attrs"), attrgetter("text")
+_ATTRIBUTES = attrgetter("attrs")
 
 
-def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Markup:
+def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> PageText:
     """Read a decoded page.
 
     Args:
         html: of the page.
         ignore: CSS selectors of elements that are cut out, but for their links.
-        find_main: say which of its blocks are the main text.
+        find_main: find the main text; without, the whole text stands for it.
+
+    Raises:
+        NotJudgedError: `no_text`: none is visible.
     """
     document = _parse(html)
     title = document.find("title")
@@ -76,31 +89,42 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Ma
     for element in document.select(_NAMING):
         named[element.tag].append(element)
     links = _list_links(document)
-    titled = None if title is None else title.text
+    titled = "" if title is None else make_name(title.text)
     _cut_out(document, ignore)
     links_seen = _list_links(document) if ignore else links
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
-    return Markup(
-        blocks=_read_blocks(document, find_main=find_main),
-        title=titled,
-        language=None if document.root is None else document.root.attr("lang"),
-        base=named["base"][0].attr("href") if named["base"] else None,
-        metas=[meta.attrs for meta in named["meta"]],
-        links=[(link.attr("rel") or "", link.attrs) for link in named["link"]],
-        targets=links,
-        targets_seen=links_seen,
-        headings=[
-            (each.tag, each.attr("class"), each.strings) for each in document.select(_HEADINGS)
-        ],
-        fields=[
-            (each.tag, each.attrs, each.text if each.tag == "option" else "")
-            for each in document.select(_SEEN)
-        ],
-        scripts=map(_TEXT, [element for element in invisible if element.tag == "script"]),
-        elements=_list_attributes([document]),
+    before, main, behind = map(_read_blocks, _part(document, find_main=find_main))
+    tags, texts = (
+        mine + its + others for mine, its, others in zip(before, main, behind, strict=True)
+    )
+    if not texts:
+        raise NotJudgedError("no_text", "no visible text")
+    first = len(before[1]) if main[1] else 0
+    end = first + len(main[1])
+    whole = "\n".join(texts)
+    open_graph = _read_open_graph(named["meta"])
+    canonical, views = choose_addresses(named["link"], open_graph.get("og:url", ""))
+    scripts = (element.text for element in invisible if element.tag == "script")
+    language = None if document.root is None else document.root.attr("lang")
+    return PageText(
+        main="\n".join(texts[first:end]) or whole,
+        whole=whole,
+        title=titled or make_name(open_graph.get("og:title")),
+        heading=choose_heading(document.select(_HEADINGS)),
+        language=(language or "").strip().lower()[:LANGUAGE_CHARACTERS],
+        canonical=canonical,
+        views=views,
+        base=one_line(named["base"][0].attr("href")) if named["base"] else "",
+        links=links,
+        links_seen=links_seen,
         read_embedded=partial(_read_embedded, document, invisible),
+        fell_back=first == end,
+        main_lines=(first, end),
+        tags=tuple(tags),
+        data=choose_data(whole, scripts, _list_attributes([document])),
+        beside=choose_values(document.select(_SEEN)),
     )
 
 
@@ -132,76 +156,84 @@ def _cut_out(document: Document, ignore: Sequence[str]) -> None:
         element.extract()
 
 
-def _list_links(document: Document) -> list[str]:
-    return [link.attr("href") or "" for link in document.select("a[href]")]
+def _list_links(document: Document) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(link.attr("href") or "" for link in document.select("a[href]")))
+
+
+def _read_open_graph(metas: Iterable[Element]) -> dict[str, str]:
+    """Read the title and the address that a page declares for those who link to it."""
+    found: dict[str, str] = {}
+    for meta in metas:
+        for name in {meta.attr("property"), meta.attr("name")} & {"og:url", "og:title"}:
+            if name and (content := one_line(meta.attr("content"))):
+                found.setdefault(name, content)
+    return found
 
 
 def _end_repeated_roots(html: str) -> str:
     """Turn all `<html>` and `<body>` of a long page, but the first of each, into end tags."""
     if len(html) <= _FEW_CHARACTERS:
         return html
-    seen: set[str] = set()
+    begins = {"html": "<", "body": "<"}
 
     def end(found: re.Match[str]) -> str:
-        before = len(seen)
-        seen.add(found[1].lower())
-        return found[0] if len(seen) > before else f"</{found[1]}"
+        tag = found[0][1:]
+        begin = begins.get(tag.lower(), "<")
+        if tag.lower() in begins:
+            begins[tag.lower()] = "</"
+        return begin + tag
 
     return _ROOTS.sub(end, html)
 
 
-def _read_blocks(document: Document, *, find_main: bool) -> list[Block]:
-    """Read the blocks of the visible text."""
+def _part(document: Document, *, find_main: bool) -> tuple[Iterator[Node], ...]:
+    """Cut the nodes of the body into those before, in and behind the main content."""
     body = document.find("body")
     if body is None:
-        return []
+        return iter(()), iter(()), iter(())
     content = _widen(document.main_content(), body) if find_main else None
-    if content is None:
-        return _list_blocks(body)
-    borders = Text(_BORDER), Text(_BORDER)
-    content.insert(0, borders[0])
-    content.append(borders[1])
-    blocks = _list_blocks(body)
-    for border in borders:
-        border.extract()
-    return blocks
+    first = count = 0
+    if content == body:
+        count = sys.maxsize
+    # Of a page of links it may be `<html>`.
+    elif content is not None and content in body.descendants:
+        first = indexOf(body.descendants, content)
+        count = 1 + sum(1 for _ in content.descendants)
+    # One after the other: all nodes at once take four times the memory of a page.
+    nodes = body.descendants
+    return islice(nodes, first), islice(nodes, count), nodes
 
 
-def _list_blocks(body: Element) -> list[Block]:
-    blocks: list[tuple[str, bool, list[str]]] = []
-    pieces: list[str] = []
-    is_main = is_open = False  # whether the main content has begun, and a block
-    tags = BLOCK_TAGS
+def _read_blocks(nodes: Iterable[Node]) -> tuple[list[str], list[str]]:
+    """Read the blocks of a visible text: tags of their elements, and their texts, none empty."""
+    tags, pieces, is_open = list[str](), list[str](), False  # whether a block has begun
     # A page has a thousand nodes: `isinstance` takes a sixth longer.
-    for node in body.descendants:
+    for node in nodes:
         if is_open:
             # What follows a block begins another one, too.
             before = node.previous_sibling
-            if (type(node) is Element and node.tag in tags) or (
-                type(before) is Element and before.tag in tags
+            if (type(node) is Element and node.tag in BLOCK_TAGS) or (
+                type(before) is Element and before.tag in BLOCK_TAGS
             ):
                 is_open = False
         if type(node) is Text:
-            text = node.data
-            if text == _BORDER:
-                is_main, is_open = not is_main, False
-            elif is_open:
-                pieces.append(text)
-            elif not text.isspace():
-                pieces = [text]
-                blocks.append((_find_tag(node), is_main, pieces))
+            if is_open:
+                pieces.append(node.data)
+            elif not (text := node.data).isspace():
+                tags.append(_find_tag(node))
+                pieces += _BORDER, text
                 is_open = True
-    return [
-        Block(tag, is_main, text)
-        for tag, is_main, pieces in blocks
-        for text in _cut(one_line(" ".join(pieces)))
-    ]
-
-
-def _cut(text: str) -> Iterable[str]:
-    """Cut the text of a block at U+0081."""
-    # Some pages have it, being decoded twice, and so have texts that are stored been cut.
-    return (text,) if _CUT not in text else filter(None, map(str.strip, text.split(_CUT)))
+    text = " ".join(" ".join(pieces).split())
+    texts = text[2:].split(f" {_BORDER} ") if tags else []
+    if _CUT in text:
+        cut = [
+            (tag, line)
+            for tag, each in zip(tags, texts, strict=True)
+            for line in map(str.strip, each.split(_CUT))
+            if line
+        ]
+        tags, texts = [tag for tag, _ in cut], [line for _, line in cut]
+    return tags, texts
 
 
 def _find_tag(text: Text) -> str:

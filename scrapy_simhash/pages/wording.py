@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.pages.features import locate, normalise
+from scrapy_simhash.pages.features import locate, normalise, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -95,10 +95,8 @@ def make_wording(
     """
     text, rest = words.normal, b""
     if len(words.tokens) > MOST_WORDS or len(text) > _MOST_CHARACTERS:
-        most = _find_end(words.hashes)
-        ends = [0, *(end for _, end in locate(text, words.tokens[:most]))]
-        kept = bisect(ends, _MOST_CHARACTERS) - 1
-        text = text[: ends[kept]]
+        kept, end = _bound_text(words)
+        text = text[:end]
         if beyond := words.hashes[kept:].tobytes():
             rest = xxhash.xxh3_64_digest(beyond, seed)
     # A word cut off with all that follows may be the first one.
@@ -106,6 +104,21 @@ def make_wording(
     first, end = main[0], min(main[1], lines)
     main = (first, end) if first < end else (0, 0)
     return Wording(text, rest, _bound(beside, seed), main, " ".join(tags[:lines]))
+
+
+def _bound_text(words: HashedText) -> tuple[int, int]:
+    """Find how many words of a text are kept, and where the last one ends."""
+    text, tokens, most = words.normal, words.tokens, _find_end(words.hashes)
+    # Cutting most of the text once more takes a fifth of the time of looking for each of its words.
+    likely = min(_MOST_CHARACTERS, len(text) * most // max(1, len(tokens)))
+    line = text.rfind("\n", 0, likely * 3 // 4) + 1
+    sure = len(tokenise(text[:line]))
+    if not 0 < sure <= most:
+        sure = line = 0
+    ends = [text.rindex(tokens[sure - 1], 0, line) + len(tokens[sure - 1]) if sure else 0]
+    ends += (end for _, end in locate(text, tokens[sure:most], line))
+    more = bisect(ends, _MOST_CHARACTERS) - 1
+    return sure + more, ends[more]
 
 
 def _find_end(hashes: NDArray[np.uint64]) -> int:

@@ -295,7 +295,7 @@ class Documents:
         At most 8 of its group, and 8 that were imported. The document of the number `own` is left
         out.
         """
-        if page.stub or not page.sketch:
+        if not page.sketch:
             return {}
         known = len(self.sample(host_of(page.url))) == SAMPLE
         found: dict[int, int] = {}

@@ -28,7 +28,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 16
+FORMAT = 17
 HEADER_KEY = b"store"
 
 

@@ -131,7 +131,7 @@ def rank_by_keys(found: Iterable[Sequence[int]]) -> dict[int, int]:
 
 def keys_of(record: Record) -> Keys | None:
     """Make the keys under which a document belongs; None of one that is found otherwise."""
-    if record.state == State.DUPLICATE or record.facts.stub or not record.facts.sketch:
+    if record.state == State.DUPLICATE or not record.facts.sketch:
         return None
     return make_keys(record.facts)
 

@@ -15,6 +15,7 @@ import numpy as np
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
 from scrapy_simhash.judging.documents import State, StoredDocument
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import Sites
@@ -94,7 +95,7 @@ class Store(AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self._sites = Sites()
+        self._sites, self._hosts, self.words = Sites(), Hosts(), False
         self.dissolved: set[int] = set()
         try:
             automatic = tables == "auto"
@@ -208,11 +209,11 @@ class Store(AbstractContextManager["Store"]):
         Raises:
             StoreUnavailableError: nothing was written.
         """
-        rule = Rule(self.distance, self.confirm)
+        rule = Rule(self.distance, self.confirm, words=self.words)
         first = 0 if self.readonly else self.take_numbers(len(documents))
 
         def work(stored: Documents) -> list[Verdict]:
-            judge = Judge(stored, rule, crawl, incremental, self._sites)
+            judge = Judge(stored, rule, crawl, incremental, self._sites, self._hosts)
             verdicts, taken = [], count(first)
             for document in documents:
                 stored.read_ahead(document, rule)

@@ -29,7 +29,8 @@ COLUMNS = {
     "fingerprints": pa.list_(pa.int64()),
     "stub": pa.bool_(),
     **dict.fromkeys(
-        ("text_digest", "wording", "sketch", "link_sketch", "data_fingerprint"), pa.binary()
+        ("text_digest", "wording", "sketch", "link_sketch", "data_fingerprint", "hidden"),
+        pa.binary(),
     ),
     **dict.fromkeys(("title", "heading", "canonical", "views", "language"), pa.string()),
     **dict.fromkeys(("features", "words", "whole_words", "suspicion"), pa.int32()),
@@ -41,7 +42,7 @@ METADATA = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": f"{SEED:016x}
 
 def make_row(url: str, html: str) -> dict[str, Any]:
     document = make_document(
-        fingerprint_page(html, seed=SEED, url=url), Config().rule, Page("", identity=b"id")
+        fingerprint_page(html, seed=SEED, url=url), Config().chosen_rule, Page("", identity=b"id")
     )
     made = structs.asdict(document.facts) | {"wording": document.wording}
     signed = [made["fingerprint"] - (made["fingerprint"] >> 63 << 64)]

@@ -141,8 +141,8 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     for url, html in pages.items():
         if "hang" not in url:
             made = fingerprint_page(html, recipe=Recipe("tests.helpers.hostile.hang"), url=url)
-            document = make_document(made, Config().rule)
-            several = list_fingerprints(made, Config().rule) or (document.facts.fingerprint,)
+            document = make_document(made, Config().chosen_rule)
+            several = list_fingerprints(made, Config().chosen_rule) or (document.facts.fingerprint,)
             expected[url] = document, list(several)
     rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
     assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
@@ -176,7 +176,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
                 alter(each, url=url)
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)
             )
-            answer = compare(first.facts, second.facts, Config().rule)
+            answer = compare(first.facts, second.facts, Config().chosen_rule)
             assert answer.confirmed
             assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
 

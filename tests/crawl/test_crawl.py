@@ -63,7 +63,7 @@ async def test_edited_pages_are_duplicates_at_their_own_name(tmp_path: Path) -> 
     assert done.paths == ["/original", "/edited", "/rewritten"]
     dropped, kept, _ = done.decisions[1:]
     assert (len(dropped["own_words"]), len(dropped["match_own_words"])) == (10, 10)
-    assert kept["nearest_tests"][1].startswith("each has words of its own, ")
+    assert kept["nearest_tests"][1].startswith("words in the place of others: ")
 
 
 @pytest.mark.parametrize("backwards", [False, True])

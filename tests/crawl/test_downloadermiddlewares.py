@@ -1,7 +1,6 @@
 """The downloader middleware: what is judged, or skipped and why, and where verdicts show."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -107,19 +106,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert verdict["match_url"] == site.url("/one")
     assert verdict["match_document"] == done.decisions[0]["document"] > 0
     assert verdict["distance"] == 0
-    *said, counted, own_words = verdict["tests"]
-    assert said == [
-        "distance 0 bits",
-        "neither has a word of its own",
-        "titles: same; headings: same",
-    ]
-    assert re.fullmatch(
-        r"main text 1\.00 alike, whole text (?:0\.9\d|1\.00); site not known: of \d+ text "
-        r"samples \d+\.0 are on both pages, \d\.0 only on one, \d\.0 only on the other, "
-        r"of these 0\.0 within the common part",
-        counted,
-    )
-    assert own_words.startswith("own words: none; the other one's: none; in common: ")
+    assert verdict["tests"] == ["distance 0 bits", "says nothing that the other one does not"]
     assert verdict["similarity"] > 0.99
     assert verdict["new_links"] == 0.0
     assert verdict["links"] == 2

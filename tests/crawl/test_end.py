@@ -243,7 +243,7 @@ async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) ->
     words = make_words(1)
     answers = {f"/{n}": make_page([*words, *make_words(9, n)]) for n in range(12)}
     with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_ACTION="flag")
+        done = await crawl(tmp_path, site.urls(), SIMHASH_ACTION="flag", SIMHASH_RULE="sketches")
     assert len(done.paths) == 12
     (said,) = end.read(logging.WARNING)
     assert said == (
@@ -316,7 +316,7 @@ async def test_pages_that_differ_in_numbers_only_are_looked_at_first(
         answers[f"/{name}"] = make_page(words)
     answers |= {"/less": page(30), "/more": make_page([*make_words(30), *make_words(31, 20)])}
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
+        await crawl(tmp_path, site.urls(), SIMHASH_RULE="sketches")
     said = "Look at: 1 page differing from the kept page in numbers only."
     assert end.read(logging.WARNING) == [said]
     assert_report_agrees(tmp_path, said)
@@ -324,7 +324,8 @@ async def test_pages_that_differ_in_numbers_only_are_looked_at_first(
     _, first, second = written.split('<article class="drop">')
     assert '<q dir="auto">214</q>' in first
     assert "/more" in second
-    answer = run.answer("explain", site.url("/two"), "--store", tmp_path)
+    rule = "-s", "SIMHASH_RULE=sketches"
+    answer = run.answer("explain", site.url("/two"), "--store", tmp_path, *rule)
     assert answer["verdict"] == f"Dropped: only '214' (there '211') differs from {site.url('/one')}"
     assert answer["decided"] == "one or two numbers in a sentence count as a counter or a date"
 
@@ -416,7 +417,7 @@ async def test_a_person_who_watches_sees_three_drops(
     edited = make_page([*make_words(1), "appended"], menu="Print")
     site.answers["/print"] = Answer(edited.encode())
     copies = [site.url("/print"), *(site.url(f"/copy{n}") for n in range(5))]
-    done = await crawl(tmp_path, [site.url("/one"), *copies])
+    done = await crawl(tmp_path, [site.url("/one"), *copies], SIMHASH_RULE="sketches")
     assert done.counted["dropped"] == 6
     told = [text for text in caplog.messages if text.startswith("Dropped ")]
     assert told[0].startswith(

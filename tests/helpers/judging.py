@@ -40,7 +40,8 @@ class Judging:
 
     def __init__(self, store: Path | str, **fields: Any) -> None:
         crawl = fields.pop("crawl", "crawl")
-        config = Config(store=str(store), log=None, **fields)
+        # Nobody here asks for a page once more.
+        config = Config(store=str(store), log=None, **{"refetch": 0, **fields})
         given = make_open(config)
         self.waits: set[int] = set()
         self.said: dict[int, Said] = {}

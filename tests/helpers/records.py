@@ -65,7 +65,9 @@ def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict
     config = Config()
     documents = [
         make_document(
-            fingerprint_page(html, url=HOST + path), config.rule, Page(HOST + path, identity=b"-")
+            fingerprint_page(html, url=HOST + path),
+            config.chosen_rule,
+            Page(HOST + path, identity=b"-"),
         )
         for path, html in pages
     ]

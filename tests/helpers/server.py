@@ -2,7 +2,7 @@
 
 import gzip
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +24,7 @@ class Answer:
         location: target of a redirect; the status is 302 then.
         missing_bytes: the header promises so many bytes more than are sent.
         gate: the answer waits until this is set.
+        make: makes the answer to the nth request of the site, the first one being 1.
     """
 
     body: bytes = b""
@@ -33,9 +34,11 @@ class Answer:
     location: str | None = None
     missing_bytes: int = 0
     gate: threading.Event | None = None
+    make: Callable[[int], "Answer | str"] | None = None
 
 
-Answers: TypeAlias = Mapping[str, "Answer | str | bytes"]
+# What is called is `Answer.make`.
+Answers: TypeAlias = Mapping[str, "Answer | str | bytes | Callable[[int], Answer | str]"]
 
 
 @dataclass
@@ -84,10 +87,13 @@ def serve(answers: Answers) -> Iterator[Site]:
 
 
 def _complete(answers: Answers) -> dict[str, Answer]:
-    return {
-        path: answer if isinstance(answer, Answer) else Answer(_octets(answer))
-        for path, answer in answers.items()
-    }
+    return {path: _make_answer(answer) for path, answer in answers.items()}
+
+
+def _make_answer(answer: Answer | str | bytes | Callable[[int], Answer | str]) -> Answer:
+    if isinstance(answer, Answer):
+        return answer
+    return Answer(_octets(answer)) if isinstance(answer, (str, bytes)) else Answer(make=answer)
 
 
 def _octets(page: str | bytes) -> bytes:
@@ -116,7 +122,10 @@ class _Handler(BaseHTTPRequestHandler):
         with site.arrived:
             site.asked.append(self.path)
             site.arrived.notify_all()
+            number = len(site.asked)
         answer = site.answers.get(self.path, Answer(b"no such page", 404, "text/plain"))
+        if answer.make:
+            answer = _make_answer(answer.make(number))
         if answer.gate:
             answer.gate.wait(60)
         body = gzip.compress(answer.body) if answer.gzip else answer.body

@@ -137,6 +137,7 @@ def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, i
         "fingerprint": main.fingerprint,
         "whole_fingerprint": whole.fingerprint,
         "stub": xxhash.xxh3_128_digest(all_it_has.encode(), seed),
+        "hidden": xxhash.xxh3_64_digest(page.read_embedded().encode(), seed),
         "text_digest": xxhash.xxh3_128_digest(
             normalise_slowly(page.main).replace("\n", " ").encode()
         ),

@@ -30,11 +30,14 @@ SITE = {
     **{f"more{n}": on_the_site(10 + n) for n in range(OTHERS)},
 }
 
+OTHER = f"http://{HOST}/other/page/"
+RULE = "-s", "SIMHASH_RULE=sketches"
+
 
 def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
     more = [name for name in SITE if name.startswith("more")]
     names = dict.fromkeys((*first, *more, "other", "one", "copy"))
-    fill(store, ((f"http://{HOST}/{name}/page/", SITE[name]) for name in names))
+    fill(store, ((f"http://{HOST}/{name}/page/", SITE[name]) for name in names), rule="sketches")
 
 
 @pytest.fixture
@@ -46,13 +49,13 @@ def store(tmp_path: Path) -> Path:
 
 def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
     one, copy = (f"http://{HOST}/{name}/page/" for name in ("one", "copy"))
-    dropped = run.answer("explain", copy, "--store", store)
+    dropped = run.answer("explain", copy, "--store", store, *RULE)
     assert dropped["site_known"] is True
-    compared = run.answer("explain", copy, one, "--store", store)
+    compared = run.answer("explain", copy, one, "--store", store, *RULE)
     assert (compared["judged"], compared["site_known"]) == (True, True)
     assert compared["tests"] == dropped["tests"][1:]  # the first one says what proposed it
     assert (compared["own_words"], compared["match_own_words"]) == (["another", "menu"], [])
-    out = " ".join(run.text("explain", copy, "--store", store).split())
+    out = " ".join(run.text("explain", copy, "--store", store, *RULE).split())
     assert f"Dropped: only 'another menu' differs from {one} " in out
     assert "as both were then" not in out
     assert "the site was known by other pages " in out
@@ -60,12 +63,12 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
 
 def test_explain_says_that_the_site_was_not_known_then(run: Run, tmp_path: Path) -> None:
     crawl_site(tmp_path, first=("one", "other"))
-    dropped = run.answer("explain", f"http://{HOST}/other/page/", "--store", tmp_path)
+    dropped = run.answer("explain", OTHER, "--store", tmp_path, *RULE)
     assert " ...') differs from " in dropped["verdict"]
     assert dropped["now"].startswith("today it is no near-duplicate of it: ")
     assert dropped["verdict"].endswith(", as both were then")
     assert dropped["site_known"] is False
-    out = " ".join(run.text("explain", f"http://{HOST}/other/page/", "--store", tmp_path).split())
+    out = " ".join(run.text("explain", OTHER, "--store", tmp_path, *RULE).split())
     assert "the site was not known: fewer than six of its pages had been kept " in out
 
 

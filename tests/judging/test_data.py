@@ -12,7 +12,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.pages import make_words
 
-RULE = Config().rule
+RULE = Config().chosen_rule
 HOST, MIRROR = "http://shop.example", "http://mirror.example"
 
 

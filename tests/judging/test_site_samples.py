@@ -113,7 +113,7 @@ def test_a_site_is_told_by_all_but_the_two_documents() -> None:
 
 # The judge, end to end: pages are read, and judged one after the other in a store in memory.
 
-RULE = Config().rule
+RULE = Config().chosen_rule
 
 
 def lay_out(words: list[str], tag: str = "p") -> str:

@@ -12,7 +12,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import edit_words, make_words
 
-RULE = Config().rule
+RULE = Config().chosen_rule
 URL, ELSEWHERE = "http://site.example/page", "http://site.example/else/page"
 SHORT, LONG = 600, 1_600
 

@@ -32,10 +32,21 @@ DIFFERENT = {
 def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
     digests = set()
     for body in DIFFERENT[kind]:
-        document = make_document(fingerprint_page(HTML.format(body)), Config().rule)
+        document = make_document(fingerprint_page(HTML.format(body)), Config().chosen_rule)
         assert document.facts.stub
         digests.add((document.facts.fingerprint, document.facts.text_digest))
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_what_is_not_shown_has_a_digest_of_its_own(kind: str) -> None:
+    one, other = (fingerprint_page(HTML.format(body), seed=7) for body in DIFFERENT[kind])
+    assert len(one.facts.hidden) == len(other.facts.hidden) == 8
+    assert (one.facts.hidden == other.facts.hidden) == (kind == "texts")
+    assert one.facts.hidden != fingerprint_page(HTML.format(DIFFERENT[kind][0])).facts.hidden
+    titled = HTML.replace("Download", "Upload").format(DIFFERENT[kind][0])
+    assert one.facts.hidden == fingerprint_page(titled, seed=7).facts.hidden
+    assert make_document(one, Config().chosen_rule).facts.hidden == one.facts.hidden
 
 
 async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path) -> None:
@@ -47,7 +58,7 @@ async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path
     with serve(answers) as site:
         done = await crawl(tmp_path, site.urls())
     assert done.paths == ["/a", "/c"]
-    assert done.decisions[1]["tests"] == ["same short page"]
+    assert done.decisions[1]["tests"] == ["same short page", "the same words and signs"]
 
 
 def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
@@ -70,14 +81,15 @@ def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(
     words: int, confirm: float | None
 ) -> None:
     """With `min_features`, only pages below it get the digest of a stub."""
-    rule = Config(confirm=confirm).rule
+    rule = Config(confirm=confirm).chosen_rule
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
     document = make_document(fingerprint_page(html, seed=7, min_features=32), rule)
     assert document == make_document(fingerprint_page(html, seed=7), rule)
     assert document.facts.stub == (words < rule.min_features == 32)
+    assert bool(document.facts.hidden) == document.facts.stub
 
 
 def test_a_page_read_for_another_rule_is_refused() -> None:
     page = fingerprint_page(HTML.format("<p>one two three</p>"), min_features=3)
     with pytest.raises(ValueError, match=r"a page of 3 features .* the rule's, 32; read it again"):
-        make_document(page, Config().rule)
+        make_document(page, Config().chosen_rule)

@@ -172,11 +172,9 @@ def check_texts(page: PageText) -> None:
     page.read_embedded().encode()
     for line in f"{page.whole}\n{page.main}".split("\n"):
         assert line == " ".join(line.split()) != ""
-    if page.main_at is not None:
-        end = page.main_at + len(page.main)
-        assert page.whole[page.main_at : end] == page.main
-        assert page.whole[: page.main_at][-1:] in {"", "\n"}
-        assert page.whole[end : end + 1] in {"", "\n"}
+    first, end = page.main_lines
+    assert page.fell_back == (first == end)
+    assert page.main == ("\n".join(page.whole.split("\n")[first:end]) or page.whole)
 
 
 TAGS = "p div article main nav aside ul li table tr td h1 h2 b a title script noscript iframe svg"
@@ -195,7 +193,6 @@ def test_random_markup_gives_clean_texts(pieces: list[str]) -> None:
         assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
     else:
         check_texts(read)
-        assert read.main_at is not None
 
 
 def test_a_byte_order_mark_is_no_text() -> None:
@@ -364,3 +361,9 @@ def test_main_content_with_enough_words_is_not_widened() -> None:
     text = read(page(around), "turbohtml")
     assert PARAGRAPHS[0] in text
     assert "ferry8" not in text
+
+
+def test_main_content_that_is_more_than_the_body_is_none() -> None:
+    read = read_page(f"<title><div></title><p><a>{_SENTENCE * 3}".encode(), "utf-8")
+    assert read.fell_back
+    assert read.main == read.whole == _SENTENCE * 3

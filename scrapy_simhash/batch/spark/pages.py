@@ -165,10 +165,10 @@ async def _make_row(
         made = await _read_page(page, reader, recipe, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
-    document = make_document(made, config.rule, Page(url, identity=b"-"))
+    document = make_document(made, config.chosen_rule, Page(url, identity=b"-"))
     values = {"wording": document.wording, **structs.asdict(document.facts)}
     values = {name: values[name] for name in FACT_COLUMNS if name in values}
-    fingerprints = list_fingerprints(made, config.rule) or (document.facts.fingerprint,)
+    fingerprints = list_fingerprints(made, config.chosen_rule) or (document.facts.fingerprint,)
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
     values["host"], values["called"] = host_of(url), list(name_keys(document.facts, seed))

@@ -1,0 +1,149 @@
+"""Which kept pages are asked for once more: doubts and checks, and their bounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from scrapy_simhash.judging.finding import Doubt
+    from scrapy_simhash.judging.wordrule import Page
+
+# Of the judged pages of a crawl so many may be asked for once more; some are always free.
+_SHARE_OF_PAGES = 0.02
+_FREE = 10
+# Of doubts so many may be checks.
+_SHARE_OF_CHECKS = 0.5
+# After so many doubts of a folder in a row of which no drop came, there are no more.
+_MOST_IN_VAIN = 3
+# A checked page that shows the same is asked for so many times: a counter of four values shows one
+# of them twice in a quarter of all cases.
+_MOST_ASKED = 3
+# Of hosts, folders and documents.
+_MOST_REMEMBERED = 100_000
+
+
+class Asked(NamedTuple):
+    """A page that is asked for once more.
+
+    Attributes:
+        doubt: about it.
+        place: whose noise is checked; "" in a doubt.
+        times: how often it was asked for.
+        folder: host and folder of a doubt.
+        second: what it answered first, if it is asked for again.
+    """
+
+    doubt: Doubt
+    place: str = ""
+    times: int = 1
+    folder: tuple[str, str] = ("", "")
+    second: Page | None = None
+
+
+class Refetches:
+    """The pages that are asked for once more in a crawl.
+
+    Args:
+        most: doubts for each host; half as many again are checks.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.judged = 0  # pages of the crawl
+        self._pending: dict[int, Asked] = {}
+        self._done: set[int] = set()
+        self._proven: set[int] = set()  # documents on which all noise of their places changed
+        self._doubts = Counter[str]()
+        self._checks = Counter[str]()
+        self._rests = Counter[str]()
+        self._checking: dict[str, int] = {}  # the document that is checked for a place
+        self._confirmed: set[str] = set()  # places whose noise was checked
+        self._in_vain = Counter[tuple[str, str]]()
+
+    def may_ask(self, document: int, host: str) -> bool:
+        """Return whether a document may be in doubt."""
+        pending = self._pending.get(document)
+        if pending is not None:
+            return not pending.place
+        return (
+            document not in self._done
+            and self._doubts[host] < self._most
+            and self._doubts.total() < self._find_bound()
+        )
+
+    def _find_bound(self) -> float:
+        if len(self._done) >= _MOST_REMEMBERED:
+            return 0
+        return max(_FREE, _SHARE_OF_PAGES * self.judged)
+
+    def find_pending(self, host: str, folder: str) -> int:
+        """Return the document of a folder that is being asked for because of a doubt, or 0."""
+        pending = (n for n, each in self._pending.items() if each.folder == (host, folder))
+        return next(pending, 0)
+
+    def take(self, doubt: Doubt, host: str, folder: str) -> bool:
+        """Note that a page is asked for; return False if it may not be."""
+        in_vain = self._in_vain[host, folder] >= _MOST_IN_VAIN
+        if in_vain or not self.may_ask(doubt.document, host):
+            return False
+        self._doubts[host] += 1
+        self._begin(Asked(doubt, folder=(host, folder)))
+        return True
+
+    def is_confirmed(self, document: int, place: str) -> bool:
+        """Return whether a drop may rest on the noise of a place, which others have taught."""
+        return document in self._proven or place in self._confirmed
+
+    def find_checked(self, place: str) -> int:
+        """Return the document that is being checked for a place, or 0."""
+        return self._checking.get(place, 0)
+
+    def takes_check(self, kept: Doubt, host: str, place: str) -> bool:
+        """Note a drop that rests on noise; return whether its original is asked for.
+
+        It is at the 1st, 2nd, 4th, 8th, ... of its place, and until one was confirmed.
+        """
+        self._rests[place] += 1
+        count = self._rests[place]
+        due = place not in self._confirmed or not count & (count - 1)
+        if not due or kept.document in self._pending or place in self._checking:
+            return False
+        if self._checks[host] >= _SHARE_OF_CHECKS * self._most:
+            return False
+        if self._checks.total() >= _SHARE_OF_CHECKS * self._find_bound():
+            return False
+        self._checks[host] += 1
+        self._checking[place] = kept.document
+        self._begin(Asked(kept, place))
+        return True
+
+    def _begin(self, asked: Asked) -> None:
+        self._pending[asked.doubt.document] = asked
+
+    def ask_once_more(self, asked: Asked, second: Page, most: int = _MOST_ASKED) -> bool:
+        """Note that a page is asked for again; return False if it was often enough."""
+        if asked.times >= most:
+            return False
+        if asked.place:
+            self._checking[asked.place] = asked.doubt.document
+        self._begin(asked._replace(times=asked.times + 1, second=second))
+        return True
+
+    def end(self, document: int) -> Asked | None:
+        """Take out a page that was answered; None if it was not asked for."""
+        asked = self._pending.pop(document, None)
+        if asked is not None:
+            self._done.add(document)
+            self._checking.pop(asked.place, None)
+        return asked
+
+    def note(self, asked: Asked, *, dropped: bool) -> None:
+        """Note whether a drop came of a doubt."""
+        self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
+
+    def confirm(self, document: int, place: str) -> None:
+        """Note that all noise has changed on a document, and of which place it was a check."""
+        self._proven.add(document)
+        if place:
+            self._confirmed.add(place)

@@ -1,0 +1,97 @@
+"""What is known of hosts: the template of their pages, and what changes by itself on them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, TypeVar
+
+from scrapy_simhash.judging.noise import Noise
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN, UNKNOWN, Page, Site
+from scrapy_simhash.judging.words import Words
+from scrapy_simhash.pages.addresses import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from scrapy_simhash.judging.documents import Reading
+    from scrapy_simhash.judging.noise import Change
+
+_Key = TypeVar("_Key")
+_Made = TypeVar("_Made")
+
+# Of 16 pages of some 150 kB each.
+_SITES_REMEMBERED = 32
+# Of some kB each.
+_HOSTS_REMEMBERED = 10_000
+_PAGES_REMEMBERED = 256
+
+
+class Hosts:
+    """Finds what is known of the hosts of the documents in one store; remembers it.
+
+    Noise is that of this crawl: what a host's pages were seen to change in.
+    """
+
+    def __init__(self) -> None:
+        self._sites: OrderedDict[Hashable, Site] = OrderedDict()
+        self._noise: OrderedDict[str, Noise] = OrderedDict()
+        self._cleaned: OrderedDict[Hashable, Page] = OrderedDict()
+
+    def get_noise(self, url: str) -> Noise:
+        """Get what changes on the host of a page."""
+        host = host_of(url)
+        noise = self._noise.pop(host, None) or Noise()
+        _remember(self._noise, host, noise, _HOSTS_REMEMBERED)
+        return noise
+
+    def clean(self, page: Page, seconds: float | None, extra: tuple[Change, ...] = ()) -> Page:
+        """Return a page without what changes by itself on its host.
+
+        Args:
+            page: with all its words.
+            seconds: between its time and that of the page that it is compared with: what was seen
+                to change only within more does not count. None for all.
+            extra: what else changes.
+        """
+        if not page.facts.url:
+            return page
+        slots = self.get_noise(page.facts.url).choose(page.facts.url, seconds)
+        if extra:
+            return slots.extend(extra).clean(page)
+        if not slots:
+            return page
+        key = id(page.words), page.title, page.heading, slots
+        found = self._cleaned.pop(key, None) or slots.clean(page)
+        # The words are in the key's value, so their id stays theirs.
+        _remember(self._cleaned, key, found._replace(raw=page.words), _PAGES_REMEMBERED)
+        return found
+
+    def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
+        """Find the site of a page, as all pages of its host's sample but some tell it.
+
+        A site is remembered by what its sample says of each document, so a changed one is read
+        again.
+        """
+        host = host_of(url)
+        sample = documents.sample(host) if host else {}
+        if len(sample) < LEAST_KNOWN:
+            return UNKNOWN
+        key = host, tuple(sample.items()), self.get_noise(url).version
+        site = self._sites.pop(key, None)
+        if site is None:
+            records, wordings = documents.glance(sample), documents.get_wordings(sample)
+            pages = {
+                number: Page.make(records[number].facts, Words.read(wordings[number]))
+                for number in sample
+                if number in records and number in wordings
+            }
+            site = Site({number: self.clean(page, None) for number, page in pages.items()})
+        _remember(self._sites, key, site, _SITES_REMEMBERED)
+        return site.without(without)
+
+
+def _remember(found: OrderedDict[_Key, _Made], key: _Key, made: _Made, most: int) -> None:
+    """Remember what was made for a key; forget what was not needed for longest."""
+    found[key] = made
+    if len(found) > most:
+        found.popitem(last=False)

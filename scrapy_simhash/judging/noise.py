@@ -1,0 +1,550 @@
+"""What changes by itself: what differs between two answers to one address.
+
+It stands in a *slot*: words between the same words, or blocks behind the same anchor. What changed
+on two pages of a folder is noise on all pages of that folder; what changed in two folders, on all
+of the host. An answer in which it stays the same refutes it for the folder, for good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.pages.addresses import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from scrapy_simhash.judging.words import Block, Marks, Words
+
+# A slot of words: the two words before and behind it, digits masked, within its block.
+WORDS, BLOCKS, NAMES, BESIDE, HIDDEN = "words", "blocks", "name", "beside", "hidden"
+_AROUND = 2
+_START, _END, _NUMBER, _NAME, _OPEN = "^", "$", "#", "<name>", "*"
+# Blocks are two answers of one if so many of their words are the same.
+_LEAST_ALIKE = 0.5
+# Of the blocks behind an anchor so many have changed.
+_LEAST_CHANGED = 0.75
+# Two answers that share less say nothing of a page: a ban, "sold out".
+_LEAST_SHARED = 0.5
+# A slot is taken to be so many times as long as it was seen.
+_LONGER = 2
+# Blocks with fewer words beside their numbers may be a record's: a price, a size.
+_FEW_WORDS = 3
+_PAGES = 2
+# What changes within so short a time does so at every fetch, or nearly.
+_AT_EVERY_FETCH_SECONDS = 60.0
+MOST_SLOTS = 64
+_MOST_CHANGED_BLOCKS = 64
+_MOST_PAIRED = 30
+# Of longer blocks, a product of words, only the ends are aligned: else one takes seconds.
+_MOST_ALIGNED = 40_000
+# Noise is at most half of a page, or none of it is.
+_MOST_NOISE = 0.5
+_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d+")
+
+
+class Slot(NamedTuple):
+    """Where something may change: its kind, and what stands around it."""
+
+    kind: str
+    before: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+
+class Change(NamedTuple):
+    """What changed between two answers to one address, or stands in two pages.
+
+    Attributes:
+        slot: where.
+        most: how many words it has, or blocks, at most.
+        values: before and after, for people.
+        weak: it may be a record's, so two pages are needed.
+    """
+
+    slot: Slot
+    most: int
+    values: tuple[str, str] = ("", "")
+    weak: bool = False
+
+
+def _mask(word: str) -> str:
+    return _NUMBER if _DIGIT.search(word) else word
+
+
+def _context(
+    tokens: Sequence[str], start: int, end: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the two words before and behind a stretch of a block."""
+    before = (_START, _START, *map(_mask, tokens[max(0, start - _AROUND) : start]))
+    behind = (*map(_mask, tokens[end : end + _AROUND]), _END, _END)
+    return before[-_AROUND:], behind[:_AROUND]
+
+
+def _is_telling(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
+    """Whether what stands around a slot is enough to find it on other pages."""
+    real = sum(word not in {_START, _END, _NUMBER} for word in before + behind)
+    return real >= _AROUND or (real == 1 and _START in before and behind == (_END, _END))
+
+
+def list_anchors(page: Page) -> Iterator[tuple[Block, str]]:
+    """List the blocks, each with the text of the one before, digits masked; "" before the first."""
+    words, names = page.words, {" ".join(page.title), " ".join(page.heading)} - {""}
+    before = ""
+    for block in words.blocks:
+        yield block, before
+        text = " ".join(words.tokens[block.start : block.end])
+        before = _NAME if text in names else _DIGITS.sub(_NUMBER, text)
+
+
+def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """List what differs between two blocks, each with the numbers beside it."""
+    for kind, start, end, first, last in _align(mine, theirs):
+        if kind == "equal":
+            continue
+        before = _count_numbers(mine[:start][::-1], theirs[:first][::-1])
+        behind = _count_numbers(mine[end:], theirs[last:])
+        yield start - before, end + behind, first - before, last + behind
+
+
+def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
+    """Align two blocks; of long ones only the ends."""
+    if len(mine) * len(theirs) <= _MOST_ALIGNED:
+        return SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    begin = _count_same(mine, theirs)
+    end = _count_same(mine[begin:][::-1], theirs[begin:][::-1])
+    return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
+
+
+def _count_same(mine: Sequence[str], theirs: Sequence[str]) -> int:
+    """Count the words that two texts begin with, both the same."""
+    same = (one == other for one, other in zip(mine, theirs, strict=False))
+    return sum(1 for _ in takewhile(bool, same))
+
+
+def _count_numbers(mine: Sequence[str], theirs: Sequence[str]) -> int:
+    """Count the numbers that two texts begin with, both the same."""
+    same = (one == other and _DIGIT.search(one) for one, other in zip(mine, theirs, strict=False))
+    return sum(1 for _ in takewhile(bool, same))
+
+
+def learn(first: Page, second: Page) -> list[Change]:
+    """Learn from two answers to one address where it changes, the narrowest slots first.
+
+    Of two pages: where they differ. Nothing if they share less than half of their words. Takes some
+    10 ms at most, whatever the pages are.
+    """
+    if not _share_enough(first.words, second.words):
+        return []
+    changes = list(_learn_names(first, second))
+    changes += _learn_words(first, second)
+    cleaned = Slots(changes)
+    changes += _learn_blocks(first, second, cleaned)
+    if first.words.wording.beside != second.words.wording.beside:
+        changes.append(Change(Slot(BESIDE), 0))
+    hidden = first.facts.hidden, second.facts.hidden
+    if all(hidden) and hidden[0] != hidden[1]:
+        changes.append(Change(Slot(HIDDEN), 0))
+    return changes[:MOST_SLOTS]
+
+
+def _share_enough(mine: Words, theirs: Words) -> bool:
+    """Whether two answers are of one page: half of their words, numbers aside, are the same."""
+    one, other = (Counter(map(_mask, words.tokens)) for words in (mine, theirs))
+    both = sum((one & other).values())
+    return both >= _LEAST_SHARED * max(len(mine), len(theirs))
+
+
+def _learn_names(first: Page, second: Page) -> Iterator[Change]:
+    """Learn which numbers of title and heading change."""
+    for mine, theirs in ((first.title, second.title), (first.heading, second.heading)):
+        if mine == theirs:
+            continue
+        runs = list(_list_runs(mine, theirs))
+        for start, end, begin, stop in runs:
+            values = mine[start:end], theirs[begin:stop]
+            if all(word.isdecimal() for value in values for word in value):
+                slot = _slot_of_name(mine, start, end)
+                yield Change(
+                    slot, max(map(len, values)), (" ".join(values[0]), " ".join(values[1]))
+                )
+
+
+def _slot_of_name(name: Sequence[str], start: int, end: int) -> Slot:
+    if start == 0:
+        return Slot(NAMES, (_START,))
+    if end == len(name):
+        return Slot(NAMES, (), (_END,))
+    return Slot(NAMES, (), (name[end],))
+
+
+def _list_changed(words: Words, other: Words) -> list[tuple[Block, list[str]]]:
+    there = set(other.digests)
+    return [
+        (block, words.tokens[block.start : block.end])
+        for block, digest in zip(words.blocks, words.digests, strict=True)
+        if digest not in there
+    ][:_MOST_CHANGED_BLOCKS]
+
+
+def _compare(mine: list[str], theirs: list[str]) -> float:
+    """Return how alike two blocks are, 0 to 1; those that differ in numbers only are equal."""
+    if list(map(_mask, mine)) == list(map(_mask, theirs)):
+        return 1.0
+    if len(mine) > _AROUND and mine[:_AROUND] == theirs[:_AROUND]:  # a label
+        return 1.0
+    if len(mine) * len(theirs) > _MOST_ALIGNED:
+        both = sum((Counter(mine) & Counter(theirs)).values())
+        return 2 * both / (len(mine) + len(theirs))
+    return SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+
+
+def _learn_words(first: Page, second: Page) -> Iterator[Change]:
+    """Learn which words change between the same words, in blocks that are alike."""
+    pool: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for block, tokens in _list_changed(second.words, first.words):
+        pool[block.tag].append(tokens)
+    for block, tokens in _list_changed(first.words, second.words):
+        best: list[str] | None = None
+        score = _LEAST_ALIKE
+        for other in pool[block.tag][:_MOST_PAIRED]:
+            ratio = _compare(tokens, other)
+            if ratio > score:
+                best, score = other, ratio
+        if best is None:
+            continue
+        for start, end, begin, stop in _list_runs(tokens, best):
+            around = _context(tokens, start, end)
+            if _is_telling(*around):
+                values = tokens[start:end], best[begin:stop]
+                numbers = all(word.isdecimal() for value in values for word in value)
+                weak = numbers and sum(not _DIGIT.search(word) for word in tokens) < _FEW_WORDS
+                shown = " ".join(tokens), " ".join(best)
+                yield Change(Slot(WORDS, *around), max(map(len, values)), shown, weak)
+
+
+class _Region(NamedTuple):
+    """Blocks in a row that have changed: what stands before them, their tags and texts."""
+
+    anchor: str
+    tags: tuple[str, ...]
+    texts: list[list[str]]
+    is_open: bool  # what follows has another tag
+
+
+def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]:
+    """Learn behind which blocks other blocks change."""
+    mine, theirs = (_digest_blocks(page, cleaned) for page in (first, second))
+    found: dict[Slot, Change] = {}
+    for page, digests, others in ((first, mine, theirs), (second, theirs, mine)):
+        for region in _list_regions(page, digests, set(others)):
+            slot = _slot_of(region)
+            words = [word for text in region.texts for word in text]
+            lone = sum(not _DIGIT.search(word) for word in words) < _FEW_WORDS
+            shown = " ".join(words[:12])
+            before = found.get(slot)
+            if before is None:
+                found[slot] = Change(slot, len(region.texts), (shown, ""), lone)
+            else:
+                most = max(before.most, len(region.texts))
+                values = before.values[0], before.values[1] or shown
+                found[slot] = Change(slot, most, values, before.weak or lone)
+    yield from found.values()
+
+
+def _slot_of(region: _Region) -> Slot:
+    count = _OPEN if region.is_open else str(len(region.texts))
+    return Slot(BLOCKS, (region.anchor,), (*region.tags, count))
+
+
+def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
+    """Return a hash of each block without what stands in slots; 0 if nothing is left."""
+    kept = ~cleaned.mark(page)
+    tokens = page.words.tokens
+    digests = []
+    for block in page.words.blocks:
+        places = range(block.start, block.end)
+        left = tuple(tokens[place] for place in places if kept[place])
+        digests.append(hash(left) if left else 0)
+    return digests
+
+
+def _list_regions(page: Page, digests: Sequence[int], others: set[int]) -> Iterator[_Region]:
+    """List the blocks in a row that are not in another answer, but headings."""
+    blocks = list(list_anchors(page))
+    changed = [
+        digest != 0 and digest not in others and block.tag != "h1"
+        for digest, (block, _) in zip(digests, blocks, strict=True)
+    ]
+    # Of a list that draws anew some entries may stay.
+    start = 0
+    for end in range(1, len(blocks) + 1):
+        if end == len(blocks) or blocks[end][0].tag != blocks[start][0].tag:
+            if sum(changed[start:end]) >= _LEAST_CHANGED * (end - start):
+                changed[start:end] = [True] * (end - start)
+            start = end
+    place = 0
+    while place < len(blocks):
+        if not changed[place]:
+            place += 1
+            continue
+        end = place
+        while end < len(blocks) and changed[end]:
+            end += 1
+        rows = [block for block, _ in blocks[place:end]]
+        tags = tuple(sorted({block.tag for block in rows}))
+        texts = [page.words.tokens[block.start : block.end] for block in rows]
+        is_open = end == len(blocks) or blocks[end][0].tag not in tags
+        yield _Region(blocks[place][1], tags, texts, is_open)
+        place = end
+
+
+class Slots:
+    """Slots to be cut out of pages."""
+
+    def __init__(self, changes: Iterable[Change] = ()) -> None:
+        self._changes = tuple(changes)
+        changes = self._changes
+        self._words: defaultdict[tuple[str, ...], list[tuple[tuple[str, ...], int]]] = defaultdict(
+            list
+        )
+        # By what stands before them: their tags, and how many they are, 0 for all.
+        self._blocks: defaultdict[str, list[tuple[frozenset[str], int]]] = defaultdict(list)
+        self._names: set[Slot] = set()
+        self.kinds: set[str] = set()
+        for change in changes:
+            slot = change.slot
+            self.kinds.add(slot.kind)
+            if slot.kind == WORDS:
+                self._words[slot.before].append((slot.behind, change.most))
+            elif slot.kind == BLOCKS:
+                *tags, count = slot.behind
+                most = 0 if count == _OPEN else int(count)
+                self._blocks[slot.before[0]].append((frozenset(tags), most))
+            elif slot.kind == NAMES:
+                self._names.add(slot)
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+    def extend(self, changes: Iterable[Change]) -> Slots:
+        """Return these slots and others."""
+        return Slots((*self._changes, *changes))
+
+    def mark(self, page: Page) -> Marks:
+        """Mark the words of a page that stand in slots; none if they were more than half of it."""
+        words = page.words
+        marked = np.zeros(len(words), np.bool_)
+        if not (self._words or self._blocks):
+            return marked
+        going: list[tuple[frozenset[str], int]] = []
+        for block, anchor in list_anchors(page):
+            going = [(tags, left - 1) for tags, left in going if block.tag in tags and left != 1]
+            started = self._blocks.get(anchor, ()) if self._blocks else ()
+            going += [each for each in started if block.tag in each[0]]
+            if going and block.tag != "h1":
+                marked[block.start : block.end] = True
+            elif self._words:
+                self._mark_words(words.tokens[block.start : block.end], block.start, marked)
+        if marked.sum() > _MOST_NOISE * len(words):
+            marked[:] = False
+        return marked
+
+    def _mark_words(self, tokens: list[str], begin: int, marked: Marks) -> None:
+        masked = [_START, _START, *map(_mask, tokens), _END, _END]
+        for start in range(len(tokens) + 1):
+            # `masked` is two words ahead.
+            for behind, most in self._words.get((masked[start], masked[start + 1]), ()):
+                for end in range(start, min(len(tokens), start + max(_LONGER * most, _LONGER)) + 1):
+                    there = masked[end + 2], masked[end + 3]
+                    goes_on = start < end < len(tokens) and masked[end + 2] == _NUMBER
+                    if there == behind and not goes_on:
+                        marked[begin + start : begin + end] = True
+                        break
+
+    def clean(self, page: Page) -> Page:
+        """Return a page without what stands in slots."""
+        if not self.kinds:
+            return page
+        marked = self.mark(page)
+        words = page.words.without(marked) if marked.any() else page.words
+        title, heading = self._clean_name(page.title), self._clean_name(page.heading)
+        unseen = frozenset(self.kinds & {BESIDE, HIDDEN})
+        left_out = page.left_out + int(marked.sum())
+        noise = page.words.show(marked)
+        return Page(page.facts, words, title, heading, unseen, left_out, noise)
+
+    def _clean_name(self, name: tuple[str, ...]) -> tuple[str, ...]:
+        if not self._names:
+            return name
+        start, end = 0, len(name)
+        if Slot(NAMES, (_START,)) in self._names:
+            while start < end and name[start].isdecimal():
+                start += 1
+        if Slot(NAMES, (), (_END,)) in self._names:
+            while end > start and name[end - 1].isdecimal():
+                end -= 1
+        kept = name[start:end]
+        behind = {slot.behind for slot in self._names}
+        return tuple(
+            word
+            for word, after in zip(kept, (*kept[1:], ""), strict=False)
+            if not (word.isdecimal() and (after,) in behind)
+        )
+
+
+NO_SLOTS = Slots()
+
+
+def _is_same(slots: Slots, first: Page, second: Page) -> bool:
+    """Whether what stands in a slot is there in two answers, and the same."""
+    if slots.kinds == {BESIDE}:
+        return first.words.wording.beside == second.words.wording.beside
+    if slots.kinds == {HIDDEN}:
+        return first.facts.hidden == second.facts.hidden
+    mine, theirs = (
+        [page.words.tokens[place] for place in np.flatnonzero(slots.mark(page)).tolist()]
+        for page in (first, second)
+    )
+    return bool(mine) and mine == theirs
+
+
+def folder_of(url: str) -> str:
+    """Return the folder of an address: its path without the last name, digits masked."""
+    address = parse_address(url)
+    return _DIGITS.sub("0", "/".join(address.path[:-1])) if address else ""
+
+
+class _Seen(NamedTuple):
+    """What was seen of a slot in a folder."""
+
+    pages: frozenset[str]
+    change: Change
+    seconds: float
+    url: str
+    moves: bool = False  # it changed twice in a row, so it is no price that moved once
+
+
+class Noise:
+    """What was seen to change on a host in a crawl."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, Slot], _Seen] = {}
+        self._refuted: set[tuple[str, Slot]] = set()
+        self._tested: Counter[tuple[str, Slot]] = Counter()
+        self._views: dict[str, list[_Seen]] = {}
+        self._slots: dict[tuple[str, int], Slots] = {}
+        self.version = 0
+
+    def may_move(self, changes: Iterable[Change]) -> bool:
+        """Whether one of these would count on the host, were it known to change more than once."""
+        weak = {each.slot for each in changes if each.weak}
+        moving = {slot for (_, slot), seen in self._seen.items() if seen.moves}
+        return any(slot in weak - moving for _, slot in self._seen)
+
+    def add(
+        self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
+    ) -> None:
+        """Note what changed at an address within some seconds; `moving` did so twice in a row."""
+        seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
+        folder = folder_of(url)
+        for change in changes:
+            key = folder, change.slot
+            before = self._seen.get(key)
+            if before is None:
+                if len(self._seen) >= MOST_SLOTS:
+                    continue
+                moves = change.slot in moving
+                self._seen[key] = _Seen(frozenset((url,)), change, seconds, url, moves)
+            else:
+                most = max(before.change.most, change.most)
+                self._seen[key] = before._replace(
+                    pages=before.pages | {url} if len(before.pages) < _PAGES else before.pages,
+                    change=before.change._replace(most=most),
+                    seconds=min(before.seconds, seconds),
+                    moves=before.moves or change.slot in moving,
+                )
+        self._touch()
+
+    def test(self, url: str, sought: Iterable[Change], found: Iterable[Change]) -> None:
+        """Note which slots did not change at an address."""
+        changed = {change.slot for change in found}
+        folder = folder_of(url)
+        self._tested.update((folder, each.slot) for each in sought if each.slot not in changed)
+
+    def is_settled(self, url: str, change: Change) -> bool:
+        """Whether a slot stayed as it was on two pages of a folder, or was refuted there."""
+        key = folder_of(url), change.slot
+        return key in self._refuted or self._tested[key] >= _PAGES
+
+    def find_same(self, first: Page, second: Page, seconds: float) -> list[Change]:
+        """Find what counts as noise at an address, and is the same in its second answer.
+
+        What was seen to change only within more time has no vote.
+        """
+        if not _share_enough(first.words, second.words):
+            return []
+        return [
+            seen.change
+            for seen in self.list(first.facts.url)
+            if seen.seconds <= seconds and _is_same(Slots([seen.change]), first, second)
+        ]
+
+    def refute(self, url: str, changes: Iterable[Change]) -> None:
+        """Take back that slots change in the folder of an address, for good."""
+        folder = folder_of(url)
+        self._refuted |= {(folder, change.slot) for change in changes}
+        self._touch()
+
+    def _touch(self) -> None:
+        self.version += 1
+        self._views.clear()
+        self._slots.clear()
+
+    def find_place(self, url: str) -> str:
+        """Find where the noise of an address was seen: in its folder only, or on its host."""
+        folder = folder_of(url)
+        folders = Counter(slot for _, slot in self._seen)
+        here = (slot for place, slot in self._seen if place == folder)
+        return folder if any(folders[slot] < _PAGES for slot in here) else "*"
+
+    def choose(self, url: str, seconds: float | None) -> Slots:
+        """Choose what counts as noise at an address, between two answers so far apart."""
+        if not self._seen:
+            return NO_SLOTS
+        seen = self.list(url)
+        count = sum(seconds is None or each.seconds <= seconds for each in seen)
+        key = folder_of(url), count
+        if key not in self._slots:
+            self._slots[key] = Slots(each.change for each in seen[:count])
+        return self._slots[key]
+
+    def list(self, url: str) -> list[_Seen]:
+        """List what counts as noise at an address."""
+        folder = folder_of(url)
+        found = self._views.get(folder)
+        if found is None:
+            folders: defaultdict[Slot, list[_Seen]] = defaultdict(list)
+            for (_, slot), seen in self._seen.items():
+                folders[slot].append(seen)
+            found = []
+            for slot, each in folders.items():
+                if (folder, slot) in self._refuted:
+                    continue
+                if each[0].change.weak and not any(seen.moves for seen in each):
+                    continue
+                mine = self._seen.get((folder, slot))
+                if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
+                    most = max(seen.change.most for seen in each)
+                    least = min(each, key=lambda seen: seen.seconds)
+                    found.append(least._replace(change=least.change._replace(most=most)))
+            found.sort(key=lambda seen: seen.seconds)
+            self._views[folder] = found
+        return found

@@ -1,0 +1,342 @@
+"""The words of a page, and which of them stand alone beside another page.
+
+Texts are compared by their triples of words. A word is *alone* if no triple with it is on the other
+page: of k missing triples in a row these are the k - 2 words in the middle, so one word that was
+replaced is 1. Words with digits are *numbers*: a triple is looked up with any number in the place
+of its numbers, and a number by its triples as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import regex
+
+from scrapy_simhash.pages.addresses import parse_address
+from scrapy_simhash.pages.features import hash_shingles, normalise, tokenise
+from scrapy_simhash.tables.arrays import contains, sort_distinct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.pages.wording import Wording
+
+    Hashes: TypeAlias = NDArray[np.uint64]
+    Marks: TypeAlias = NDArray[np.bool_]
+
+_WINDOW = 3
+# Stands for any number, and before the first and behind the last word.
+_NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
+# Stands for the end of a line among words; a normalised text has no capitals.
+_LINE = "L"
+NOTHING = np.empty(0, np.uint64)
+# What a symbol says, "C++", "-5", "★★"; not what only separates parts.
+SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
+_LETTER = re.compile(r"[^\W\d_]")
+_LEAST_SLASHES = 2
+_NO_WORDS = re.compile(r"[\W_]+")
+# Of some 150 kB a text of 1,000 words.
+_TEXTS_REMEMBERED = 128
+# So many pairs of equal blocks are aligned at most: some 10 ms.
+_MOST_ALIGNED = 20_000
+
+
+class Block(NamedTuple):
+    """A block of a page: its tag, and its words from one to before another."""
+
+    tag: str
+    start: int
+    end: int
+
+
+class Words:
+    """The words of a page, to be compared with others of this process.
+
+    Args:
+        tokens: its n words in order.
+        blocks: of each the number of its line, ascending, shape (n,).
+        main: which of them are its main text, shape (n,).
+        wording: of which they were read.
+
+    Attributes:
+        tokens, main, wording: as given.
+        hashes: of the words, shape (n,).
+        numbers: which of them have a digit.
+        triples, masked: hashes of each word with its neighbours, as they are and with any number
+            for each; shape (n,).
+    """
+
+    def __init__(
+        self,
+        tokens: list[str],
+        blocks: NDArray[np.int32],
+        main: Marks,
+        wording: Wording,
+    ) -> None:
+        self.tokens, self.main, self.wording = tokens, main, wording
+        self._lines = blocks
+        # Python's own hash is keyed for each process, so that nobody can make two words of one
+        # hash, and takes a tenth of the time of XXH3, whose every call makes objects.
+        self.hashes = np.fromiter(map(hash, tokens), np.int64, len(tokens)).view(np.uint64)
+        self.numbers = np.fromiter(map(_is_number, tokens), np.bool_, len(tokens))
+
+    @classmethod
+    def read(cls, wording: Wording) -> Words:
+        """Read the text of a page, or remember it."""
+        return _read(wording)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def without(self, marked: Marks) -> Words:
+        """Return the page without some words."""
+        kept = ~marked
+        tokens = [self.tokens[place] for place in np.flatnonzero(kept).tolist()]
+        return Words(tokens, self._lines[kept], self.main[kept], self.wording)
+
+    @cached_property
+    def triples(self) -> Hashes:
+        """Each word with its neighbours."""
+        return self._shingle(self.hashes)
+
+    @cached_property
+    def masked(self) -> Hashes:
+        """Each word with its neighbours, with any number for each."""
+        return self._shingle(np.where(self.numbers, _NUMBER, self.hashes))
+
+    def _shingle(self, hashes: Hashes) -> Hashes:
+        padded = np.concatenate([[_BEFORE], hashes, [_BEHIND]])
+        return hash_shingles(padded, _WINDOW) if self.tokens else NOTHING
+
+    @cached_property
+    def triples_sorted(self) -> Hashes:
+        """The distinct triples, ascending."""
+        return sort_distinct(self.triples)
+
+    @cached_property
+    def masked_sorted(self) -> Hashes:
+        """The distinct masked triples, ascending."""
+        return sort_distinct(self.masked)
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Where each block begins that has words."""
+        return np.flatnonzero(np.diff(self._lines, prepend=-1))
+
+    @cached_property
+    def block_of(self) -> NDArray[np.intp]:
+        """The place of each word's block in `blocks`; shape (n,)."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self)))
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The blocks that have words."""
+        starts = self.starts.tolist()
+        lines = self._lines[self.starts].tolist()
+        tags = self.wording.tags.split(" ")
+        return [
+            Block(tags[line] if line < len(tags) else "", start, end)
+            for line, start, end in zip(lines, starts, [*starts[1:], len(self)], strict=True)
+        ]
+
+    def mark_address(self, url: str) -> Marks | None:
+        """Mark the words of an address where the text writes it out; None if it does not."""
+        address = parse_address(url)
+        path = normalise("/".join(address.path).strip("/")) if address else ""
+        if not path or path not in self.wording.text or address is None:
+            return None
+        # Shorter ones may be what a record says: "2026/11/26", "eur/usd".
+        alone = path.count("/") >= _LEAST_SLASHES and _LETTER.search(path)
+        written = path if alone else f"{normalise(address.host)}/{path}"
+        marked = np.zeros(len(self), np.bool_)
+        place = end = 0
+        for found in re.finditer(rf"(?<!\w){re.escape(written)}(?!\w)", self.wording.text):
+            start = place + len(tokenise(self.wording.text[end : found.start()]))
+            place, end = start + len(tokenise(found[0])), found.end()
+            marked[start:place] = True
+        return marked if end else None
+
+    @cached_property
+    def signs(self) -> dict[str, set[str]]:
+        """The signs of each line, by its words."""
+        signs: dict[str, set[str]] = {}
+        for line in self.wording.text.split("\n"):
+            words = _NO_WORDS.sub(" ", line).strip()
+            signs.setdefault(words, set()).add("".join(SIGNS.findall(line)))
+        return signs
+
+    @cached_property
+    def digests(self) -> list[int]:
+        """A hash of the words of each block."""
+        return [hash(tuple(self.tokens[start:end])) for _, start, end in self.blocks]
+
+    def list_words(self, marked: Marks, most: int = 10) -> tuple[str, ...]:
+        """List the first marked words."""
+        return tuple(self.tokens[place] for place in np.flatnonzero(marked)[:most].tolist())
+
+    def show(self, marked: Marks, most: int = 10) -> str:
+        """Return the first marked words, so many at most, with a bar between runs; "" for none."""
+        places = np.flatnonzero(marked)[:most].tolist()
+        shown: list[str] = []
+        for place, before in zip(places, [-1, *places], strict=False):
+            bar = bool(shown) and place != before + 1
+            shown += ["|", self.tokens[place]] if bar else [self.tokens[place]]
+        return " ".join(shown)
+
+
+@lru_cache(maxsize=_TEXTS_REMEMBERED)
+def _read(wording: Wording) -> Words:
+    # A text that somebody else made may have capitals.
+    normal = wording.text.replace(_LINE, "l")
+    tokens = tokenise(normal.replace("\n", f" {_LINE} "))
+    ends = np.fromiter((token == _LINE for token in tokens), np.bool_, len(tokens))
+    lines = np.cumsum(ends, dtype=np.int32)[~ends]
+    first, end = wording.main
+    main = (lines >= first) & (lines < end)
+    return Words([token for token in tokens if token != _LINE], lines, main, wording)
+
+
+@lru_cache(maxsize=8_192)
+def _is_number(token: str) -> bool:
+    return any(map(str.isdecimal, token))
+
+
+def middle(missing: Marks) -> Marks:
+    """Mark the words of which each triple is missing."""
+    marked = missing.copy()  # `np.pad` takes ten times as long
+    marked[1:] &= missing[:-1]
+    marked[:-1] &= missing[1:]
+    return marked
+
+
+class Counts:
+    """How many of n texts have each of their hashes."""
+
+    def __init__(self, texts: Sequence[Hashes]) -> None:
+        found = np.concatenate([NOTHING, *texts])
+        self._values, self._times = np.unique(found, return_counts=True)
+
+    def count(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Count the texts that have each of n hashes; shape (n,)."""
+        if not len(self._values):
+            return np.zeros(len(hashes), np.int64)
+        places = np.minimum(np.searchsorted(self._values, hashes), len(self._values) - 1)
+        found: NDArray[np.int64] = np.where(self._values[places] == hashes, self._times[places], 0)
+        return found
+
+
+class Template:
+    """What the pages of a site share: triples of words.
+
+    Args:
+        pages: of a sample of its host.
+        share: so many of them make it template, `least` at least.
+        least: see there.
+    """
+
+    def __init__(self, pages: Sequence[Words], share: float, least: int) -> None:
+        self._pages, self._share, self._least = tuple(pages), share, least
+        self._masked = Counts([page.masked_sorted for page in pages])
+        self._triples = Counts([page.triples_sorted for page in pages])
+
+    def mark(self, words: Words, without: Iterable[Words] = ()) -> tuple[Marks, Marks]:
+        """Mark which triples of a page are template, masked and as they are.
+
+        `without` are pages of the sample that do not count, because they are compared.
+        """
+        left_out = [page for page in without if any(page is each for each in self._pages)]
+        needed = max(self._least, self._share * (len(self._pages) - len(left_out)))
+        masked = self._masked.count(words.masked)
+        exact = self._triples.count(words.triples)
+        for page in left_out:
+            masked -= contains(page.masked_sorted, words.masked)
+            exact -= contains(page.triples_sorted, words.triples)
+        return masked >= needed, exact >= needed
+
+
+class Side(NamedTuple):
+    """The words of one of two pages; marks of its n words.
+
+    Attributes:
+        words: of the page.
+        both: words whose triple both pages have, with any number for each.
+        common: those of them that are no template.
+        alone: words of which no triple is on the other page.
+        own: those of them of which no triple is template.
+    """
+
+    words: Words
+    both: Marks
+    common: Marks
+    alone: Marks
+    own: Marks
+
+
+def look(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
+    """Look at a page beside another one; `template` are its triples that are its site's."""
+    both = contains(other.masked_sorted, words.masked)
+    exact = contains(other.triples_sorted, words.triples)
+    alone = np.where(words.numbers, middle(~exact), middle(~both))
+    if template is None:
+        return Side(words, both, both, alone, alone)
+    masked_template, exact_template = template
+    own = np.where(
+        words.numbers,
+        middle(~exact & ~exact_template),
+        middle(~both & ~masked_template),
+    )
+    return Side(words, both, both & ~masked_template, alone, own)
+
+
+def find_signs(mine: Words, theirs: Words) -> tuple[str, str] | None:
+    """Find the words that have other signs on two pages, with the signs, or None."""
+    for words, signs in mine.signs.items():
+        others = theirs.signs.get(words, signs)
+        if (here := signs - others) and (there := others - signs):
+            return f"{min(here)} {words}".strip(), f"{min(there)} {words}".strip()
+    return None
+
+
+class Gap(NamedTuple):
+    """Words between two blocks that both pages have, on the one and on the other page."""
+
+    start: int
+    end: int
+    other_start: int
+    other_end: int
+
+
+def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
+    """Find where two pages differ in whole blocks, the others being in one order.
+
+    Of what has other blocks, but the same words, nothing is told.
+    """
+    first, second = mine.digests, theirs.digests
+    start, ends = 0, (len(first), len(second))
+    while start < min(ends) and first[start] == second[start]:
+        start += 1
+    while min(ends) > start and first[ends[0] - 1] == second[ends[1] - 1]:
+        ends = ends[0] - 1, ends[1] - 1
+    one, other = first[start : ends[0]], second[start : ends[1]]
+    often, there = Counter(one), Counter(other)
+    codes = [("replace", 0, len(one), 0, len(other))]
+    if sum(times * there[digest] for digest, times in often.items()) <= _MOST_ALIGNED:
+        codes = [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]
+    edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
+    gaps = (
+        Gap(*(edges[0][start + at] for at in code[1:3]), *(edges[1][start + at] for at in code[3:]))
+        for code in codes
+        if code[0] != "equal"
+    )
+    return [
+        gap
+        for gap in gaps
+        if mine.tokens[gap.start : gap.end] != theirs.tokens[gap.other_start : gap.other_end]
+    ]

@@ -1,0 +1,221 @@
+"""What changes by itself is measured: kept pages are asked for once more."""
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from scrapy import signals
+from scrapy.http import Request
+
+from tests.helpers.crawling import Crawl, PagesSpider, crawl
+from tests.helpers.pages import make_words
+from tests.helpers.server import Answer, Site, serve
+
+PRODUCTS = 20
+_GONE = Answer(b"gone", 404)
+
+
+def product(number: int, stock: int, size: str = "") -> str:
+    """Make a product's page, of which stock, visitors and a box change by themselves."""
+    text = " ".join(make_words(number, 60))
+    box = "".join(f"<li>{' '.join(make_words(500 + stock * 7 + n, 3))}</li>" for n in range(4))
+    return (
+        f"<html><head><title>Product {make_words(number, 2)} - Shop</title></head><body>"
+        f"<nav><a href=/>Home of the shop</a></nav><main><h1>Product {make_words(number, 2)}</h1>"
+        f"<p>Only {stock} pieces of it are left in stock now.</p><p>{text}</p>"
+        f"<table><tr><td>Weight<td>{number} kg{size}</table>"
+        f"<h2>Customers also bought</h2><ul>{box}</ul></main>"
+        f"<footer><p>Our shop has {stock * 3} visitors at this moment.</p></footer></body></html>"
+    )
+
+
+def shop(make: Callable[..., Any] = product) -> dict[str, Any]:
+    """Make a shop whose products have a second address each."""
+    return {
+        f"/p/{number}-{make_words(number, 1)[0]}{query}": partial(make, number)
+        for query in ("", "?ref=mail")
+        for number in range(PRODUCTS)
+    }
+
+
+async def crawl_shop(folder: Path, site: Site, **settings: Any) -> Crawl:
+    return await crawl(folder, site.urls(), **settings)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("at_once", [1, 16])
+async def test_copies_with_what_changes_are_dropped(
+    tmp_path: Path, processes: int, at_once: int
+) -> None:
+    settings = {"SIMHASH_PROCESSES": processes, "CONCURRENT_REQUESTS": at_once}
+    settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = at_once
+    with serve(shop()) as site:
+        done = await crawl_shop(tmp_path, site, **settings)
+    kept = Counter(item["path"].partition("?")[0] for item in done.items)
+    assert len(kept) == PRODUCTS
+    assert kept.total() <= PRODUCTS + 3
+    assert 2 <= done.counted["refetched"] <= 10
+    assert len(site.asked) == 2 * PRODUCTS + done.counted["refetched"]
+    assert len(done.decisions) == 2 * PRODUCTS  # none is judged twice
+
+
+async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:
+    with serve(shop()) as site:
+        done = await crawl_shop(tmp_path, site, SIMHASH_REFETCH=0)
+    assert len(done.items) == 2 * PRODUCTS
+    assert "refetched" not in done.counted
+    assert len(site.asked) == 2 * PRODUCTS
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        _GONE,
+        Answer(location="/moved"),
+        Answer(b"%PDF-1.4", content_type="application/pdf"),
+        "<html><title>Too many requests</title><h1>Too many requests</h1><p>Slow down.</p></html>",
+        "<html><title>Log in</title><p>Your name and your password, please.</p></html>",
+    ],
+    ids=["gone", "moved", "pdf", "ban", "login"],
+)
+async def test_an_answer_that_is_no_answer_teaches_nothing(
+    tmp_path: Path, later: Answer | str
+) -> None:
+    asked = Counter[str]()
+
+    def answer(path: str, number: int, place: int) -> Answer | str:
+        asked[path] += 1
+        return product(number, place) if asked[path] == 1 else later
+
+    answers = {path: partial(answer, path, made.args[0]) for path, made in shop().items()}
+    with serve(answers) as site:
+        done = await crawl_shop(tmp_path, site)
+    assert len(done.items) == 2 * PRODUCTS
+    assert 1 <= done.counted["refetched"] <= 10
+
+
+async def test_values_that_never_change_keep_their_pages(tmp_path: Path) -> None:
+    """Records that differ where others change are asked for, and stay."""
+    draw = random.Random(1)  # noqa: S311
+    sizes = {number: draw.randint(10, 99) for number in range(PRODUCTS)}
+    text = " ".join(make_words(3, 80))
+
+    def record(number: int, asked: int) -> str:
+        return (
+            f"<html><title>Spare part - Works</title><body><h1>Spare part</h1><p>{text}</p>"
+            f"<table><tr><td>Length<td>{sizes[number]} mm<tr><td>Town<td>"
+            f"{make_words(number, 1)[0]}</table><p>This entry was seen {asked} times so far.</p>"
+        )
+
+    answers = {f"/part/{make_words(900 + n, 1)[0]}": partial(record, n) for n in range(PRODUCTS)}
+    with serve(answers) as site:
+        done = await crawl_shop(tmp_path, site)
+    assert len(done.items) == len(answers)
+
+
+async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> None:
+    sent: list[Request] = []
+
+    class Asking(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            self.crawler.signals.connect(self.note, signals.request_reached_downloader)
+            async for request in super().start():
+                yield request.replace(
+                    headers={"X-Own": "1"},
+                    cookies={"a": "b"},
+                    cb_kwargs={"own": 1},
+                    meta={"proxy_country": "de", "item": {"name": "x"}, "retry_times": 2},
+                )
+
+        def note(self, request: Request) -> None:
+            if "simhash_again" in request.meta:
+                sent.append(request)
+
+        def parse(self, response: Any, own: int = 0) -> Any:
+            assert own
+            yield from super().parse(response)
+
+    with serve(shop()) as site:
+        done = await crawl(tmp_path, site.urls(), Asking, SIMHASH_ACTION="flag")
+    assert len(sent) == done.counted["refetched"] > 0
+    for request in sent:
+        assert request.headers["X-Own"] == b"1"
+        assert not request.cb_kwargs
+        assert request.meta["proxy_country"] == "de"
+        assert "retry_times" not in request.meta
+        assert {"dont_retry", "dont_redirect", "dont_cache"} <= request.meta.keys()
+
+
+async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    with serve(shop()) as site:
+        await crawl_shop(tmp_path / "first", site, SIMHASH_REFETCH=0, **cache)
+        asked = len(site.asked)
+        done = await crawl_shop(tmp_path / "second", site, **cache)
+    assert len(site.asked) == asked
+    assert len(done.items) == 2 * PRODUCTS
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_a_spider_that_closes_waits_for_no_answer(tmp_path: Path, processes: int) -> None:
+    gate = threading.Event()
+    asked = Counter[str]()
+
+    def answer(path: str, number: int, place: int) -> Answer:
+        asked[path] += 1
+        held = gate if asked[path] > 1 else None
+        return Answer(product(number, place).encode(), gate=held)
+
+    class Closing(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            asyncio.get_running_loop().create_task(self.close_when_asked())
+            async for request in super().start():
+                yield request
+
+        async def close_when_asked(self) -> None:
+            while not any(times > 1 for times in asked.values()):  # noqa: ASYNC110 - a thread counts
+                await asyncio.sleep(0.05)
+            assert self.crawler.engine is not None
+            closing = self.crawler.engine.close_spider_async(reason="enough")
+            asyncio.get_running_loop().call_later(0.5, gate.set)
+            await closing
+
+    answers = {path: partial(answer, path, made.args[0]) for path, made in shop().items()}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls(), Closing, SIMHASH_PROCESSES=processes)
+    assert done.stats["finish_reason"] == "enough"
+    assert 1 <= done.counted["refetched"] <= 2
+
+
+async def test_a_judge_that_dies_in_doubt_judges_again(tmp_path: Path) -> None:
+    """The page is sent to the next judge; none is lost."""
+    killed = list[int]()
+
+    def kill() -> None:
+        for child in psutil.Process().children():
+            if not killed and "scrapy_simhash.judge.process" in " ".join(child.cmdline()):
+                killed.append(child.pid)
+                child.kill()
+
+    asked = Counter[str]()
+
+    def answer(path: str, number: int, place: int) -> str:
+        asked[path] += 1
+        if asked[path] > 1:
+            kill()
+        return product(number, place)
+
+    answers = {path: partial(answer, path, made.args[0]) for path, made in shop().items()}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=1)
+    assert killed
+    kept = {item["path"].partition("?")[0] for item in done.items}
+    assert len(kept) == PRODUCTS
+    assert len(done.decisions) == 2 * PRODUCTS

@@ -1,0 +1,164 @@
+"""What changes by itself: slots learned from two answers, and cut out of other pages."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, learn
+from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.judging.words import Words
+from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.wording import Wording
+
+URL = "http://shop.example/p/one"
+TEXT = (
+    "the shop of the harbour has what ships need",
+    "a kettle of copper for three cups of tea, made by hand in the town",
+)
+BLOCK = st.lists(
+    st.sampled_from(["one", "two", "three", "four", "5", "66", "777"]), min_size=1, max_size=6
+)
+
+
+def make(*lines: str, title: str = "Kettle - Shop", url: str = URL, tags: str = "") -> Page:
+    """Make a page of lines, all of them paragraphs."""
+    wording = Wording("\n".join(lines), tags=tags or " ".join(["p"] * len(lines)))
+    facts = Facts(b"-", 0, b"", url, title=title)
+    return Page.make(facts, Words.read(wording))
+
+
+def cut(page: Page, changes: Sequence[Change]) -> str:
+    return " ".join(Slots(changes).clean(page).words.tokens)
+
+
+def test_words_between_the_same_words_are_cut_out_of_other_pages() -> None:
+    changes = learn(make(*TEXT, "seen 12 times today"), make(*TEXT, "seen 15 times today"))
+    assert [(each.slot, each.weak) for each in changes] == [
+        (Slot("words", ("^", "seen"), ("times", "today")), False)
+    ]
+    assert (
+        cut(make("other words", "seen 1200 times today"), changes) == "other words seen times today"
+    )
+    assert cut(make("seen by many others 12 times today"), changes) == (
+        "seen by many others 12 times today"
+    )
+
+
+def test_blocks_behind_the_same_block_are_cut_out() -> None:
+    tags = "h1 p h2 li li p"
+    box = "customers also bought"
+    first = make(TEXT[0], TEXT[1], box, "red lamp", "blue chair", "about us", tags=tags)
+    second = make(TEXT[0], TEXT[1], box, "green box", "old door", "about us", tags=tags)
+    changes = learn(first, second)
+    other = make("a", "b", box, "x y", "z w", "v u", "about us", tags="h1 p h2 li li li p")
+    assert cut(other, changes) == f"a b {box} about us"
+
+
+def test_an_advertisement_among_paragraphs_is_one_block() -> None:
+    """Behind the heading, which is another one on each page."""
+    first, second = (
+        make("kettle shop", ad, *TEXT, title="kettle shop", tags="h2 p p p")
+        for ad in ("fly to rome by night for nothing", "eat more of our apples every morning")
+    )
+    changes = learn(first, second)
+    other = make("tea pot", "buy this and that now", *TEXT, title="tea pot", tags="h2 p p p")
+    assert cut(other, changes) == " ".join(["tea pot", *TEXT]).replace(",", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("price 12 euros", "price 14 euros"), ("12", "14"), ("red", "blue")]
+)
+def test_short_values_are_weak(first: str, second: str) -> None:
+    changes = learn(make(*TEXT, first), make(*TEXT, second))
+    assert changes
+    assert all(each.weak for each in changes)
+
+
+def test_numbers_at_the_ends_of_names_may_change_but_nothing_else() -> None:
+    first, second = (make(*TEXT, title=title) for title in ("(3) Tea - Board", "Tea - Board"))
+    page = make(*TEXT, title="(12) Pots - Board")
+    assert Slots(learn(first, second)).clean(page).title == ("pots", "board")
+    first, second = (make(*TEXT, title=title) for title in ("Tea - Board", "Pots - Board"))
+    assert learn(first, second) == []
+
+
+def test_an_answer_of_another_page_teaches_nothing() -> None:
+    assert learn(make(*TEXT), make("too many requests", "slow down please")) == []
+
+
+def test_noise_is_at_most_half_of_a_page() -> None:
+    changes = learn(make(*TEXT, "seen 12 times now"), make(*TEXT, "seen 13 times now"))
+    slots = Slots([each._replace(most=40) for each in changes])
+    assert not slots.mark(make("seen " + "a b c d " * 6 + "times now")).any()
+
+
+def changed(before: str = "seen 12 times here", after: str = "seen 13 times here") -> list[Change]:
+    return learn(make(*TEXT, before), make(*TEXT, after))
+
+
+def test_two_pages_of_a_folder_make_noise_there() -> None:
+    noise = Noise()
+    noise.add("http://a.example/p/1", changed(), 5)
+    assert noise.list("http://a.example/p/2") == []
+    noise.add("http://a.example/p/3", changed(), 5)
+    assert len(noise.list("http://a.example/p/2")) == 1
+    assert noise.list("http://a.example/q/2") == []
+    noise.add("http://a.example/q/1", changed(), 5)
+    assert len(noise.list("http://a.example/r/2")) == 1
+
+
+def test_a_refutation_wins_for_good() -> None:
+    noise = Noise()
+    for number in range(20):
+        noise.add(f"http://a.example/p/{number}", changed(), 5)
+    noise.refute("http://a.example/p/7", changed())
+    noise.add("http://a.example/p/99", changed(), 5)
+    assert noise.list("http://a.example/p/2") == []
+
+
+def test_weak_slots_have_to_change_twice_in_a_row() -> None:
+    noise, price = Noise(), changed("price 12 euros", "price 14 euros")
+    for number in range(3):
+        noise.add(f"http://a.example/p/{number}", price, 5)
+    assert noise.list("http://a.example/p/9") == []
+    assert noise.may_move(price)
+    noise.add("http://a.example/p/4", price, 5, {each.slot for each in price})
+    assert len(noise.list("http://a.example/p/9")) == 1
+
+
+def test_what_changed_within_an_hour_says_nothing_of_a_minute() -> None:
+    noise = Noise()
+    for number in range(2):
+        noise.add(f"http://a.example/p/{number}", changed(), 3_600)
+    assert not noise.choose("http://a.example/p/9", 60)
+    assert noise.choose("http://a.example/p/9", 3_600)
+
+
+def test_folders_mask_digits() -> None:
+    assert folder_of("http://a.example/p/12/x") == folder_of("http://a.example/p/7/y?z=1") == "p/0"
+
+
+@given(st.lists(BLOCK, min_size=1, max_size=8), st.lists(BLOCK, min_size=1, max_size=8))
+def test_what_is_left_of_two_answers_is_in_both(
+    first: list[list[str]], second: list[list[str]]
+) -> None:
+    """Cleaning takes words out only, and never more than half."""
+    mine, theirs = (make(*TEXT, *map(" ".join, each)) for each in (first, second))
+    slots = Slots(learn(mine, theirs))
+    for page in (mine, theirs):
+        left = slots.clean(page).words.tokens
+        there = iter(page.words.tokens)
+        assert all(token in there for token in left)
+        assert 2 * len(left) >= len(page.words)
+
+
+@pytest.mark.parametrize("text", ["a " * 4_000, " ".join(f"w{n}" for n in range(4_000))])
+def test_hostile_texts_are_compared_in_time(text: str) -> None:
+    """One word thousands of times; and one block of thousands of words."""
+    first, second = make(text + "x 1 y"), make("z " + text + "x 2 y")
+    began = time.monotonic()
+    Slots(learn(first, second)).clean(first)
+    assert time.monotonic() - began < 2

@@ -1,0 +1,177 @@
+"""Words that stand alone, beside a brute-force oracle; and the cases of the rule."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.judging.wordrule import UNKNOWN, Answer, Page, Site, judge
+from scrapy_simhash.judging.words import Template, Words, look
+from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.wording import Wording
+from tests.helpers.pages import make_words
+
+TOKENS = st.lists(st.sampled_from(["a", "b", "c", "7", "42"]), max_size=14)
+
+
+def read(tokens: Iterable[str]) -> Words:
+    return Words.read(Wording(" ".join(tokens)))
+
+
+def triples(tokens: list[str], *, masked: bool) -> list[tuple[str, ...]]:
+    shown = ["#" if masked and token.isdecimal() else token for token in tokens]
+    padded = ["<", *shown, ">"]
+    return list(zip(padded, padded[1:], padded[2:], strict=False))
+
+
+def find_alone(
+    tokens: list[str], others: list[str], template: Counter[tuple[str, ...]]
+) -> list[int]:
+    """Find the places of words of which no triple is on the other page, nor template."""
+    alone = []
+    for place, token in enumerate(tokens):
+        masked = not token.isdecimal()
+        mine = triples(tokens, masked=masked)
+        there = set(triples(others, masked=masked)) | set(template)
+        around = mine[max(0, place - 1) : place + 2]
+        if not any(each in there for each in around):
+            alone.append(place)
+    return alone
+
+
+@given(TOKENS, TOKENS)
+def test_alone_is_what_no_triple_of_the_other_page_has(first: list[str], second: list[str]) -> None:
+    side = look(read(first), read(second), None)
+    assert side.alone.nonzero()[0].tolist() == find_alone(first, second, Counter())
+
+
+@given(TOKENS, TOKENS, st.lists(TOKENS, max_size=6), st.integers(0, 5))
+def test_own_leaves_template_out(
+    first: list[str], second: list[str], sample: list[list[str]], left_out: int
+) -> None:
+    pages = [read(tokens) for tokens in sample]
+    without = pages[left_out : left_out + 1]
+    counted = {
+        masked: Counter(
+            each
+            for page, tokens in zip(pages, sample, strict=True)
+            if not any(page is other for other in without)
+            for each in set(triples(tokens, masked=masked))
+        )
+        for masked in (True, False)
+    }
+    template = Template(pages, 0.0, 2).mark(read(first), without)
+    side = look(read(first), read(second), template)
+    expected = []
+    for place, token in enumerate(first):
+        masked = not token.isdecimal()
+        mine, there = triples(first, masked=masked), set(triples(second, masked=masked))
+        around = mine[max(0, place - 1) : place + 2]
+        if not any(each in there or counted[masked][each] >= 2 for each in around):
+            expected.append(place)
+    assert side.own.nonzero()[0].tolist() == expected
+
+
+class _Made(NamedTuple):
+    """A page of blocks; those from `main` on are its main text."""
+
+    url: str
+    blocks: list[str]
+    title: str = "A page"
+    main: int = 0
+
+    def make(self) -> Page:
+        wording = Wording("\n".join(self.blocks), main=(self.main, len(self.blocks)))
+        return Page.make(Facts(b"-", 0, b"", self.url, title=self.title), Words.read(wording))
+
+
+def text(seed: int, count: int = 120) -> str:
+    return " ".join(make_words(seed, count))
+
+
+def compare(first: _Made, second: _Made, site: Site = UNKNOWN) -> Answer:
+    return judge(first.make(), second.make(), site, site)
+
+
+def host(*blocks: str) -> Site:
+    """Make a site whose pages all have these blocks."""
+    made = (
+        _Made(f"http://a.example/more/{n}", [*blocks, text(100 + n)], f"More {n}") for n in range(8)
+    )
+    return Site({number: page.make() for number, page in enumerate(made)})
+
+
+A, B = "http://a.example/item/8813", "http://a.example/item/8826"
+
+
+def test_another_name_may_say_less_but_nothing_else() -> None:
+    assert compare(_Made(A, [text(1)]), _Made(B, [text(1), "one more line"])).one
+    assert not compare(_Made(A, [text(1), "colour red"]), _Made(B, [text(1), "colour blue"])).one
+    assert not compare(_Made(A, [text(1), "one more line of it"]), _Made(B, [text(1)])).one
+
+
+def test_values_of_the_site_tell_records_apart() -> None:
+    """Colours and sizes that a fifth of the sample has are in the place of others."""
+    site = host("colour", "red", "size", "large", "colour", "blue")
+    first = _Made(A, ["colour", "red", text(1)])
+    assert not compare(first, _Made(B, ["colour", "blue", text(1)]), site).one
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("iPhone 12", "iPhone 13"),
+        ("C", "C++"),
+        ("operator<", "operator>"),
+        ("family man girl", "family man girl girl"),
+        ("Rome to Paris", "Paris to Rome"),
+    ],
+)
+def test_names_are_compared_by_words_signs_and_order(first: str, second: str) -> None:
+    assert not compare(_Made(A, [text(1)], first), _Made(B, [text(1)], second)).one
+    assert compare(_Made(A, [text(1)], first), _Made(B, [text(1)], first)).one
+
+
+def test_numbered_folders_are_two_names() -> None:
+    first, second = (_Made(f"http://a.example/{n}/view", [text(1), f"{n} kg"]) for n in (7, 8))
+    assert not compare(first, second).one
+
+
+def test_folders_that_their_pages_name_are_two() -> None:
+    def rooms(city: str) -> _Made:
+        return _Made(f"http://a.example/{city}/rooms", [text(1), f"rooms in {city} here"])
+
+    assert not compare(rooms("berlin"), rooms("hamburg")).one
+
+
+def test_a_new_paragraph_of_a_release_is_new() -> None:
+    first, second = (f"http://a.example/{release}/intro.html" for release in ("1.0", "2.0"))
+    old = _Made(first, [text(1, 600)])
+    new = _Made(second, [text(1, 600), text(2, 40)])
+    edited = _Made(second, [f"{text(1, 600)} and a little more"])
+    assert not compare(new, old).one
+    assert compare(old, new).one
+    assert compare(edited, old).one
+
+
+def test_a_block_more_beside_the_main_text_is_no_record() -> None:
+    page = _Made(A, [text(3, 20), text(1)], main=1)
+    assert compare(page, _Made(B, [text(1)])).one
+    assert not compare(page._replace(main=0), _Made(B, [text(1)])).one
+
+
+def test_stubs_are_equal_word_by_word() -> None:
+    assert compare(_Made(A, ["size large"]), _Made(B, ["size large"])).one
+    assert not compare(_Made(A, ["size large"]), _Made(B, ["size small"])).one
+
+
+def test_a_page_s_own_address_is_nobody_s() -> None:
+    first, second = (
+        _Made(url, [text(1), f"printed from a.example/docs/old/{name} just now"])
+        for name in ("one", "two")
+        for url in (f"http://a.example/docs/old/{name}",)
+    )
+    assert compare(first, second).one
