@@ -322,6 +322,7 @@ def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> 
     with open_store(
         "memory:", config.distance, config.tables, None, confirm=config.confirm, seed=seed
     ) as store:
+        store.words = config.chosen_rule.words
         return store.find_and_add(arriving)
 
 

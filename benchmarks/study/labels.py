@@ -25,12 +25,15 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from scrapy_simhash.judging.comparison import Context, compare
+from scrapy_simhash.judging import wordrule as words
+from scrapy_simhash.judging.comparison import Answer, Context, compare
 from scrapy_simhash.judging.gate import look_at_words, may_be_one
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.names import list_parts
+from scrapy_simhash.judging.rule import Deciding, Evidence
 from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
 from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
+from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.keys import MOST_UNDER_KEY, count_common, make_keys
@@ -38,7 +41,6 @@ from scrapy_simhash.stores.keys import MOST_UNDER_KEY, count_common, make_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.texts import Template
@@ -206,7 +208,7 @@ class FolderContexts:
     def __init__(
         self, corpus: Corpus, documents: Mapping[str, Document | None], seed: int = 0
     ) -> None:
-        self._document_of = LabelledDocuments(corpus).find
+        self._document_of, self._seed = LabelledDocuments(corpus).find, seed
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
         self._pages = {
@@ -267,8 +269,14 @@ class FolderContexts:
         return count_common(*two, dissolved if known else (), known=known)
 
     def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
-        """Compare two pages by a rule, and word by word what that would drop."""
+        """Compare two pages by a rule, and word by word what that would drop.
+
+        By the rule on words the one is judged that the seed has come second.
+        """
         mine, theirs = self._pages[first], self._pages[second]
+        if rule.words and mine.wording and theirs.wording:
+            page, kept = sorted((first, second), key=self._place)
+            return self._compare_by_words(page, kept, context)
         answer = compare(mine.facts, theirs.facts, rule, context=context)
         if not (mine.wording and theirs.wording and may_be_one(mine.facts, theirs.facts, answer)):
             return answer
@@ -278,6 +286,31 @@ class FolderContexts:
         urls = mine.facts.url, theirs.facts.url
         own = compare_words(one, other, template, urls)
         return look_at_words(answer, mine.facts, theirs.facts, own)
+
+    def _place(self, name: str) -> int:
+        return xxhash.xxh3_64_intdigest(name.encode(), self._seed)
+
+    def _compare_by_words(self, page: str, kept: str, context: Context) -> Answer:
+        sites = [
+            words.Site({number: self._read_page(self._ids[number - 1]) for number in site.numbers})
+            if site.known
+            else words.UNKNOWN
+            for site in context.sites
+        ]
+        said = words.judge(self._read_page(page), self._read_page(kept), sites[0], sites[1])
+        evidence = Evidence(
+            deciding=Deciding.TEXTS,
+            distance=0,
+            within=0,
+            copy=said.why if said.one else "",
+            objection="" if said.one else said.why,
+        )
+        answer = Answer(evidence, near=True, confirmed=said.one, proposal="", tests=(said.why,))
+        return answer._replace(similarity=1.0 - said.own / max(1, said.own + said.common))
+
+    def _read_page(self, name: str) -> words.Page:
+        document = self._pages[name]
+        return words.Page.make(document.facts, Words.read(unpack(document.wording)))
 
     def _read_template(self, numbers: tuple[int, ...]) -> Template:
         """Make the template of a sample."""
