@@ -218,4 +218,4 @@ async def test_a_judge_that_dies_in_doubt_judges_again(tmp_path: Path) -> None:
     assert killed
     kept = {item["path"].partition("?")[0] for item in done.items}
     assert len(kept) == PRODUCTS
-    assert len(done.decisions) == 2 * PRODUCTS
+    assert done.counted["pages"] == 2 * PRODUCTS
