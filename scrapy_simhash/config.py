@@ -74,8 +74,8 @@ class Config:
         rule: (advanced) `words` compares pages [word by word](design.md#the-rule); `sketches` is
             the rule before that one, which guesses what changes by itself
         refetch: kept pages that are asked for once more, 0 to 1,000 for each host and crawl, to see
-            [what changes by itself](dropping.md#what-changes-by-itself); half as many are checks.
-            0 asks for none, and nothing is left out
+            [what changes by itself](dropping.md#what-changes-by-itself); as many are checks at
+            most. 0 asks for none, and nothing is left out
         follow_new_links: follow the links of a near-duplicate if at least half of them are on no
             page that was kept. See [links of dropped pages](dropping.md#links-of-dropped-pages)
         files: judge bodies other than HTML, such as PDF, too: files with the same bytes are

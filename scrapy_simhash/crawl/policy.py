@@ -183,10 +183,10 @@ class Actions:
 
 def carries_item(request: Request) -> bool:
     """Return whether a request carries an item, or an item loader, to its callback."""
-    if any(_is_item(each) for value in request.cb_kwargs.values() for each in _list(value)):
+    if any(is_item_like(each) for value in request.cb_kwargs.values() for each in _list(value)):
         return True
     return any(
-        each and _is_item(each) and not (isinstance(each, dict) and key.startswith(_OF_PLUGINS))
+        each and is_item_like(each) and not (isinstance(each, dict) and key.startswith(_OF_PLUGINS))
         for key, value in request.meta.items()
         for each in _list(value)
     )
@@ -196,7 +196,8 @@ def _list(value: Any) -> list[Any] | tuple[Any, ...]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-def _is_item(value: Any) -> bool:
+def is_item_like(value: Any) -> bool:
+    """Return whether a value is an item, or an item loader."""
     # Most values of a meta are plain, and to ask for items takes 10 us each.
     if isinstance(value, (str, int, float)):
         return False

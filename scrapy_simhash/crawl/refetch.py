@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_simhash.crawl.policy import SUCCESS, count, find_encoding, is_page
+from scrapy_simhash.crawl.policy import SUCCESS, count, find_encoding, is_item_like, is_page
 from scrapy_simhash.pages.facts import MOST_BYTES, Page
 
 if TYPE_CHECKING:
@@ -17,15 +17,9 @@ if TYPE_CHECKING:
 # Marks the request for the middlewares of this plugin.
 AGAIN_KEY = "simhash_again"
 # What other middlewares noted of the page whose request is the model.
-_OF_THE_PAGE = (
-    "simhash",
-    "_simhash",
-    "redirect_",
-    "retry_times",
-    "download_",
-    "playwright",
-    "rule",
-)
+_OF_THE_PAGE = ("simhash", "_simhash", "redirect_", "retry_times", "download_latency", "rule")
+# A browser draws such pages; without it they are others.
+_OF_BROWSERS = ("playwright", "splash", "zyte_api", "selenium", "pyppeteer")
 _TIMEOUT_SECONDS = 30
 
 
@@ -36,7 +30,8 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
     that waits there for a page that waits for it would hold the crawl.
     """
     engine = crawler.engine
-    if engine is None or request.method != "GET":
+    drawn = any(key.startswith(_OF_BROWSERS) for key in map(str, request.meta))
+    if engine is None or request.method != "GET" or drawn:
         return None
     again = request.replace(
         url=url,
@@ -66,7 +61,7 @@ def _make_meta(request: Request) -> dict[str, object]:
     kept = {
         key: value
         for key, value in request.meta.items()
-        if not key.startswith(_OF_THE_PAGE) or key == "download_timeout"
+        if not (str(key).startswith(_OF_THE_PAGE) or is_item_like(value))
     }
     return {
         **kept,

@@ -333,11 +333,14 @@ class CrawlJudge:
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            may_drop = self._check(page, judge.rests)
+            without = self._judge(page, self._trust(page, judge.rests), by_noise=False)
+            found = without[1].match
+            confirmed = found is not None and found.document == judge.rests.document
+            may_drop = self._check(page, judge.rests, confirmed=confirmed)
             if may_drop is None:
                 return
             if not may_drop:
-                judge, verdict, change = self._judge(page, None, by_noise=False)
+                judge, verdict, change = without
                 match = verdict.match
         young = self._young.at(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
@@ -379,7 +382,18 @@ class CrawlJudge:
         self._waiting[-document].append(page)
         self._say(Waits(page.asked.number))
 
-    def _check(self, page: _Page, kept: Doubt) -> bool | None:
+    def _trust(self, page: _Page, kept: Doubt) -> Pair:
+        """List the noise of two pages on which a drop may rest: what was seen on honest pages."""
+        url = kept.page.facts.url
+        noise = self._hosts.get_noise(url)
+        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        seconds = abs(mine.facts.time - kept.page.facts.time)
+        place = f"{host_of(url)}/{noise.find_place(url)}"
+        used = noise.list_used(url, seconds, (mine, kept.page))
+        trusted = self._refetches.list_trusted(kept.document, place, used)
+        return Pair(kept.document, tuple(trusted))
+
+    def _check(self, page: _Page, kept: Doubt, *, confirmed: bool) -> bool | None:
         """Check the noise that a drop rests on, which other pages taught.
 
         Returns:
@@ -388,8 +402,9 @@ class CrawlJudge:
         document, url = kept.document, kept.page.facts.url
         host = host_of(url)
         place = f"{host}/{self._hosts.get_noise(url).find_place(url)}"
-        confirmed = self._refetches.is_confirmed(document, place)
-        if self._refetches.takes_check(kept, host, place):
+        if self._waits_are_over:
+            return confirmed
+        if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
             self._say(Refetch(page.asked.number, document, url))
         if confirmed:
             return True
@@ -406,7 +421,7 @@ class CrawlJudge:
         pair: Pair | None = None
         if asked is not None and again.page is not None:
             number = waiting[0].asked.number if waiting else 0
-            with suppress(NotJudgedError):
+            with suppress(Exception):  # it has taught nothing then
                 self._begin(number)
                 made, _ = self._reader.read(number, again.page, body, self._store.seed)
                 facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
@@ -435,8 +450,8 @@ class CrawlJudge:
                 return None
             if same:
                 noise.refute(url, same)
-            else:
-                self._refetches.confirm(document, asked.place)
+            used = noise.list_used(url, seconds, (first,))
+            self._refetches.confirm(asked.place, used)
             return Pair(document, ())
         changes, moving = learn(first, asked.second or answer), set["Slot"]()
         if asked.second is not None:
@@ -447,8 +462,7 @@ class CrawlJudge:
         ):
             self._say(Refetch(0, document, url))
             return None
-        if not noise.find_same(first, answer, seconds):
-            self._refetches.confirm(document, "")
+        self._refetches.prove(document, changes)
         noise.test(url, asked.doubt.sought, changes)
         noise.add(url, changes, seconds, moving)
         return Pair(document, tuple(each for each in changes if not each.weak))

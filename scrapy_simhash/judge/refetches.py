@@ -6,14 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from scrapy_simhash.judging.finding import Doubt
+    from scrapy_simhash.judging.noise import Change, Slot
     from scrapy_simhash.judging.wordrule import Page
 
 # Of the judged pages of a crawl so many may be asked for once more; some are always free.
 _SHARE_OF_PAGES = 0.02
 _FREE = 10
-# Of doubts so many may be checks.
+# As many checks as doubts, but half as many of what was confirmed before.
 _SHARE_OF_CHECKS = 0.5
+# So many pages a doubt may look for one: each costs some 10 ms.
+_ATTEMPTS = 50
 # After so many doubts of a folder in a row of which no drop came, there are no more.
 _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
@@ -53,12 +58,14 @@ class Refetches:
         self.judged = 0  # pages of the crawl
         self._pending: dict[int, Asked] = {}
         self._done: set[int] = set()
-        self._proven: set[int] = set()  # documents on which all noise of their places changed
+        self._proven: dict[int, set[Slot]] = {}  # what changed on documents in doubt
         self._doubts = Counter[str]()
+        self._attempts = Counter[str]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checking: dict[str, int] = {}  # the document that is checked for a place
-        self._confirmed: set[str] = set()  # places whose noise was checked
+        # Slots of a place that were checked on a page that taught nothing of them.
+        self._confirmed: set[tuple[str, Slot]] = set()
         self._in_vain = Counter[tuple[str, str]]()
 
     def may_ask(self, document: int, host: str) -> bool:
@@ -66,8 +73,10 @@ class Refetches:
         pending = self._pending.get(document)
         if pending is not None:
             return not pending.place
+        self._attempts[host] += 1
         return (
             document not in self._done
+            and self._attempts[host] <= _ATTEMPTS * self._most
             and self._doubts[host] < self._most
             and self._doubts.total() < self._find_bound()
         )
@@ -91,27 +100,32 @@ class Refetches:
         self._begin(Asked(doubt, folder=(host, folder)))
         return True
 
-    def is_confirmed(self, document: int, place: str) -> bool:
-        """Return whether a drop may rest on the noise of a place, which others have taught."""
-        return document in self._proven or place in self._confirmed
+    def list_trusted(self, document: int, place: str, used: Iterable[Change]) -> Iterator[Change]:
+        """List the slots that changed on a document itself, or on one that was checked."""
+        proven = self._proven.get(document, set())
+        for each in used:
+            if each.slot in proven or (place, each.slot) in self._confirmed:
+                yield each
 
     def find_checked(self, place: str) -> int:
         """Return the document that is being checked for a place, or 0."""
         return self._checking.get(place, 0)
 
-    def takes_check(self, kept: Doubt, host: str, place: str) -> bool:
+    def takes_check(self, kept: Doubt, host: str, place: str, *, confirmed: bool) -> bool:
         """Note a drop that rests on noise; return whether its original is asked for.
 
-        It is at the 1st, 2nd, 4th, 8th, ... of its place, and until one was confirmed.
+        It is if not all of that is confirmed, and at the 1st, 2nd, 4th, 8th, ... of its place.
         """
         self._rests[place] += 1
         count = self._rests[place]
-        due = place not in self._confirmed or not count & (count - 1)
+        due = not confirmed or not count & (count - 1)
         if not due or kept.document in self._pending or place in self._checking:
             return False
-        if self._checks[host] >= _SHARE_OF_CHECKS * self._most:
+        # Those of what is not confirmed come first: without them nothing is dropped.
+        share = _SHARE_OF_CHECKS if confirmed else 1.0
+        if self._checks[host] >= share * self._most:
             return False
-        if self._checks.total() >= _SHARE_OF_CHECKS * self._find_bound():
+        if self._checks.total() >= share * self._find_bound():
             return False
         self._checks[host] += 1
         self._checking[place] = kept.document
@@ -142,8 +156,10 @@ class Refetches:
         """Note whether a drop came of a doubt."""
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
-    def confirm(self, document: int, place: str) -> None:
-        """Note that all noise has changed on a document, and of which place it was a check."""
-        self._proven.add(document)
-        if place:
-            self._confirmed.add(place)
+    def prove(self, document: int, changes: Iterable[Change]) -> None:
+        """Note what changed on a document in doubt."""
+        self._proven[document] = {each.slot for each in changes}
+
+    def confirm(self, place: str, changes: Iterable[Change]) -> None:
+        """Note what changed on a page that was checked."""
+        self._confirmed |= {(place, each.slot) for each in changes}

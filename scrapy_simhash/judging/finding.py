@@ -197,9 +197,10 @@ class Finder(NamedTuple):
 
     def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
         """Take out of two pages what changes by itself."""
-        if not self.by_noise:
-            return page, kept
         extra = self.pair.changes if self.pair and self.pair.document == number else ()
+        if not self.by_noise:
+            slots = Slots(extra)
+            return slots.clean(page), slots.clean(kept)
         seconds = abs(page.facts.time - kept.facts.time)
         return self.hosts.clean(page, seconds, extra), self.hosts.clean(kept, seconds, extra)
 

@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 from itertools import takewhile
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.words import Block, Marks, Words
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
-WORDS, BLOCKS, NAMES, BESIDE, HIDDEN = "words", "blocks", "name", "beside", "hidden"
+WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
 _START, _END, _NUMBER, _NAME, _OPEN = "^", "$", "#", "<name>", "*"
 # Blocks are two answers of one if so many of their words are the same.
@@ -43,12 +44,17 @@ _AT_EVERY_FETCH_SECONDS = 60.0
 MOST_SLOTS = 64
 _MOST_CHANGED_BLOCKS = 64
 _MOST_PAIRED = 30
+# Pairs of words that are compared to learn from two answers: some 10 ms.
+_MOST_COMPARED = 200_000
+# Longer stretches of words are no slot between words.
+_MOST_IN_A_SLOT = 30
 # Of longer blocks, a product of words, only the ends are aligned: else one takes seconds.
-_MOST_ALIGNED = 40_000
+_MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
+_LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
 
 
 class Slot(NamedTuple):
@@ -147,12 +153,8 @@ def learn(first: Page, second: Page) -> list[Change]:
     changes += _learn_words(first, second)
     cleaned = Slots(changes)
     changes += _learn_blocks(first, second, cleaned)
-    if first.words.wording.beside != second.words.wording.beside:
-        changes.append(Change(Slot(BESIDE), 0))
-    hidden = first.facts.hidden, second.facts.hidden
-    if all(hidden) and hidden[0] != hidden[1]:
-        changes.append(Change(Slot(HIDDEN), 0))
-    return changes[:MOST_SLOTS]
+    # What stays the same at another place with these words around it is no slot.
+    return [each for each in changes[:MOST_SLOTS] if not _is_same(Slots([each]), first, second)]
 
 
 def _share_enough(mine: Words, theirs: Words) -> bool:
@@ -163,26 +165,15 @@ def _share_enough(mine: Words, theirs: Words) -> bool:
 
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:
-    """Learn which numbers of title and heading change."""
-    for mine, theirs in ((first.title, second.title), (first.heading, second.heading)):
-        if mine == theirs:
-            continue
-        runs = list(_list_runs(mine, theirs))
-        for start, end, begin, stop in runs:
-            values = mine[start:end], theirs[begin:stop]
-            if all(word.isdecimal() for value in values for word in value):
-                slot = _slot_of_name(mine, start, end)
-                yield Change(
-                    slot, max(map(len, values)), (" ".join(values[0]), " ".join(values[1]))
-                )
-
-
-def _slot_of_name(name: Sequence[str], start: int, end: int) -> Slot:
-    if start == 0:
-        return Slot(NAMES, (_START,))
-    if end == len(name):
-        return Slot(NAMES, (), (_END,))
-    return Slot(NAMES, (), (name[end],))
+    """Learn whether a number in brackets before title or heading changes: "(7) Tea - Board"."""
+    for mine, theirs in (
+        (first.facts.title, second.facts.title),
+        (first.facts.heading, second.facts.heading),
+    ):
+        one, other = _LEADING.match(mine), _LEADING.match(theirs)
+        if mine != theirs and _LEADING.sub("", mine) == _LEADING.sub("", theirs):
+            values = one[0] if one else "", other[0] if other else ""
+            yield Change(Slot(NAMES, (_START,)), 1, values)
 
 
 def _list_changed(words: Words, other: Words) -> list[tuple[Block, list[str]]]:
@@ -208,6 +199,7 @@ def _compare(mine: list[str], theirs: list[str]) -> float:
 
 def _learn_words(first: Page, second: Page) -> Iterator[Change]:
     """Learn which words change between the same words, in blocks that are alike."""
+    budget = _MOST_COMPARED
     pool: defaultdict[str, list[list[str]]] = defaultdict(list)
     for block, tokens in _list_changed(second.words, first.words):
         pool[block.tag].append(tokens)
@@ -215,6 +207,9 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
         best: list[str] | None = None
         score = _LEAST_ALIKE
         for other in pool[block.tag][:_MOST_PAIRED]:
+            budget -= len(tokens) * len(other)
+            if budget < 0:
+                return
             ratio = _compare(tokens, other)
             if ratio > score:
                 best, score = other, ratio
@@ -222,7 +217,7 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
             continue
         for start, end, begin, stop in _list_runs(tokens, best):
             around = _context(tokens, start, end)
-            if _is_telling(*around):
+            if _is_telling(*around) and max(end - start, stop - begin) <= _MOST_IN_A_SLOT:
                 values = tokens[start:end], best[begin:stop]
                 numbers = all(word.isdecimal() for value in values for word in value)
                 weak = numbers and sum(not _DIGIT.search(word) for word in tokens) < _FEW_WORDS
@@ -251,12 +246,14 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]
             shown = " ".join(words[:12])
             before = found.get(slot)
             if before is None:
-                found[slot] = Change(slot, len(region.texts), (shown, ""), lone)
+                shown_by = (shown, "") if page is first else ("", shown)
+                found[slot] = Change(slot, len(region.texts), shown_by, lone)
             else:
                 most = max(before.most, len(region.texts))
-                values = before.values[0], before.values[1] or shown
+                values = before.values[0], before.values[1] or shown * (page is second)
                 found[slot] = Change(slot, most, values, before.weak or lone)
-    yield from found.values()
+    # What only one answer has may be a wall in the place of the page's own text.
+    yield from (each for each in found.values() if all(each.values))
 
 
 def _slot_of(region: _Region) -> Slot:
@@ -344,11 +341,14 @@ class Slots:
         marked = np.zeros(len(words), np.bool_)
         if not (self._words or self._blocks):
             return marked
-        going: list[tuple[frozenset[str], int]] = []
+        going: dict[frozenset[str], float] = {}  # how many blocks more
         for block, anchor in list_anchors(page):
-            going = [(tags, left - 1) for tags, left in going if block.tag in tags and left != 1]
-            started = self._blocks.get(anchor, ()) if self._blocks else ()
-            going += [each for each in started if block.tag in each[0]]
+            going = {
+                tags: left - 1 for tags, left in going.items() if block.tag in tags and left > 1
+            }
+            for tags, most in self._blocks.get(anchor, ()) if self._blocks else ():
+                if block.tag in tags:
+                    going[tags] = max(going.get(tags, 0), most or inf)
             if going and block.tag != "h1":
                 marked[block.start : block.end] = True
             elif self._words:
@@ -375,45 +375,42 @@ class Slots:
             return page
         marked = self.mark(page)
         words = page.words.without(marked) if marked.any() else page.words
-        title, heading = self._clean_name(page.title), self._clean_name(page.heading)
-        unseen = frozenset(self.kinds & {BESIDE, HIDDEN})
+        title = self._clean_name(page.title, page.facts.title)
+        heading = self._clean_name(page.heading, page.facts.heading)
         left_out = page.left_out + int(marked.sum())
         noise = page.words.show(marked)
-        return Page(page.facts, words, title, heading, unseen, left_out, noise)
+        return Page(page.facts, words, title, heading, left_out, noise)
 
-    def _clean_name(self, name: tuple[str, ...]) -> tuple[str, ...]:
+    def _clean_name(self, name: tuple[str, ...], shown: str) -> tuple[str, ...]:
         if not self._names:
             return name
-        start, end = 0, len(name)
-        if Slot(NAMES, (_START,)) in self._names:
-            while start < end and name[start].isdecimal():
-                start += 1
-        if Slot(NAMES, (), (_END,)) in self._names:
-            while end > start and name[end - 1].isdecimal():
-                end -= 1
-        kept = name[start:end]
-        behind = {slot.behind for slot in self._names}
-        return tuple(
-            word
-            for word, after in zip(kept, (*kept[1:], ""), strict=False)
-            if not (word.isdecimal() and (after,) in behind)
-        )
+        return name[1:] if _LEADING.match(shown) else name
 
 
 NO_SLOTS = Slots()
 
 
 def _is_same(slots: Slots, first: Page, second: Page) -> bool:
-    """Whether what stands in a slot is there in two answers, and the same."""
-    if slots.kinds == {BESIDE}:
-        return first.words.wording.beside == second.words.wording.beside
-    if slots.kinds == {HIDDEN}:
-        return first.facts.hidden == second.facts.hidden
-    mine, theirs = (
-        [page.words.tokens[place] for place in np.flatnonzero(slots.mark(page)).tolist()]
-        for page in (first, second)
-    )
-    return bool(mine) and mine == theirs
+    """Whether what stands in a slot is there in two answers, and the same at any place."""
+    mine, theirs = (_list_values(page.words, slots.mark(page)) for page in (first, second))
+    return not mine.isdisjoint(theirs)
+
+
+def _has(change: Change, page: Page) -> bool:
+    if change.slot.kind == NAMES:
+        return bool(_LEADING.match(page.facts.title) or _LEADING.match(page.facts.heading))
+    return bool(Slots([change]).mark(page).any())
+
+
+def _list_values(words: Words, marked: Marks) -> set[tuple[str, ...]]:
+    """List what is marked, in runs."""
+    places = np.flatnonzero(marked)
+    breaks = np.flatnonzero(np.diff(places) > 1) + 1
+    return {
+        tuple(words.tokens[place] for place in run.tolist())
+        for run in np.split(places, breaks)
+        if len(run)
+    }
 
 
 def folder_of(url: str) -> str:
@@ -458,6 +455,12 @@ class Noise:
         for change in changes:
             key = folder, change.slot
             before = self._seen.get(key)
+            if (
+                before is not None
+                and url not in before.pages
+                and (change.slot.kind == BLOCKS and change.values[1] == before.change.values[1])
+            ):
+                continue  # a wall that stands for all of them
             if before is None:
                 if len(self._seen) >= MOST_SLOTS:
                     continue
@@ -483,6 +486,14 @@ class Noise:
         """Whether a slot stayed as it was on two pages of a folder, or was refuted there."""
         key = folder_of(url), change.slot
         return key in self._refuted or self._tested[key] >= _PAGES
+
+    def list_used(self, url: str, seconds: float, pages: Iterable[Page]) -> list[Change]:
+        """List what counts as noise at an address, and stands on one of some pages."""
+        return [
+            seen.change
+            for seen in self.list(url)
+            if seen.seconds <= seconds and any(_has(seen.change, page) for page in pages)
+        ]
 
     def find_same(self, first: Page, second: Page, seconds: float) -> list[Change]:
         """Find what counts as noise at an address, and is the same in its second answer.

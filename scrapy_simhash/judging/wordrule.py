@@ -58,6 +58,8 @@ FIELD_WORDS = 6
 INSERTED_SHARE = 0.5
 # What a browser may draw a page with little text from differs in so many bits at most.
 MOST_BITS_OF_ONE_DATA = 10
+# In two folders, so many numbers of their own in blocks of fewer words make two pages.
+_CELL_WORDS, _MOST_CELLS = 3, 2
 # Of two names each says what the other one does not.
 _BOTH_APART = 2
 # Frames end before and behind so much of the common words.
@@ -74,7 +76,6 @@ class Page(NamedTuple):
         facts: what is known of it.
         words: without noise.
         title, heading: the words and signs of its names, without noise.
-        unseen: what else changes by itself, see `noise`.
         left_out: how many words are noise, or its own address.
         noise: the first words that change by themselves, for people.
         raw: with noise, where it was taken out.
@@ -84,7 +85,6 @@ class Page(NamedTuple):
     words: Words
     title: tuple[str, ...]
     heading: tuple[str, ...]
-    unseen: frozenset[str] = frozenset()
     left_out: int = 0
     noise: str = ""
     raw: Words | None = None
@@ -92,7 +92,7 @@ class Page(NamedTuple):
     @classmethod
     def make(cls, facts: Facts, words: Words) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
-        address = words.mark_address(facts.url)
+        address = words.mark_address(facts.url) if len(words) >= STUB_WORDS else None
         left_out = 0 if address is None else int(address.sum())
         kept = words if address is None else words.without(address)
         names = read_name(facts.title), read_name(facts.heading)
@@ -360,14 +360,14 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
 
 def _judge_stubs(page: Page, kept: Page) -> Answer:
     """Judge pages of which one is a stub: they must be equal."""
-    noise, why = page.unseen | kept.unseen, ""
+    why = ""
     if (page.title, page.heading) != (kept.title, kept.heading):
         why = "short pages with other names"
     elif page.words.tokens != kept.words.tokens:
         why = "short pages that differ"
-    elif "beside" not in noise and page.words.wording.beside != kept.words.wording.beside:
+    elif page.words.wording.beside != kept.words.wording.beside:
         why = "short pages that differ beside the text"
-    elif "hidden" not in noise and page.facts.hidden != kept.facts.hidden:
+    elif page.facts.hidden != kept.facts.hidden:
         why = "short pages that differ in what is not shown"
     return Answer(not why, why or "the same words and signs", 0, len(page.words))
 
@@ -425,7 +425,8 @@ def _find_replaced(gaps: list[Gap], side: Side, other: Side) -> str:
             )
             return f"words in the place of others: {shown!r} / {there!r}"
         own = side.own[gap.start : gap.end]
-        if (own & words.main[gap.start : gap.end]).any():
+        in_main = (own & words.main[gap.start : gap.end]).any()
+        if in_main or 0 < own.sum() <= FIELD_WORDS:
             return f"own words: {shown!r}"
     moved = _find_moved(gaps, words, kept)
     return f"words in another order: {moved!r}" if moved else ""
@@ -440,6 +441,7 @@ def _is_frame(gap: Gap, side: Side, other: Side) -> bool:
         and gap.other_end - gap.other_start > FIELD_WORDS
         and not other.own[theirs].any()
         and not side.words.main[mine].any()
+        and not (side.own & side.words.numbers)[mine].any()
     )
 
 
@@ -468,8 +470,6 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
 
 def _find_beside(page: Page, kept: Page, site: Site) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
-    if "beside" in page.unseen | kept.unseen:
-        return ""
     there = set(kept.words.wording.beside)
     mine = (each for each in page.words.wording.beside if each not in there)
     found = next((each for each in mine if not site.has_beside(each)), "")
@@ -512,6 +512,9 @@ def _part_one_name(page: Page, kept: Page, side: Side, other: Side) -> Iterator[
         words = _find_subject(one, another, side), _find_subject(another, one, other)
         if all(words):
             yield f"two folders: {words[0]!r} / {words[1]!r}"
+        cells = side.own & side.words.main & side.words.numbers & (side.words.sizes < _CELL_WORDS)
+        if cells.sum() > _MOST_CELLS:
+            yield f"other numbers: {side.words.show(cells)!r}"
     if paragraph := find_paragraph(side):
         yield f"a paragraph of its own: {paragraph!r}"
     if max(side.both.mean(), other.both.mean()) < LEAST_MAIN:
@@ -523,12 +526,12 @@ def _is_one_address(mine: str, theirs: str) -> bool:
 
 
 def _count_own(side: Side) -> int:
-    """Count the own words, but those of frames, and numbers, around the common part."""
+    """Count the own words, but those of frames around the common part."""
     places = np.flatnonzero(side.common)
     if not len(places):
         return int(side.own.sum())
     cut = int(_SHARE_OF_ENDS * len(places))
-    inside = side.words.main & ~side.words.numbers
+    inside = side.words.main.copy()
     inside[places[cut] : places[len(places) - 1 - cut] + 1] = True
     return int((side.own & inside).sum())
 

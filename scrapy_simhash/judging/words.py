@@ -39,8 +39,6 @@ _LINE = "L"
 NOTHING = np.empty(0, np.uint64)
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts.
 SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
-_LETTER = re.compile(r"[^\W\d_]")
-_LEAST_SLASHES = 2
 _NO_WORDS = re.compile(r"[\W_]+")
 # Of some 150 kB a text of 1,000 words.
 _TEXTS_REMEMBERED = 128
@@ -136,6 +134,12 @@ class Words:
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self)))
 
     @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """How many words are in the block of each word; shape (n,)."""
+        words: NDArray[np.intp] = np.diff(self.starts, append=len(self))[self.block_of]
+        return words
+
+    @cached_property
     def blocks(self) -> list[Block]:
         """The blocks that have words."""
         starts = self.starts.tolist()
@@ -143,7 +147,7 @@ class Words:
         tags = self.wording.tags.split(" ")
         return [
             Block(tags[line] if line < len(tags) else "", start, end)
-            for line, start, end in zip(lines, starts, [*starts[1:], len(self)], strict=True)
+            for line, start, end in zip(lines, starts, [*starts, len(self)][1:], strict=True)
         ]
 
     def mark_address(self, url: str) -> Marks | None:
@@ -152,12 +156,11 @@ class Words:
         path = normalise("/".join(address.path).strip("/")) if address else ""
         if not path or path not in self.wording.text or address is None:
             return None
-        # Shorter ones may be what a record says: "2026/11/26", "eur/usd".
-        alone = path.count("/") >= _LEAST_SLASHES and _LETTER.search(path)
-        written = path if alone else f"{normalise(address.host)}/{path}"
+        # A path by itself may be what a record says: "2026/11/26", "eur/usd".
+        written = f"{normalise(address.host)}/{path}"
         marked = np.zeros(len(self), np.bool_)
         place = end = 0
-        for found in re.finditer(rf"(?<!\w){re.escape(written)}(?!\w)", self.wording.text):
+        for found in re.finditer(rf"(?<!\w){re.escape(written)}(?![\w/])", self.wording.text):
             start = place + len(tokenise(self.wording.text[end : found.start()]))
             place, end = start + len(tokenise(found[0])), found.end()
             marked[start:place] = True

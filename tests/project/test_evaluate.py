@@ -43,7 +43,8 @@ def test_what_the_script_prints(tmp_path: Path) -> None:
     (error,) = answer["errors"]
     assert (error["first"], error["second"], error["label"]) == ("one", "empty", "dup")
     assert (error["judged"], error["tests"]) == ("distinct", ["empty is not judged"])
-    assert evaluate(folder, *IN_HERE, "-s", "SIMHASH_CONFIRM=1.0")["recall"] == 0.0
+    given = "-s", "SIMHASH_RULE=sketches", "-s", "SIMHASH_CONFIRM=1.0"
+    assert evaluate(folder, *IN_HERE, *given)["recall"] == 0.0
     table = run_python(EVALUATE, folder, "--errors", cwd=ROOT).stdout
     assert "| site_known | 1 | 0.5 | 0 | 1 |" in table
     assert "one, empty: dup, judged distinct\n    empty is not judged" in table
