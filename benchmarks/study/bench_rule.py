@@ -2,8 +2,8 @@
 
 `python benchmarks/study/bench_rule.py FOLDER... [--seeds 5]` prints precision and recall, wrong and
 missed pairs, with the site known and unknown, and recall where `SIMHASH_SCOPE = "site"` compares
-only the pages of one site; `--constants` judges with one seed, and with each constant of the rule
-and the gate a quarter smaller and larger, one at a time.
+only the pages of one site; `--constants` judges with each constant of the rule on words a quarter
+smaller and larger, too, and without new paragraphs and inserted blocks, one at a time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -22,36 +23,28 @@ from scoring import print_table, share
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging import gate, rule, texts
+from scrapy_simhash.judging import wordrule
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from types import ModuleType
 
     from evaluate import Judged
 
-_CONSTANTS: dict[ModuleType, Sequence[str]] = {
-    rule: (
-        "LEAST_AGREED",
-        "LEAST_AGREED_OF_OTHER_NAMES",
-        "LEAST_SHARE_OF_MAIN",
-        "MOST_OF_MAIN_ALONE",
-        "LEAST_ALIKE",
-        "TRIPLES_OF_A_LONG_TEXT",
-        "EDITED",
-    ),
-    gate: (
-        "MOST_OF_DECLARED",
-        "LEAST_OF_DECLARED",
-        "MOST_OF_ITS_OWN",
-        "MOST_IN_ALL",
-        "LEAST_IN_COMMON",
-        "LEAST_ON_UNKNOWN",
-    ),
-    texts: ("MOST_IN_A_FIELD", "MOST_IN_A_COUNTER"),
-}
+_CONSTANTS = (
+    "OWN_SHARE",
+    "NAMES_WORDS",
+    "LEAST_COMMON",
+    "LEAST_COMMON_UNKNOWN",
+    "LEAST_MAIN",
+    "PARAGRAPH_WORDS",
+    "PARAGRAPH_SHARE",
+    "FIELD_WORDS",
+    "INSERTED_SHARE",
+)
+# No paragraph is new, and no block is inserted.
+_SWITCHED_OFF = {"PARAGRAPH_WORDS": inf, "INSERTED_SHARE": 0.0}
 
 
 def _judge(folder: Path, seeds: int) -> tuple[list[list[Judged]], list[list[Judged]]]:
@@ -96,11 +89,12 @@ def main() -> None:
     arguments = parser.parse_args()
     tried: list[tuple[str, Callable[[], AbstractContextManager[object]] | None]] = [("", None)]
     if arguments.constants:
+        others = [
+            (name, share * getattr(wordrule, name)) for name in _CONSTANTS for share in (0.75, 1.25)
+        ]
         tried += [
-            (f"{name} {value:g}", partial(patch.object, module, name, value))
-            for module, names in _CONSTANTS.items()
-            for name in names
-            for value in (0.75 * getattr(module, name), 1.25 * getattr(module, name))
+            (f"{name} {value:g}", partial(patch.object, wordrule, name, value))
+            for name, value in (*others, *_SWITCHED_OFF.items())
         ]
     head = ["pages", "P / R, site known", "wrong + missed", "P / R, unknown", "wrong + missed"]
     head.append("recall, scope `site`")

@@ -241,6 +241,7 @@ class FolderContexts:
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
         self._ids = [*corpus.pages]
         self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
+        self._make_words_site = lru_cache(_TEMPLATES_REMEMBERED)(self._read_site)
 
     def find(self, first: str, second: str) -> Context:
         """Find the context of two pages by their ids."""
@@ -291,13 +292,8 @@ class FolderContexts:
         return xxhash.xxh3_64_intdigest(name.encode(), self._seed)
 
     def _compare_by_words(self, page: str, kept: str, context: Context) -> Answer:
-        sites = [
-            words.Site({number: self._read_page(self._ids[number - 1]) for number in site.numbers})
-            if site.known
-            else words.UNKNOWN
-            for site in context.sites
-        ]
-        said = words.judge(self._read_page(page), self._read_page(kept), sites[0], sites[1])
+        sites = (self._make_words_site(site.numbers) for site in context.sites)
+        said = words.judge(self._read_page(page), self._read_page(kept), *sites)
         evidence = Evidence(
             deciding=Deciding.TEXTS,
             distance=0,
@@ -307,6 +303,9 @@ class FolderContexts:
         )
         answer = Answer(evidence, near=True, confirmed=said.one, proposal="", tests=(said.why,))
         return answer._replace(similarity=1.0 - said.own / max(1, said.own + said.common))
+
+    def _read_site(self, numbers: tuple[int, ...]) -> words.Site:
+        return words.Site({n: self._read_page(self._ids[n - 1]) for n in numbers})
 
     def _read_page(self, name: str) -> words.Page:
         document = self._pages[name]

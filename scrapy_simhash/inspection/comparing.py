@@ -19,14 +19,13 @@ from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import (
     LEAST_AGREED,
     LEAST_AGREED_OF_OTHER_NAMES,
-    LEAST_OF_TEMPLATE,
-    SHARE_OF_TEMPLATE,
     Deciding,
     Relation,
     decide,
 )
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
+from scrapy_simhash.judging.wordrule import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design

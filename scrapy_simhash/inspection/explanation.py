@@ -41,10 +41,10 @@ from scrapy_simhash.inspection.sentences import (
 from scrapy_simhash.inspection.urlrules import find_candidates
 from scrapy_simhash.judge.doubts import Walls, differs_in_numbers
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.finding import CHANGES
 from scrapy_simhash.judging.rule import Deciding
+from scrapy_simhash.judging.wordrule import find_declared
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW

@@ -22,7 +22,7 @@ from scrapy_simhash.judge.doubts import (
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judge.lookalikes import LookAlikes
-from scrapy_simhash.judging.comparison import find_declared
+from scrapy_simhash.judging.wordrule import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 

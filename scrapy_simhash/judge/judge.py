@@ -44,7 +44,7 @@ from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
-from scrapy_simhash.judging.finding import Pair
+from scrapy_simhash.judging.finding import Trusted
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge
 from scrapy_simhash.judging.noise import folder_of, learn
@@ -295,7 +295,7 @@ class CrawlJudge:
         return _Page(asked, decision, made, document, time.monotonic())
 
     def _judge(
-        self, page: _Page, pair: Pair | None, *, by_noise: bool = True
+        self, page: _Page, trusted: Trusted | None = None
     ) -> tuple[Judge, Verdict, Change | None]:
         """Judge a page; also return the judge, and what is to be written, if anything is."""
         config, document = self._given.config, page.document
@@ -311,7 +311,7 @@ class CrawlJudge:
             )
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
-            judge.pair, judge.by_noise = pair, by_noise
+            judge.trusted = trusted
             verdict, change = judge.judge(document)
             if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:
                 # This crawl got its copy: by that it is judged, and stays a document.
@@ -323,17 +323,17 @@ class CrawlJudge:
 
         return self._store.read(work)
 
-    def _decide(self, page: _Page, *, waited: bool = False, pair: Pair | None = None) -> None:
+    def _decide(self, page: _Page, *, waited: bool = False) -> None:
         """Judge a page, and answer it, or let it wait."""
         # A store that does not answer may take as long as a page is given, and is no page's fault.
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
-        judge, verdict, change = self._judge(page, pair)
+        judge, verdict, change = self._judge(page)
         match = verdict.match
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            without = self._judge(page, self._trust(page, judge.rests), by_noise=False)
+            without = self._judge(page, self._trust(page, judge.rests))
             found = without[1].match
             confirmed = found is not None and found.document == judge.rests.document
             may_drop = self._check(page, judge.rests, confirmed=confirmed)
@@ -382,7 +382,7 @@ class CrawlJudge:
         self._waiting[-document].append(page)
         self._say(Waits(page.asked.number))
 
-    def _trust(self, page: _Page, kept: Doubt) -> Pair:
+    def _trust(self, page: _Page, kept: Doubt) -> Trusted:
         """List the noise of two pages on which a drop may rest: what was seen on honest pages."""
         url = kept.page.facts.url
         noise = self._hosts.get_noise(url)
@@ -391,7 +391,7 @@ class CrawlJudge:
         place = f"{host_of(url)}/{noise.find_place(url)}"
         used = noise.list_used(url, seconds, (mine, kept.page))
         trusted = self._refetches.list_trusted(kept.document, place, used)
-        return Pair(kept.document, tuple(trusted))
+        return Trusted(kept.document, tuple(trusted))
 
     def _check(self, page: _Page, kept: Doubt, *, confirmed: bool) -> bool | None:
         """Check the noise that a drop rests on, which other pages taught.
@@ -402,7 +402,7 @@ class CrawlJudge:
         document, url = kept.document, kept.page.facts.url
         host = host_of(url)
         place = f"{host}/{self._hosts.get_noise(url).find_place(url)}"
-        if self._waits_are_over:
+        if self._waits_are_over or not page.asked.young:
             return confirmed
         if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
             self._say(Refetch(page.asked.number, document, url))
@@ -417,42 +417,46 @@ class CrawlJudge:
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
-        waiting = self._waiting.get(-again.document, [])
-        pair: Pair | None = None
         if asked is not None and again.page is not None:
-            number = waiting[0].asked.number if waiting else 0
-            with suppress(Exception):  # it has taught nothing then
-                self._begin(number)
-                made, _ = self._reader.read(number, again.page, body, self._store.seed)
-                facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
-                second = Page.make(facts, Words.read(unpack(made.wording)))
-                pair = self._compare(asked, second)
-                if pair is None:
-                    return
-            self._begin(0)
+            answer = self._read_again(asked, again, body)
+            if answer is not None and not self._compare(asked, answer):
+                return
         before = self._dropped
         for page in self._waiting.pop(-again.document, ()):
             with self._at(page.asked.number):
-                self._decide(page, waited=True, pair=pair)
+                self._decide(page, waited=True)
         if asked is not None and not asked.place:
             self._refetches.note(asked, dropped=self._dropped > before)
 
-    def _compare(self, asked: Asked, answer: Page) -> Pair | None:
-        """Note what changed between two answers to one address; None if it is asked once more."""
+    def _read_again(self, asked: Asked, again: Again, body: bytes) -> Page | None:
+        """Read the second answer to an address; None if that fails: it teaches nothing then."""
+        assert again.page is not None  # noqa: S101 - there is one
+        waiting = self._waiting.get(-again.document)
+        number = waiting[0].asked.number if waiting else 0
+        try:
+            self._begin(number)
+            made, _ = self._reader.read(number, again.page, body, self._store.seed)
+        except Exception:  # noqa: BLE001 - whatever breaks, those that wait go on
+            return None
+        finally:
+            self._begin(0)
+        facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
+        return Page.make(facts, Words.read(unpack(made.wording)))
+
+    def _compare(self, asked: Asked, answer: Page) -> bool:
+        """Note what changed between two answers to one address; False if it is asked once more."""
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
         noise = self._hosts.get_noise(url)
         seconds = time.time() - first.facts.time
         if asked.place:
-            same = noise.find_same(first, answer, seconds)
+            same, changed = noise.check(first, answer, seconds)
             if same and self._refetches.ask_once_more(asked, answer):
                 self._say(Refetch(0, document, url))
-                return None
-            if same:
-                noise.refute(url, same)
-            used = noise.list_used(url, seconds, (first,))
-            self._refetches.confirm(asked.place, used)
-            return Pair(document, ())
+                return False
+            noise.refute(url, same)
+            self._refetches.confirm(asked.place, changed)
+            return True
         changes, moving = learn(first, asked.second or answer), set["Slot"]()
         if asked.second is not None:
             # What moved once may be a price.
@@ -461,11 +465,11 @@ class CrawlJudge:
             asked, answer, _MOST_ASKED_IN_DOUBT
         ):
             self._say(Refetch(0, document, url))
-            return None
+            return False
         self._refetches.prove(document, changes)
         noise.test(url, asked.doubt.sought, changes)
         noise.add(url, changes, seconds, moving)
-        return Pair(document, tuple(each for each in changes if not each.weak))
+        return True
 
     def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""

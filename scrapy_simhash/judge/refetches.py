@@ -50,7 +50,7 @@ class Refetches:
     """The pages that are asked for once more in a crawl.
 
     Args:
-        most: doubts for each host; half as many again are checks.
+        most: doubts for each host, and checks.
     """
 
     def __init__(self, most: int) -> None:
@@ -64,7 +64,7 @@ class Refetches:
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checking: dict[str, int] = {}  # the document that is checked for a place
-        # Slots of a place that were checked on a page that taught nothing of them.
+        # Slots of a place that were seen to change on a page that was checked.
         self._confirmed: set[tuple[str, Slot]] = set()
         self._in_vain = Counter[tuple[str, str]]()
 
@@ -92,9 +92,8 @@ class Refetches:
         return next(pending, 0)
 
     def take(self, doubt: Doubt, host: str, folder: str) -> bool:
-        """Note that a page is asked for; return False if it may not be."""
-        in_vain = self._in_vain[host, folder] >= _MOST_IN_VAIN
-        if in_vain or not self.may_ask(doubt.document, host):
+        """Note that a page is asked for, which may be; return False if that is in vain."""
+        if self._in_vain[host, folder] >= _MOST_IN_VAIN:
             return False
         self._doubts[host] += 1
         self._begin(Asked(doubt, folder=(host, folder)))

@@ -29,6 +29,7 @@ from scrapy_simhash.judging.rule import (
     decide,
 )
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
+from scrapy_simhash.judging.wordrule import count_data_bits, find_declared
 from scrapy_simhash.pages.addresses import host_of, plain_form
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import EMPTY, PLACES, Sketches, read_sketches
@@ -290,7 +291,7 @@ def compare(
         confirm=rule.confirm,
         known=context.known,
         place=_relate_addresses(first.url, second.url),
-        data_bits=_count_data_bits(first.data_fingerprint, second.data_fingerprint),
+        data_bits=count_data_bits(first, second),
         **names._asdict(),
         **{name: getattr(content, name) for name in _DECIDING},
     )
@@ -375,15 +376,6 @@ def can_be_one(first: Facts, second: Facts, content: Content | Evidence, rule: R
     )
 
 
-def find_declared(first: Facts, second: Facts) -> set[str]:
-    """Find the addresses that one of two pages declares, and the other has, or declares, too."""
-    if not (first.canonical or first.views or second.canonical or second.views):
-        return set()
-    mine, theirs = first.declared, second.declared
-    declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
-    return {address for address in declared if address.partition("/")[2]}
-
-
 def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
     """Whether a page has the address that it and a page like it declare, and that one has not."""
     if not (canonical or other_canonical):
@@ -391,12 +383,6 @@ def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str
     own = plain_form(url)
     declared = {plain_form(each) for each in (canonical, other_canonical) if each}
     return bool(own) and declared == {own} and plain_form(other_url) != own
-
-
-def _count_data_bits(first: bytes, second: bytes) -> int:
-    if not first or not second:
-        return 0
-    return hamming_distance(int.from_bytes(first, "big"), int.from_bytes(second, "big"))
 
 
 def _relate_addresses(first: str, second: str) -> Place:

@@ -63,8 +63,8 @@ class Doubt(NamedTuple):
     sought: tuple[Change, ...] = ()
 
 
-class Pair(NamedTuple):
-    """What changed at the address of a document, in doubt of which a page waited."""
+class Trusted(NamedTuple):
+    """The noise of a document on which a drop may rest."""
 
     document: int
     changes: tuple[Change, ...]
@@ -131,16 +131,14 @@ class Finder(NamedTuple):
         hosts: what is known of them.
         is_best: whether no other match could be better than one.
         may_ask: whether a document of a host may be asked for once more.
-        pair: what a doubt about the page came to.
-        by_noise: leave out what changes by itself.
+        trusted: leave out this alone of what changes by itself.
     """
 
     documents: Reading
     hosts: Hosts
     is_best: Callable[[Compared], bool]
     may_ask: MayAsk
-    pair: Pair | None = None
-    by_noise: bool = True
+    trusted: Trusted | None = None
 
     def find(
         self, document: Document, chosen: Iterable[tuple[Candidate, Record | None]], own: int
@@ -161,15 +159,15 @@ class Finder(NamedTuple):
         found.sort(key=lambda each: _rank(page.facts, *each))
         found = found[:MOST_COMPARED]
         compared: list[Compared] = []
-        numbers = []
+        known: dict[int, tuple[Site, Site]] = {}
         for candidate, record in found:
             sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
             if why := find_names_apart(page.facts, record.facts, *sites):
                 answer = _wrap(Said(one=False, why=why), candidate, page.facts, record.facts)
                 compared.append(Compared(candidate, record, answer, UNKNOWN_SITES))
             else:
-                numbers.append(candidate.number)
-        wordings = self.documents.get_wordings(numbers)
+                known[candidate.number] = sites
+        wordings = self.documents.get_wordings(known)
         parted: list[_Parted] = []
         rests: dict[int, Doubt] = {}
         sides: dict[int, tuple[Page, Page, tuple[Site, Site]]] = {}
@@ -178,7 +176,7 @@ class Finder(NamedTuple):
                 continue
             kept = Page.make(record.facts, Words.read(wordings[candidate.number]))
             mine, theirs = self._clean(page, kept, candidate.number)
-            sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
+            sites = known[candidate.number]
             said = judge(mine, theirs, *sites)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
             compared.append(Compared(candidate, record, answer, UNKNOWN_SITES))
@@ -197,12 +195,11 @@ class Finder(NamedTuple):
 
     def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
         """Take out of two pages what changes by itself."""
-        extra = self.pair.changes if self.pair and self.pair.document == number else ()
-        if not self.by_noise:
-            slots = Slots(extra)
-            return slots.clean(page), slots.clean(kept)
-        seconds = abs(page.facts.time - kept.facts.time)
-        return self.hosts.clean(page, seconds, extra), self.hosts.clean(kept, seconds, extra)
+        if self.trusted is None:
+            seconds = abs(page.facts.time - kept.facts.time)
+            return self.hosts.clean(page, seconds), self.hosts.clean(kept, seconds)
+        slots = Slots(self.trusted.changes if self.trusted.document == number else ())
+        return slots.clean(page), slots.clean(kept)
 
     def _find_sites(self, page: Facts, kept: Facts, without: tuple[int, int]) -> tuple[Site, Site]:
         mine = self.hosts.find(self.documents, page.url, without)

@@ -27,16 +27,16 @@ import regex
 from msgspec import structs
 
 from scrapy_simhash.judging import rule
-from scrapy_simhash.judging.comparison import find_declared
 from scrapy_simhash.judging.rule import NO_RECORD, Deciding, Place, Relation, decide
 from scrapy_simhash.judging.texts import (
-    SIGNS,
     compare_words,
     find_other_numbers,
     find_signs,
     find_swap,
     read_wording,
 )
+from scrapy_simhash.judging.wordrule import find_declared
+from scrapy_simhash.judging.words import SIGNS
 from scrapy_simhash.pages.addresses import last_segment, own_folders, plain_form
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.wording import unpack

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
-    from scrapy_simhash.judging.noise import Change
 
 _Key = TypeVar("_Key")
 _Made = TypeVar("_Made")
@@ -35,7 +34,8 @@ class Hosts:
     def __init__(self) -> None:
         self._sites: OrderedDict[Hashable, Site] = OrderedDict()
         self._noise: OrderedDict[str, Noise] = OrderedDict()
-        self._cleaned: OrderedDict[Hashable, Page] = OrderedDict()
+        # With their words, so that the ids of these stay theirs.
+        self._cleaned: OrderedDict[Hashable, tuple[Words, Page]] = OrderedDict()
 
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""
@@ -44,27 +44,23 @@ class Hosts:
         _remember(self._noise, host, noise, _HOSTS_REMEMBERED)
         return noise
 
-    def clean(self, page: Page, seconds: float | None, extra: tuple[Change, ...] = ()) -> Page:
+    def clean(self, page: Page, seconds: float | None) -> Page:
         """Return a page without what changes by itself on its host.
 
         Args:
             page: with all its words.
             seconds: between its time and that of the page that it is compared with: what was seen
                 to change only within more does not count. None for all.
-            extra: what else changes.
         """
         if not page.facts.url:
             return page
         slots = self.get_noise(page.facts.url).choose(page.facts.url, seconds)
-        if extra:
-            return slots.extend(extra).clean(page)
         if not slots:
             return page
         key = id(page.words), page.title, page.heading, slots
-        found = self._cleaned.pop(key, None) or slots.clean(page)
-        # The words are in the key's value, so their id stays theirs.
-        _remember(self._cleaned, key, found._replace(raw=page.words), _PAGES_REMEMBERED)
-        return found
+        found = self._cleaned.pop(key, None) or (page.words, slots.clean(page))
+        _remember(self._cleaned, key, found, _PAGES_REMEMBERED)
+        return found[1]
 
     def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.

@@ -29,7 +29,7 @@ from scrapy_simhash.judging.documents import (
     Verdict,
     add_crawls,
 )
-from scrapy_simhash.judging.finding import Doubt, Finder, Pair
+from scrapy_simhash.judging.finding import Doubt, Finder, Trusted
 from scrapy_simhash.judging.gate import look_at_candidates
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.sites import Sites
@@ -90,8 +90,7 @@ class Judge:
         incremental: what any crawl got counts, not only what this one did.
         sites, hosts: last from one judge to the next.
         may_ask: whether a document of a host may be asked for once more.
-        pair: what a doubt about the page that is judged came to.
-        by_noise: leave out what changes by itself.
+        trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
         rests: the original of a near-duplicate that is one but for noise.
     """
@@ -103,8 +102,7 @@ class Judge:
     sites: Sites = field(default_factory=Sites)
     hosts: Hosts = field(default_factory=Hosts)
     may_ask: MayAsk = _never
-    pair: Pair | None = None
-    by_noise: bool = True
+    trusted: Trusted | None = None
     doubt: Doubt | None = None
     rests: Doubt | None = None
 
@@ -154,9 +152,8 @@ class Judge:
             self.documents,
             self.hosts,
             lambda compared: self._stand(compared) == "got",
-            self.may_ask if self.by_noise else _never,
-            self.pair,
-            self.by_noise,
+            self.may_ask if self.trusted is None else _never,
+            self.trusted,
         )
         found = finder.find(document, chosen, own)
         self.doubt = found.doubt

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # A slot of words: the two words before and behind it, digits masked, within its block.
 WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
+_MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME, _OPEN = "^", "$", "#", "<name>", "*"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
@@ -71,7 +72,7 @@ class Change(NamedTuple):
     Attributes:
         slot: where.
         most: how many words it has, or blocks, at most.
-        values: before and after, for people.
+        values: before and after.
         weak: it may be a record's, so two pages are needed.
     """
 
@@ -153,8 +154,10 @@ def learn(first: Page, second: Page) -> list[Change]:
     changes += _learn_words(first, second)
     cleaned = Slots(changes)
     changes += _learn_blocks(first, second, cleaned)
+    changes = changes[:MOST_SLOTS]
     # What stays the same at another place with these words around it is no slot.
-    return [each for each in changes[:MOST_SLOTS] if not _is_same(Slots([each]), first, second)]
+    same = {each.slot for each, is_same in _compare_values(changes, first, second) if is_same}
+    return [each for each in changes if each.slot not in same]
 
 
 def _share_enough(mine: Words, theirs: Words) -> bool:
@@ -277,7 +280,7 @@ def _list_regions(page: Page, digests: Sequence[int], others: set[int]) -> Itera
     """List the blocks in a row that are not in another answer, but headings."""
     blocks = list(list_anchors(page))
     changed = [
-        digest != 0 and digest not in others and block.tag != "h1"
+        digest != 0 and digest not in others and block.tag != _MAIN_HEADING
         for digest, (block, _) in zip(digests, blocks, strict=True)
     ]
     # Of a list that draws anew some entries may stay.
@@ -307,110 +310,101 @@ class Slots:
     """Slots to be cut out of pages."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._changes = tuple(changes)
-        changes = self._changes
-        self._words: defaultdict[tuple[str, ...], list[tuple[tuple[str, ...], int]]] = defaultdict(
-            list
-        )
-        # By what stands before them: their tags, and how many they are, 0 for all.
-        self._blocks: defaultdict[str, list[tuple[frozenset[str], int]]] = defaultdict(list)
-        self._names: set[Slot] = set()
-        self.kinds: set[str] = set()
-        for change in changes:
-            slot = change.slot
-            self.kinds.add(slot.kind)
+        # By what stands before them: the slots, and how long they are at most.
+        self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
+        self._blocks: defaultdict[str, list[tuple[Slot, float]]] = defaultdict(list)
+        self._name: Slot | None = None
+        for slot, most, *_ in changes:
             if slot.kind == WORDS:
-                self._words[slot.before].append((slot.behind, change.most))
+                self._words[slot.before].append((slot, most))
             elif slot.kind == BLOCKS:
-                *tags, count = slot.behind
-                most = 0 if count == _OPEN else int(count)
-                self._blocks[slot.before[0]].append((frozenset(tags), most))
-            elif slot.kind == NAMES:
-                self._names.add(slot)
+                count = slot.behind[-1]
+                self._blocks[slot.before[0]].append((slot, inf if count == _OPEN else int(count)))
+            else:
+                self._name = slot
 
     def __bool__(self) -> bool:
-        return bool(self.kinds)
+        return bool(self._words or self._blocks or self._name)
 
-    def extend(self, changes: Iterable[Change]) -> Slots:
-        """Return these slots and others."""
-        return Slots((*self._changes, *changes))
-
-    def mark(self, page: Page) -> Marks:
-        """Mark the words of a page that stand in slots; none if they were more than half of it."""
-        words = page.words
-        marked = np.zeros(len(words), np.bool_)
-        if not (self._words or self._blocks):
-            return marked
-        going: dict[frozenset[str], float] = {}  # how many blocks more
-        for block, anchor in list_anchors(page):
+    def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
+        """Find where each slot stands on a page: from one word to before another."""
+        found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
+        going: dict[Slot, float] = {}  # how many blocks more
+        for block, anchor in list_anchors(page) if self._words or self._blocks else ():
             going = {
-                tags: left - 1 for tags, left in going.items() if block.tag in tags and left > 1
+                slot: left - 1
+                for slot, left in going.items()
+                if block.tag in slot.behind[:-1] and left > 1
             }
-            for tags, most in self._blocks.get(anchor, ()) if self._blocks else ():
-                if block.tag in tags:
-                    going[tags] = max(going.get(tags, 0), most or inf)
-            if going and block.tag != "h1":
-                marked[block.start : block.end] = True
-            elif self._words:
-                self._mark_words(words.tokens[block.start : block.end], block.start, marked)
-        if marked.sum() > _MOST_NOISE * len(words):
-            marked[:] = False
-        return marked
+            for slot, most in self._blocks.get(anchor, ()):
+                if block.tag in slot.behind[:-1]:
+                    going[slot] = max(going.get(slot, 0), most)
+            for slot in going if block.tag != _MAIN_HEADING else ():
+                found[slot].append((block.start, block.end))
+            for slot, start, end in self._find_words(page.words.tokens[block.start : block.end]):
+                found[slot].append((block.start + start, block.start + end))
+        if self._name and any(map(_LEADING.match, (page.facts.title, page.facts.heading))):
+            found[self._name] = []
+        return found
 
-    def _mark_words(self, tokens: list[str], begin: int, marked: Marks) -> None:
+    def _find_words(self, tokens: list[str]) -> Iterator[tuple[Slot, int, int]]:
+        """Find the slots of words in a block."""
+        if not self._words:
+            return
         masked = [_START, _START, *map(_mask, tokens), _END, _END]
         for start in range(len(tokens) + 1):
             # `masked` is two words ahead.
-            for behind, most in self._words.get((masked[start], masked[start + 1]), ()):
-                for end in range(start, min(len(tokens), start + max(_LONGER * most, _LONGER)) + 1):
-                    there = masked[end + 2], masked[end + 3]
+            for slot, most in self._words.get((masked[start], masked[start + 1]), ()):
+                for end in range(start, min(len(tokens), start + _LONGER * max(most, 1)) + 1):
                     goes_on = start < end < len(tokens) and masked[end + 2] == _NUMBER
-                    if there == behind and not goes_on:
-                        marked[begin + start : begin + end] = True
+                    if (masked[end + 2], masked[end + 3]) == slot.behind and not goes_on:
+                        if end > start:
+                            yield slot, start, end
                         break
+
+    def mark(self, page: Page) -> Marks:
+        """Mark the words of a page that stand in slots; none if they were more than half of it."""
+        marked = np.zeros(len(page.words), np.bool_)
+        for places in self.locate(page).values():
+            for start, end in places:
+                marked[start:end] = True
+        if marked.sum() > _MOST_NOISE * len(marked):
+            marked[:] = False
+        return marked
 
     def clean(self, page: Page) -> Page:
         """Return a page without what stands in slots."""
-        if not self.kinds:
+        if not self:
             return page
         marked = self.mark(page)
         words = page.words.without(marked) if marked.any() else page.words
         title = self._clean_name(page.title, page.facts.title)
         heading = self._clean_name(page.heading, page.facts.heading)
-        left_out = page.left_out + int(marked.sum())
-        noise = page.words.show(marked)
-        return Page(page.facts, words, title, heading, left_out, noise)
+        return Page(page.facts, words, title, heading, page.words.show(marked))
 
     def _clean_name(self, name: tuple[str, ...], shown: str) -> tuple[str, ...]:
-        if not self._names:
-            return name
-        return name[1:] if _LEADING.match(shown) else name
+        return name[1:] if self._name and _LEADING.match(shown) else name
 
 
 NO_SLOTS = Slots()
 
 
-def _is_same(slots: Slots, first: Page, second: Page) -> bool:
-    """Whether what stands in a slot is there in two answers, and the same at any place."""
-    mine, theirs = (_list_values(page.words, slots.mark(page)) for page in (first, second))
-    return not mine.isdisjoint(theirs)
-
-
-def _has(change: Change, page: Page) -> bool:
-    if change.slot.kind == NAMES:
-        return bool(_LEADING.match(page.facts.title) or _LEADING.match(page.facts.heading))
-    return bool(Slots([change]).mark(page).any())
-
-
-def _list_values(words: Words, marked: Marks) -> set[tuple[str, ...]]:
-    """List what is marked, in runs."""
-    places = np.flatnonzero(marked)
-    breaks = np.flatnonzero(np.diff(places) > 1) + 1
-    return {
-        tuple(words.tokens[place] for place in run.tolist())
-        for run in np.split(places, breaks)
-        if len(run)
-    }
+def _compare_values(
+    changes: Iterable[Change], first: Page, second: Page
+) -> Iterator[tuple[Change, bool]]:
+    """List the slots that both of two answers have, each with whether it is the same anywhere."""
+    changes = tuple(changes)
+    slots = Slots(changes)
+    mine, theirs = (
+        {
+            slot: {tuple(page.words.tokens[start:end]) for start, end in places}
+            for slot, places in slots.locate(page).items()
+        }
+        for page in (first, second)
+    )
+    for change in changes:
+        if change.slot in mine and change.slot in theirs:
+            yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
 
 
 def folder_of(url: str) -> str:
@@ -425,8 +419,12 @@ class _Seen(NamedTuple):
     pages: frozenset[str]
     change: Change
     seconds: float
-    url: str
     moves: bool = False  # it changed twice in a row, so it is no price that moved once
+
+
+def _is_wall(one: Change, other: Change) -> bool:
+    """Whether the same blocks stand in the place of what two pages had."""
+    return one.slot.kind == BLOCKS and one.values[1] == other.values[1]
 
 
 class Noise:
@@ -455,18 +453,12 @@ class Noise:
         for change in changes:
             key = folder, change.slot
             before = self._seen.get(key)
-            if (
-                before is not None
-                and url not in before.pages
-                and (change.slot.kind == BLOCKS and change.values[1] == before.change.values[1])
-            ):
-                continue  # a wall that stands for all of them
             if before is None:
                 if len(self._seen) >= MOST_SLOTS:
                     continue
                 moves = change.slot in moving
-                self._seen[key] = _Seen(frozenset((url,)), change, seconds, url, moves)
-            else:
+                self._seen[key] = _Seen(frozenset((url,)), change, seconds, moves)
+            elif url in before.pages or not _is_wall(before.change, change):
                 most = max(before.change.most, change.most)
                 self._seen[key] = before._replace(
                     pages=before.pages | {url} if len(before.pages) < _PAGES else before.pages,
@@ -487,32 +479,35 @@ class Noise:
         key = folder_of(url), change.slot
         return key in self._refuted or self._tested[key] >= _PAGES
 
-    def list_used(self, url: str, seconds: float, pages: Iterable[Page]) -> list[Change]:
+    def list_used(self, url: str, seconds: float, pages: Iterable[Page]) -> Iterator[Change]:
         """List what counts as noise at an address, and stands on one of some pages."""
-        return [
-            seen.change
-            for seen in self.list(url)
-            if seen.seconds <= seconds and any(_has(seen.change, page) for page in pages)
-        ]
+        counting = self._list_counting(url, seconds)
+        slots = Slots(counting)
+        there = {slot for page in pages for slot in slots.locate(page)}
+        return (each for each in counting if each.slot in there)
 
-    def find_same(self, first: Page, second: Page, seconds: float) -> list[Change]:
-        """Find what counts as noise at an address, and is the same in its second answer.
+    def check(self, first: Page, second: Page, seconds: float) -> tuple[list[Change], list[Change]]:
+        """List what counts as noise and is the same in a second answer, and what has changed.
 
-        What was seen to change only within more time has no vote.
+        What was seen to change only within more time has no vote, nor has what one answer lacks.
         """
-        if not _share_enough(first.words, second.words):
-            return []
-        return [
-            seen.change
-            for seen in self.list(first.facts.url)
-            if seen.seconds <= seconds and _is_same(Slots([seen.change]), first, second)
-        ]
+        same: list[Change] = []
+        changed: list[Change] = []
+        if _share_enough(first.words, second.words):
+            counting = self._list_counting(first.facts.url, seconds)
+            for change, is_same in _compare_values(counting, first, second):
+                (same if is_same else changed).append(change)
+        return same, changed
+
+    def _list_counting(self, url: str, seconds: float) -> list[Change]:
+        return [each.change for each in self.list(url) if each.seconds <= seconds]
 
     def refute(self, url: str, changes: Iterable[Change]) -> None:
         """Take back that slots change in the folder of an address, for good."""
         folder = folder_of(url)
-        self._refuted |= {(folder, change.slot) for change in changes}
-        self._touch()
+        if refuted := {(folder, change.slot) for change in changes}:
+            self._refuted |= refuted
+            self._touch()
 
     def _touch(self) -> None:
         self.version += 1

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from scrapy_simhash.judging.wordrule import MOST_BITS_OF_ONE_DATA
+
 # The paper's k for 64-bit fingerprints (section 2).
 PLAIN_DISTANCE_BITS = 3
 CONFIRMED_DISTANCE_BITS = 7
@@ -26,12 +28,6 @@ NO_RECORD = "the words that differ do not make them two pages"
 # With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
 # (docs/study.md).
 MIN_FEATURES = 32
-# With fewer documents beside the two that are compared, nothing is known of their host. Better than
-# 3 on two corpora, as good on the third (docs/study.md).
-LEAST_KNOWN = 6
-# A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
-SHARE_OF_TEMPLATE = 0.2
-LEAST_OF_TEMPLATE = 3
 # Of all content so much must agree, with the frames outside of its common part: .5 has two wrong
 # matches more on the third corpus, and finds five more. And where the names are not wholly the
 # same: .5 has one wrong more, .9 misses seventeen more.
@@ -50,9 +46,6 @@ LEAST_ALIKE = 0.5
 # So many triples that both have outweigh a name that differs where the other one tells nothing:
 # translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
 TRIPLES_OF_A_LONG_TEXT = 1_000
-# Data of copies differ in the time, a session's number and the like: of 94 labelled copies with one
-# text, little of it, and data, 91 are within it. Of two products, some 30 bits differ.
-MOST_BITS_OF_ONE_DATA = 10
 OTHER_DATA = "little text and much data, from which a browser may draw two pages"
 # So much of a page with the same name may be edited.
 EDITED = 0.07

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from scrapy_simhash.judging.names import UNKNOWN_NAMES, NameShares, SiteNames
-from scrapy_simhash.judging.rule import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.judging.texts import UNKNOWN_TEMPLATE, Template, make_template
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import regex
 
-from scrapy_simhash.judging.rule import LEAST_KNOWN, LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.judging.wordrule import (
+    LEAST_KNOWN,
+    LEAST_OF_TEMPLATE,
+    SHARE_OF_TEMPLATE,
+    list_tails,
+)
+from scrapy_simhash.judging.words import SIGNS, is_number, middle
 from scrapy_simhash.pages.addresses import last_segment, parse_address, part_folders
 from scrapy_simhash.pages.features import hash_shingles, locate, normalise, tokenise
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW
@@ -39,8 +45,6 @@ if TYPE_CHECKING:
 
 # Stands for any number, and before the first and behind the last word.
 _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
-# What a symbol says, "C++", "-5", "★★"; not what only separates parts.
-SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
 _CURRENCY = regex.compile(r"\p{Sc}")
 _LEAST_SLASHES = 2
 _LETTER = re.compile(r"[^\W\d_]")
@@ -98,7 +102,7 @@ class Text:
         self.tokens = [token for token in tokens if token != _LINE]
         self.hashes = hashes[~ends_of_blocks]
         are_letters = np.fromiter(map(str.isalpha, self.tokens), np.bool_, len(self))
-        self.numbers = self.mark(~are_letters, _is_number)
+        self.numbers = self.mark(~are_letters, is_number)
         padded = [
             np.concatenate([[_BEFORE], words, [_BEHIND]])
             for words in (self.hashes, np.where(self.numbers, _NUMBER, self.hashes))
@@ -213,15 +217,6 @@ def _count(found: Sequence[Hashes], least: float) -> tuple[Hashes, Hashes]:
     return distinct, distinct[times >= least]
 
 
-def _list_tails(url: str) -> list[str]:
-    """List the ends of a path, the shortest first, without the whole; none with a query."""
-    address = parse_address(url)
-    if address is None or address.query:
-        return []
-    path = "/".join(address.path).strip("/")
-    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
-
-
 class Template:
     """What the pages of a site share: triples of words, ends of addresses, what is beside the text.
 
@@ -258,7 +253,7 @@ class Template:
             if (address := parse_address(url))
         ]
         self._of_parts: dict[tuple[str, ...], tuple[Hashes, Hashes]] = {}
-        tails = Counter(tail for url in urls for tail in _list_tails(url)) if self.known else {}
+        tails = Counter(tail for url in urls for tail in list_tails(url)) if self.known else {}
         self._tails = {tail for tail, times in tails.items() if times >= least}
 
     def find_shared(self, part: tuple[str, ...]) -> tuple[Hashes, Hashes]:
@@ -277,7 +272,7 @@ class Template:
 
     def find_name(self, url: str) -> str:
         """Find the last name in an address that is not the site's: "7" is that of "/7/view"."""
-        tails = _list_tails(url)
+        tails = list_tails(url)
         shared = next((n for n, tail in enumerate(tails) if tail not in self._tails), len(tails))
         rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
         # What stands behind an identifier belongs to it in any case: "4022/view".
@@ -309,11 +304,6 @@ def _hash_words(words: Sequence[str]) -> Hashes:
     # Python's own hash is keyed for each process, so that nobody can make two words of one hash,
     # and takes a tenth of the time of XXH3, whose every call makes objects.
     return np.fromiter(map(hash, words), np.int64, len(words)).view(np.uint64)
-
-
-@lru_cache(maxsize=8_192)
-def _is_number(token: str) -> bool:
-    return any(map(str.isdecimal, token))
 
 
 class Run(NamedTuple):
@@ -568,15 +558,7 @@ def _find_own(text: Text, other: Text, template: Template, url: str, part: tuple
 
 def _choose(text: Text, masked: Marks, exact: Marks) -> Marks:
     """Mark the words of which all triples are missing: numbers by the exact ones."""
-    return np.where(text.numbers, _middle(exact), _middle(masked))
-
-
-def _middle(missing: Marks) -> Marks:
-    """Mark the words of which each triple is missing."""
-    middle = missing.copy()  # `np.pad` takes ten times as long
-    middle[1:] &= missing[:-1]
-    middle[:-1] &= missing[1:]
-    return middle
+    return np.where(text.numbers, middle(exact), middle(masked))
 
 
 def _span(common: Marks) -> Marks:

@@ -76,27 +76,21 @@ class Page(NamedTuple):
         facts: what is known of it.
         words: without noise.
         title, heading: the words and signs of its names, without noise.
-        left_out: how many words are noise, or its own address.
         noise: the first words that change by themselves, for people.
-        raw: with noise, where it was taken out.
     """
 
     facts: Facts
     words: Words
     title: tuple[str, ...]
     heading: tuple[str, ...]
-    left_out: int = 0
     noise: str = ""
-    raw: Words | None = None
 
     @classmethod
     def make(cls, facts: Facts, words: Words) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
         address = words.mark_address(facts.url) if len(words) >= STUB_WORDS else None
-        left_out = 0 if address is None else int(address.sum())
         kept = words if address is None else words.without(address)
-        names = read_name(facts.title), read_name(facts.heading)
-        return cls(facts, kept, *names, left_out=left_out)
+        return cls(facts, kept, read_name(facts.title), read_name(facts.heading))
 
 
 class Answer(NamedTuple):
@@ -179,7 +173,7 @@ class Sample:
     @cached_property
     def tails(self) -> dict[int, list[str]]:
         """Ends of the paths, the shortest first."""
-        return {number: _list_tails(page.facts.url) for number, page in self.pages.items()}
+        return {number: list_tails(page.facts.url) for number, page in self.pages.items()}
 
     @cached_property
     def counted(self) -> tuple[Counter[str], Counter[str]]:
@@ -252,7 +246,7 @@ class Site:
         >>> UNKNOWN.find_name("http://a.example/jobs/7")
         ('7', '')
         """
-        tails = _list_tails(url)
+        tails = list_tails(url)
         shared = next((n for n, tail in enumerate(tails) if not self._has_tail(tail)), len(tails))
         rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
         # What stands behind an identifier belongs to it in any case: "4022/view".
@@ -292,7 +286,7 @@ class Site:
 UNKNOWN = Site({})
 
 
-def _list_tails(url: str) -> list[str]:
+def list_tails(url: str) -> list[str]:
     """List the ends of a path, the shortest first, without the whole; none with a query."""
     address = parse_address(url)
     if address is None or address.query:
@@ -314,7 +308,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Answer:
         site = other_site = UNKNOWN
     mine, theirs = page.facts.url, kept.facts.url
     one_address = _is_one_address(mine, theirs)
-    bits = _count_data_bits(page.facts, kept.facts)
+    bits = count_data_bits(page.facts, kept.facts)
     if bits > MOST_BITS_OF_ONE_DATA and not one_address:
         why = "little text and much data, from which a browser may draw two pages"
         return Answer(one=False, why=why)
@@ -596,7 +590,8 @@ def find_declared(first: Facts, second: Facts) -> set[str]:
     return {address for address in declared if address.partition("/")[2]}
 
 
-def _count_data_bits(first: Facts, second: Facts) -> int:
+def count_data_bits(first: Facts, second: Facts) -> int:
+    """Count the bits between what browsers may draw two pages from; 0 without."""
     one, other = first.data_fingerprint, second.data_fingerprint
     if not one or not other:
         return 0

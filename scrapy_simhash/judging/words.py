@@ -83,7 +83,7 @@ class Words:
         # Python's own hash is keyed for each process, so that nobody can make two words of one
         # hash, and takes a tenth of the time of XXH3, whose every call makes objects.
         self.hashes = np.fromiter(map(hash, tokens), np.int64, len(tokens)).view(np.uint64)
-        self.numbers = np.fromiter(map(_is_number, tokens), np.bool_, len(tokens))
+        self.numbers = np.fromiter(map(is_number, tokens), np.bool_, len(tokens))
 
     @classmethod
     def read(cls, wording: Wording) -> Words:
@@ -207,7 +207,8 @@ def _read(wording: Wording) -> Words:
 
 
 @lru_cache(maxsize=8_192)
-def _is_number(token: str) -> bool:
+def is_number(token: str) -> bool:
+    """Whether a word has a digit."""
     return any(map(str.isdecimal, token))
 
 

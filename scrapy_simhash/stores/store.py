@@ -70,12 +70,19 @@ class Store(AbstractContextManager["Store"]):
     """The documents of crawls, in a store of any kind; `with open_store(...) as store` closes it.
 
     Takes the arguments of `open_store`, with an engine that is not open yet in place of the URL.
+
+    Attributes:
+        recipe, seed: of its fingerprints.
+        distance: within which documents are near-duplicates, in bits.
+        confirm: share of the words that must agree, or None.
+        words: whether `find_and_add` compares by words, as crawls do.
     """
 
     recipe: Recipe
     seed: int
     distance: int
     confirm: float | None
+    words: bool = False
 
     _header: Header
     _prober: Prober
@@ -95,7 +102,7 @@ class Store(AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self._sites, self._hosts, self.words = Sites(), Hosts(), False
+        self._sites, self._hosts = Sites(), Hosts()
         self.dissolved: set[int] = set()
         try:
             automatic = tables == "auto"

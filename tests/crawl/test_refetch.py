@@ -164,7 +164,7 @@ async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-async def test_a_spider_that_closes_waits_for_no_answer(tmp_path: Path, processes: int) -> None:
+async def test_a_spider_that_closes_ends_all_doubts(tmp_path: Path, processes: int) -> None:
     gate = threading.Event()
     asked = Counter[str]()
 

@@ -15,8 +15,9 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.comparison import UNKNOWN_SITES, Context, compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.names import relate_names
-from scrapy_simhash.judging.rule import CONFIRM, LEAST_KNOWN, Relation, Rule
+from scrapy_simhash.judging.rule import CONFIRM, Relation, Rule
 from scrapy_simhash.judging.sites import Site
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN
 from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import fingerprint_page

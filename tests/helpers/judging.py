@@ -18,6 +18,7 @@ from scrapy_simhash.judge.messages import (
     Closed,
     FromJudge,
     Opened,
+    Refetch,
     Said,
     Settled,
     Waits,
@@ -34,6 +35,7 @@ class Judging:
         opened: what the judge said first.
         waits: numbers of the pages that wait.
         said: its answers by the numbers of pages.
+        refetches: the kept pages it asked for once more.
     """
 
     opened: Opened
@@ -45,6 +47,7 @@ class Judging:
         given = make_open(config)
         self.waits: set[int] = set()
         self.said: dict[int, Said] = {}
+        self.refetches: list[Refetch] = []
         self.closed: Closed | None = None
         self._number = 0
         self.judge = CrawlJudge(
@@ -60,6 +63,8 @@ class Judging:
                 self.said[number] = message
             case Waits(number=number):
                 self.waits.add(number)
+            case Refetch():
+                self.refetches.append(message)
             case Closed():
                 self.closed = message
 

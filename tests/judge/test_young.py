@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Ask, EndWaits, Gone, Settled
+from scrapy_simhash.judge.messages import Again, Ask, EndWaits, Gone, Settled
 from scrapy_simhash.judge.status import Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
@@ -260,6 +260,28 @@ def test_the_time_of_the_store_is_not_the_page_s(
         number = crawl.ask("a", page(1))
         ((at, _, has_a_minute),) = seen
         assert (at, has_a_minute, status.read()[0]) == (number, True, 0)
+        crawl.judge._status = None
+
+
+def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> None:
+    """The judge waits for an answer then: ten seconds later it would be killed."""
+
+    def record(number: int, price: int) -> str:
+        name, text = (" ".join(make_words(number, count)) for count in (2, 80))
+        return f"<title>{name}</title><h1>{name}</h1><p>{text}</p><p>Price: {price} EUR</p>"
+
+    with judging(tmp_path, refetch=10) as crawl, closing(Status()) as status:
+        for number in range(8):
+            assert crawl.deliver(f"p/{number}", record(number, number)) == "new"
+        crawl.judge._status = status
+        prices = iter(range(20, 30))
+        for number, answers in ((0, ["new"]), (1, ["waits", "near_duplicate drop"])):
+            copy = crawl.ask(f"p/{number}?by=mail", record(number, next(prices)))
+            for answer in answers:
+                again = Again(crawl.refetches.pop().document, fetched(f"p/{number}"))
+                crawl.judge.take(again, record(number, next(prices)).encode())
+                assert crawl.find(copy) == answer
+                assert status.read()[0] == 0
         crawl.judge._status = None
 
 

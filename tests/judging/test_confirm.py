@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Answer, Content, Context, compare
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rule import CONFIRM, LEAST_KNOWN, OTHER_DATA, Rule
+from scrapy_simhash.judging.rule import CONFIRM, OTHER_DATA, Rule
 from scrapy_simhash.judging.sites import Site
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.sketch import sketch_text
 from tests.helpers.documents import alter, make

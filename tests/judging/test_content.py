@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.comparison import Content, compare_contents
-from scrapy_simhash.judging.rule import LEAST_KNOWN
 from scrapy_simhash.judging.sites import Site
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.sketch import BINS, EMPTY, sketch_text

@@ -12,8 +12,8 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, Record, State, Verdict, make_document
 from scrapy_simhash.judging.names import UNKNOWN_NAMES
-from scrapy_simhash.judging.rule import LEAST_KNOWN
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site, Sites
+from scrapy_simhash.judging.wordrule import LEAST_KNOWN
 from scrapy_simhash.pages.facts import Facts, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import SKETCH_BYTES

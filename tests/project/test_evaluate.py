@@ -88,16 +88,14 @@ def test_what_is_no_corpus_or_setting_is_refused(arguments: tuple[str, ...], tol
 
 @pytest.mark.parametrize("source", slow_but(["deb-apache2-doc"], ["deb-apache2-doc", ""]))
 def test_quality_floor(tmp_path: Path, source: str) -> None:
-    """On the labelled pages that may be shipped. The floor only goes up.
-
-    But that a new paragraph keeps a page costs two pairs of Apache.
+    """On the labelled pages that may be shipped. What is missed there has a new paragraph.
 
     294 manual and API pages in six languages, 139 duplicate pairs and 214 distinct ones, most of
     them of one template. Those of Apache are 45 and 35 pairs in all six languages.
     """
     answer = evaluate(gather_labelled_pages(tmp_path / "labelled", source))
     assert answer["false_positives"] == 0, answer["errors"]
-    assert answer["false_negatives"] <= 5, answer["errors"]
+    assert answer["false_negatives"] <= (2 if source else 4), answer["errors"]
     assert answer["plain"]["recall"] < answer["recall"]
     assert answer["site_known"]["known"] > 0
 
