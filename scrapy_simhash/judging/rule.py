@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from scrapy_simhash.judging.wordrule import MOST_BITS_OF_ONE_DATA
-
 # The paper's k for 64-bit fingerprints (section 2).
 PLAIN_DISTANCE_BITS = 3
 CONFIRMED_DISTANCE_BITS = 7
@@ -46,6 +44,8 @@ LEAST_ALIKE = 0.5
 # So many triples that both have outweigh a name that differs where the other one tells nothing:
 # translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
 TRIPLES_OF_A_LONG_TEXT = 1_000
+# What a browser may draw a page with little text from differs in so many bits at most.
+MOST_BITS_OF_ONE_DATA = 10
 OTHER_DATA = "little text and much data, from which a browser may draw two pages"
 # So much of a page with the same name may be edited.
 EDITED = 0.07

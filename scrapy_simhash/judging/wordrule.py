@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import regex
 
+from scrapy_simhash.judging.rule import MOST_BITS_OF_ONE_DATA
 from scrapy_simhash.judging.words import SIGNS, Side, Template, Words, find_gaps, find_signs, look
 from scrapy_simhash.pages.addresses import (
     host_of,
@@ -56,8 +57,6 @@ PARAGRAPH_SHARE = 0.9
 # so many times the common ones.
 FIELD_WORDS = 6
 INSERTED_SHARE = 0.5
-# What a browser may draw a page with little text from differs in so many bits at most.
-MOST_BITS_OF_ONE_DATA = 10
 # In two folders, so many numbers of their own in blocks of fewer words make two pages.
 _CELL_WORDS, _MOST_CELLS = 3, 2
 # Of two names each says what the other one does not.
