@@ -25,7 +25,7 @@ from machine import print_table, write_result
 from sites import load_pages, make_parser
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.judging.evidence import MIN_FEATURES
 from scrapy_simhash.pages import fingerprint
 from scrapy_simhash.pages.features import FeatureSet
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe

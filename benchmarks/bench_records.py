@@ -28,7 +28,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import CONFIRM, CONFIRMED_DISTANCE_BITS, Rule
+from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS, Rule
 from scrapy_simhash.pages.facts import Page, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
@@ -144,10 +144,10 @@ def make_titles(count: int) -> Iterator[str]:
 
 def judge(pages: Iterator[str], count: int) -> list[float]:
     """Judge pages in a fresh store; returns CPU milliseconds a page, by thousands."""
-    rule, spent = Rule(CONFIRMED_DISTANCE_BITS, CONFIRM), [0.0] * -(-count // _SLICE)
+    rule, spent = Rule(WORDS_DISTANCE_BITS), [0.0] * -(-count // _SLICE)
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_store(folder, rule.distance, confirm=rule.confirm) as store,
+        open_store(folder, rule.distance) as store,
     ):
         group = []
         for number, html in enumerate(pages):

@@ -28,9 +28,9 @@ from sites import make_page
 from subjects import Pages, add_pages, draw
 
 from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.evidence import Rule
+from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.facts import Page, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-SEED, CONFIRM = 20_070_508, 0.9
+SEED = 20_070_508
 DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
 GROUP_WRITTEN = 20
-RULE = Rule(3, CONFIRM)
+RULE = Rule(3)
 PATIENCE_SECONDS = 600
 
 
@@ -130,14 +130,14 @@ def write_pages(
     pages, crawl = read_pages(*arguments), f"bench-{arguments[2]}"
     waits: list[float] = []
     statuses: Counter[str] = Counter()
-    with open_store(url, confirm=CONFIRM) as store:
-        sites = Sites()
+    with open_store(url) as store:
+        hosts = Hosts()
         kept: list[Change] = []
         ready.wait(PATIENCE_SECONDS)
         began = time.time()
         for page in pages:
             asked = time.time()
-            verdict, change = judge_page(store, page, crawl, sites)
+            verdict, change = judge_page(store, page, crawl, hosts)
             waits.append(time.time() - asked)
             statuses[verdict.status] += 1
             kept.append(change)
@@ -149,12 +149,12 @@ def write_pages(
     told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
 
 
-def judge_page(store: Store, page: Document, crawl: str, sites: Sites) -> tuple[Verdict, Change]:
+def judge_page(store: Store, page: Document, crawl: str, hosts: Hosts) -> tuple[Verdict, Change]:
     """Judge a page as the judge of a crawl does, but for what is young."""
 
     def work(stored: Documents) -> tuple[Verdict, Change]:
         stored.read_ahead(page, RULE)
-        return Judge(stored, RULE, crawl, sites=sites).judge(page)
+        return Judge(stored, RULE, crawl, hosts=hosts).judge(page)
 
     return store.read(work)
 
@@ -177,7 +177,7 @@ def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, 
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as place, run_redis(Path(place), *DURABLE) as server:
         url = f"{server}?prefix={PREFIX}"
-        open_store(url, confirm=CONFIRM, seed=SEED).close()
+        open_store(url, seed=SEED).close()
         ready, told = context.Barrier(writers), context.Queue()
         for writer in range(writers):
             given = (url, (folder, count, writer), ready, told)

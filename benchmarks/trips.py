@@ -140,7 +140,7 @@ class OnePageSpider(Spider):
 
 def crawl(store: Path) -> None:
     """Crawl the pages until the last one is dropped."""
-    open_store(str(store), distance=None, confirm=CONFIRM, seed=SEED).close()
+    open_store(str(store), distance=None, seed=SEED).close()
     settings = {
         "ADDONS": {"scrapy_simhash.Addon": 500},
         "SIMHASH_STORE": str(store),

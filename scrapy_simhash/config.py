@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
+from scrapy_simhash.judging.evidence import Rule, default_distance
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ _Selectors = Annotated[
     tuple[_Text, ...] | dict[_Text, tuple[_Text, ...]],
     Meta(description="a list of CSS selectors, or a dict of such lists by host"),
 ]
-_Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,6 @@ class Config:
             project's folder cannot be found, [as under Scrapyd](beside.md#scrapyd)
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
             and drops its requests; `flag` only flags it
-        confirm: share, 0 to 1, of what two pages have between their first and last common words
-            that must agree, where their names fit, too; what stands before and behind may differ
-            more, so drops may be less alike ([the decision](design.md#the-decision)). To be
-            careful, use `flag` or `SIMHASH_NEVER_DROP`. With `None` the distance alone decides,
-            as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language`; or those for which a function, named by its import path, returns
             the same name. See [scopes](scope.md)
@@ -71,8 +65,8 @@ class Config:
         ignore: CSS selectors of elements that are no text of a page, such as counters: a list, or a
             dict of lists by host (without port; `www.` makes no difference). Their links count. See
             [what changes by itself](dropping.md#leave-out-what-you-name)
-        rule: (advanced) `words` compares pages [word by word](design.md#the-rule); `sketches` is
-            the rule before that one, which guesses what changes by itself
+        rule: (advanced) `words` compares pages [word by word](design.md#the-rule); with `plain` the
+            distance between the fingerprints of their main texts alone decides, as in the paper
         refetch: kept pages that are asked for once more, 0 to 1,000 for each host and crawl, to see
             [what changes by itself](dropping.md#what-changes-by-itself); as many are checks at
             most. 0 asks for none, and nothing is left out
@@ -96,26 +90,19 @@ class Config:
             most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
             default is lowered to that. Pages with rare triples of words in common, and pages of
             one host that share a part of a title or heading, are candidates, too, however many
-            bits apart. With `SIMHASH_CONFIRM = None` they are not, and the default is 3
+            bits apart. With `SIMHASH_RULE = "plain"` they are not, and the default is 3
         tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
-        extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,
-            `trafilatura`, `html2txt`, or the import path of a function from HTML to text; see
-            [readers](#how-to-choose-a-reader)
-        features: (advanced) features of a text: `words-1`, `words-2`, `words-3` (shingles of 1 to 3
-            words, weight 1 + ln count), or the import path of a
-            `scrapy_simhash.pages.features.FeatureSet`
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"
     action: Literal["drop", "ignore-outlinks", "flag"] = "drop"
-    confirm: Annotated[_Share | None, Meta(description="0 to 1, or None")] = CONFIRM
     scope: _Text = "global"
     across_spiders: _Flag = False
     incremental: _Flag = False
     never_drop: _Patterns = ()
     ignore: _Selectors = ()
-    rule: Literal["words", "sketches"] = "words"
+    rule: Literal["words", "plain"] = "words"
     refetch: Annotated[int, Meta(ge=0, le=1_000, description="0 to 1,000 requests")] = 10
     follow_new_links: _Flag = False
     files: _Flag = False
@@ -132,8 +119,6 @@ class Config:
         int, Meta(ge=UNSET_DISTANCE, description="a whole number, 0 or more bits")
     ] = UNSET_DISTANCE
     tables: str = "auto"
-    extractor: _Text = DEFAULT_EXTRACTOR
-    features: _Text = DEFAULT_FEATURES
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -151,7 +136,7 @@ class Config:
     def distance_to_open(self) -> int | None:
         """The distance for opening the store; None for the default, as far as it reaches."""
         # A store that was seeded with another design may reach less than the default.
-        automatic = self.tables == "auto" and self.distance == default_distance(self.confirm)
+        automatic = self.tables == "auto" and self.distance == default_distance(plain=self.plain)
         return None if automatic else self.distance
 
     @property
@@ -164,10 +149,14 @@ class Config:
         return self.ignore.get(host_of(url), ()) if isinstance(self.ignore, dict) else self.ignore
 
     @property
+    def plain(self) -> bool:
+        """Whether the distance alone decides."""
+        return self.rule == "plain"
+
+    @property
     def chosen_rule(self) -> Rule:
         """The rule that decides whether two pages are near-duplicates."""
-        words = self.rule == "words" and self.confirm is not None
-        return Rule(self.distance, self.confirm, words=words)
+        return Rule(self.distance, self.plain)
 
     def _check_distance(self) -> None:
         from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - few need it
@@ -179,7 +168,7 @@ class Config:
         except ValueError as error:
             raise SettingError(f"SIMHASH_TABLES: {error}") from None
         if self.distance == UNSET_DISTANCE:
-            object.__setattr__(self, "distance", min(default_distance(self.confirm), complete))
+            object.__setattr__(self, "distance", min(default_distance(plain=self.plain), complete))
         if self.distance > complete:
             hint = "; or name a design for it, as 'm:k' or '4+2', in SIMHASH_TABLES"
             raise SettingError(

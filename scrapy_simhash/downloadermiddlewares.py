@@ -87,7 +87,7 @@ _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
 # To hand over; the second one where there is no first.
 _TEXTS: tuple[Wanted, ...] = ("text", "whole_text")
-# Reasons whose cause is not the page but the user's extractor, feature set or scope.
+# Reasons whose cause may not be the page but the user's scope.
 _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
@@ -388,7 +388,6 @@ class SimhashDownloaderMiddleware:
             return JudgedPage(decision, reader, number if said.young else 0, urls)
         except NotJudgedError as error:
             decision = self._log.pass_over(response.url, error.reason, octets)
-            decision.extractor = self.config.extractor
             self._tell_not_judged(error, response.url)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.

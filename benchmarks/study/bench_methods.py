@@ -21,7 +21,7 @@ from seeds import judge_by_seed
 from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps
-from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,7 @@ from scoring import print_table, share
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging import wordrule
+from scrapy_simhash.judging import rule as words
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ def main() -> None:
     tried: list[tuple[str, Callable[[], AbstractContextManager[object]] | None]] = [("", None)]
     if arguments.constants:
         others = [
-            (name, share * getattr(wordrule, name)) for name in _CONSTANTS for share in (0.75, 1.25)
+            (name, share * getattr(words, name)) for name in _CONSTANTS for share in (0.75, 1.25)
         ]
         tried += [
-            (f"{name} {value:g}", partial(patch.object, wordrule, name, value))
+            (f"{name} {value:g}", partial(patch.object, words, name, value))
             for name, value in (*others, *_SWITCHED_OFF.items())
         ]
     head = ["pages", "P / R, site known", "wrong + missed", "P / R, unknown", "wrong + missed"]

@@ -18,11 +18,11 @@ import statistics
 import sys
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labels import CorpusError, FolderContexts, locate, read_corpus
+from labels import CorpusError, FolderSites, locate, read_corpus
 from msgspec import structs
 
 from scrapy_simhash._progress import show_steps
@@ -30,9 +30,11 @@ from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import Document, make_document
-from scrapy_simhash.judging.rule import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
+from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
+from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_file, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_file
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_store
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from labels import Corpus, LabelledPage, LabelledPair
 
-    from scrapy_simhash.judging.comparison import Answer, Context
+    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import Verdict
     from scrapy_simhash.pages.facts import PageFingerprint
 
@@ -59,9 +61,8 @@ class Judged(NamedTuple):
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their fingerprints
-    named: bool = False  # one is found by a name or by rare triples, whatever the distance
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
-    similarity: float = 0.0  # of their sketches
+    similarity: float = 0.0
     confirmed: bool = False  # whatever the distance
     tests: tuple[str, ...] = ()
 
@@ -187,7 +188,7 @@ def group_by_source(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
 
 def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
     """Return precision, recall and false positives at a distance, with and without confirmation."""
-    confirmed = tally(judged, lambda each: each.confirmed and (each.named or each.distance <= bits))
+    confirmed = tally(judged, lambda each: each.confirmed and each.distance <= bits)
     plain = tally(judged, lambda pair: pair.plain_distance <= bits)
     return {
         "distance": bits,
@@ -214,9 +215,8 @@ def evaluate(
     judged, judging_ms = _judge_pairs(corpus, pages, documents, config, seed)
     made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
     return {
-        "recipe": asdict(make_recipe(config.extractor, config.features)),
         "distance": config.distance,
-        "confirm": config.confirm,
+        "rule": config.rule,
         "pages": len(pages),
         "pairs": len(judged),
         "not_judged": Counter(page for page in pages.values() if isinstance(page, str)),
@@ -249,7 +249,6 @@ def fingerprint_all(
 ) -> dict[str, PageFingerprint | str]:
     """Fingerprint the pages; a `str` is the reason why a page is not judged."""
     made: dict[str, PageFingerprint | str] = {}
-    recipe = make_recipe(config.extractor, config.features)
 
     async def fingerprint(page: LabelledPage, reader: Judges, room: asyncio.Semaphore) -> None:
         async with room:
@@ -266,7 +265,7 @@ def fingerprint_all(
 
     async def fingerprint_pages() -> None:
         count = max(1, (os.cpu_count() or 1) - 1)
-        reader = read_only(config, recipe, seed, count)
+        reader = read_only(config, Recipe(), seed, count)
         # Keeps only as many bodies in memory as the readers need.
         room = asyncio.Semaphore(4 * count)
         await reader.open()
@@ -293,7 +292,7 @@ def _judge_pairs(
     seed: int,
 ) -> tuple[list[Judged], float]:
     """Judge the pairs whose pages could be read; also measure milliseconds a page."""
-    contexts = FolderContexts(corpus, documents, seed)
+    of_folder = FolderSites(corpus, documents, seed)
     pairs = [pair for pair in corpus.pairs if pair.first in documents and pair.second in documents]
     judged, seconds = [], 0.0
     for pair in pairs:
@@ -303,13 +302,13 @@ def _judge_pairs(
             judged.append(Judged(pair, duplicate=False, tests=(f"{missing} is not judged",)))
             continue
         started = time.perf_counter()
-        context = contexts.find(pair.first, pair.second)
-        answer = contexts.compare(pair.first, pair.second, config.chosen_rule, context)
+        sites = of_folder.find(pair.first, pair.second)
+        answer = of_folder.compare(pair.first, pair.second, config.chosen_rule, sites)
         seconds += time.perf_counter() - started
-        alone = contexts.find_unknown(pair.first, pair.second)
-        unknown = contexts.compare(pair.first, pair.second, config.chosen_rule, alone)
+        alone = UNKNOWN, UNKNOWN
+        unknown = of_folder.compare(pair.first, pair.second, config.chosen_rule, alone)
         plain_bits = _count_plain_bits(pages[pair.first], pages[pair.second])
-        judged.append(_judge(pair, plain_bits, context, (answer, unknown)))
+        judged.append(_judge(pair, plain_bits, sites[0].known, (answer, unknown)))
     return judged, round(1000 * seconds / max(1, 2 * len(pairs)), 3)
 
 
@@ -320,9 +319,8 @@ def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> 
         for number, document in enumerate(documents)
     ]
     with open_store(
-        "memory:", config.distance, config.tables, None, confirm=config.confirm, seed=seed
+        "memory:", config.distance, config.tables, plain=config.plain, seed=seed
     ) as store:
-        store.words = config.chosen_rule.words
         return store.find_and_add(arriving)
 
 
@@ -336,7 +334,7 @@ def _count_plain_bits(first: PageFingerprint | str, second: PageFingerprint | st
 
 
 def _judge(
-    pair: LabelledPair, plain_bits: int, context: Context, answers: tuple[Answer, Answer]
+    pair: LabelledPair, plain_bits: int, known: bool, answers: tuple[Answer, Answer]
 ) -> Judged:
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
     answer, unknown = answers
@@ -346,14 +344,13 @@ def _judge(
     return Judged(
         pair,
         answer.duplicate,
-        known=context.known,
+        known=known,
         duplicate_if_unknown=unknown.duplicate,
         distance=bits,
-        named=bool(context.name or context.keys),
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
-        confirmed=answer.confirmed,
-        tests=answer.why,
+        confirmed=answer.duplicate,
+        tests=answer.tests[1:],
     )
 
 

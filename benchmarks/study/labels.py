@@ -25,26 +25,20 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from scrapy_simhash.judging import wordrule as words
-from scrapy_simhash.judging.comparison import Answer, Context, compare
-from scrapy_simhash.judging.gate import look_at_words, may_be_one
-from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.rule import Deciding, Evidence
-from scrapy_simhash.judging.sites import SAMPLE, Site, draw_sample
-from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
+from scrapy_simhash.judging.comparison import Answer, compare
+from scrapy_simhash.judging.evidence import Deciding, Evidence
+from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
+from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
-from scrapy_simhash.stores.keys import MOST_UNDER_KEY, count_common, make_keys
+from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Document
-    from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.judging.texts import Template
-    from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.judging.evidence import Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)
@@ -195,12 +189,11 @@ def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
     return ""
 
 
-_SITES_REMEMBERED = 256
-_TEMPLATES_REMEMBERED = 32
+_SITES_REMEMBERED = 32
 
 
-class FolderContexts:
-    """Finds the context of two pages of a folder, without all pages of their documents.
+class FolderSites:
+    """Finds the sites of two pages of a folder, without all pages of their documents.
 
     A document is None where its page is not judged. Another seed draws other samples.
     """
@@ -209,121 +202,52 @@ class FolderContexts:
         self, corpus: Corpus, documents: Mapping[str, Document | None], seed: int = 0
     ) -> None:
         self._document_of, self._seed = LabelledDocuments(corpus).find, seed
-        # A person finds a page by its row; the first one is 1.
-        self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
         self._pages = {
             name: document for name, document in documents.items() if document is not None
         }
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
-        # Which pages of a host have a part of a name.
-        self._called: defaultdict[tuple[str, object], list[str]] = defaultdict(list)
-        for name in sorted(
-            self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
-        ):
-            page = self._pages[name]
-            host = host_of(page.facts.url)
-            if host and page.facts.sketch:
-                if not page.facts.stub:
-                    self._by_host[host].append(name)
-                for part in list_parts(page.facts.title, page.facts.heading):
-                    self._called[host, part].append(name)
-        self._keys = {
-            name: make_keys(page.facts)
-            for name, page in self._pages.items()
-            if page.facts.sketch and not page.facts.stub
-        }
-        having: defaultdict[int, set[str]] = defaultdict(set)
-        for name, keys in self._keys.items():
-            for key in keys.triples:
-                having[key].add(self._document_of(name))
-        self._dissolved = {key for key, some in having.items() if len(some) > MOST_UNDER_KEY}
+        for name in sorted(self._pages, key=self._place):
+            facts = self._pages[name].facts
+            host = host_of(facts.url)
+            if host and facts.sketch and not facts.stub:
+                self._by_host[host].append(name)
         self._drawn: dict[str, list[str]] = {}
-        self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
-        self._ids = [*corpus.pages]
-        self._make_template = lru_cache(_TEMPLATES_REMEMBERED)(self._read_template)
-        self._make_words_site = lru_cache(_TEMPLATES_REMEMBERED)(self._read_site)
+        self._make_site = lru_cache(_SITES_REMEMBERED)(self._read_site)
 
-    def find(self, first: str, second: str) -> Context:
-        """Find the context of two pages by their ids."""
-        mine, theirs = self._pages[first], self._pages[second]
+    def find(self, first: str, second: str) -> tuple[Site, Site]:
+        """Find the sites of two pages by their ids; where one is not known, none is."""
         without = frozenset(map(self._document_of, (first, second)))
-        names = (
-            name
-            for page, other in ((mine, second), (theirs, first))
-            for name, called in self._list_called(page.facts, without)
-            if other in called
+        mine, theirs = (
+            self._find_site(host_of(self._pages[page].facts.url), without)
+            for page in (first, second)
         )
-        site, other_site = (
-            self._find_site(host_of(page.facts.url), without) for page in (mine, theirs)
+        return (mine, theirs) if mine.known and theirs.known else (UNKNOWN, UNKNOWN)
+
+    def compare(self, first: str, second: str, rule: Rule, sites: tuple[Site, Site]) -> Answer:
+        """Compare two pages by a rule; the one is judged that the seed has come second."""
+        page, kept = sorted((first, second), key=self._place)
+        mine, theirs = self._pages[page], self._pages[kept]
+        if rule.plain or not (mine.wording and theirs.wording):
+            return compare(mine.facts, theirs.facts, rule)
+        said = judge(self._read_page(page), self._read_page(kept), *sites)
+        short = mine.facts.stub or theirs.facts.stub
+        evidence = Evidence(
+            deciding=Deciding.DIGEST if short else Deciding.WORDS,
+            distance=hamming_distance(mine.facts.fingerprint, theirs.facts.fingerprint),
+            within=rule.distance,
         )
-        context = Context.of(site, other_site, next(names, ""))
-        return context._replace(keys=self._count_keys(first, second, known=context.known))
-
-    def find_unknown(self, first: str, second: str) -> Context:
-        """Find the context of two pages beside which nobody knows any other."""
-        return Context(keys=self._count_keys(first, second, known=False))
-
-    def _count_keys(self, first: str, second: str, *, known: bool) -> int:
-        if first not in self._keys or second not in self._keys:
-            return 0
-        two, dissolved = (self._keys[first], self._keys[second]), self._dissolved
-        return count_common(*two, dissolved if known else (), known=known)
-
-    def compare(self, first: str, second: str, rule: Rule, context: Context) -> Answer:
-        """Compare two pages by a rule, and word by word what that would drop.
-
-        By the rule on words the one is judged that the seed has come second.
-        """
-        mine, theirs = self._pages[first], self._pages[second]
-        if rule.words and mine.wording and theirs.wording:
-            page, kept = sorted((first, second), key=self._place)
-            return self._compare_by_words(page, kept, context)
-        answer = compare(mine.facts, theirs.facts, rule, context=context)
-        if not (mine.wording and theirs.wording and may_be_one(mine.facts, theirs.facts, answer)):
-            return answer
-        one_host = context.sites[0] is context.sites[1]
-        template = self._make_template(context.sites[0].numbers if one_host else ())
-        one, other = (read_wording(unpack(page.wording)) for page in (mine, theirs))
-        urls = mine.facts.url, theirs.facts.url
-        own = compare_words(one, other, template, urls)
-        return look_at_words(answer, mine.facts, theirs.facts, own)
+        share = 1.0 - said.own / max(1, said.own + said.common)
+        return Answer(evidence, said.one, ("", said.why), share)
 
     def _place(self, name: str) -> int:
         return xxhash.xxh3_64_intdigest(name.encode(), self._seed)
 
-    def _compare_by_words(self, page: str, kept: str, context: Context) -> Answer:
-        sites = (self._make_words_site(site.numbers) for site in context.sites)
-        said = words.judge(self._read_page(page), self._read_page(kept), *sites)
-        evidence = Evidence(
-            deciding=Deciding.TEXTS,
-            distance=0,
-            within=0,
-            copy=said.why if said.one else "",
-            objection="" if said.one else said.why,
-        )
-        answer = Answer(evidence, near=True, confirmed=said.one, proposal="", tests=(said.why,))
-        return answer._replace(similarity=1.0 - said.own / max(1, said.own + said.common))
+    def _read_site(self, names: tuple[str, ...]) -> Site:
+        return Site({number: self._read_page(name) for number, name in enumerate(names)})
 
-    def _read_site(self, numbers: tuple[int, ...]) -> words.Site:
-        return words.Site({n: self._read_page(self._ids[n - 1]) for n in numbers})
-
-    def _read_page(self, name: str) -> words.Page:
+    def _read_page(self, name: str) -> Page:
         document = self._pages[name]
-        return words.Page.make(document.facts, Words.read(unpack(document.wording)))
-
-    def _read_template(self, numbers: tuple[int, ...]) -> Template:
-        """Make the template of a sample."""
-        pages = [self._pages[self._ids[number - 1]] for number in numbers]
-        return make_template((page.facts, unpack(page.wording)) for page in pages)
-
-    def _list_called(self, page: Facts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
-        """List the parts of a page's names by which pages are found, each with its pages."""
-        host = host_of(page.url) if page.sketch else ""  # as a store does
-        for part, name in list_parts(page.title, page.heading).items():
-            called = self._called.get((host, part), [])
-            # Of the two documents, the one that is kept has it.
-            if len({*map(self._document_of, called)} - two) < MOST_CALLED:
-                yield name, called
+        return Page.make(document.facts, Words.read(unpack(document.wording)))
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""
@@ -338,6 +262,3 @@ class FolderContexts:
     def _describe(self, name: str) -> tuple[int, str]:
         page = self._pages[name]
         return page.facts.suspicion, form_of(page.facts.url)
-
-    def _sample(self, names: tuple[str, ...]) -> Site:
-        return Site({self._numbers[name]: self._pages[name].facts for name in names})

@@ -14,7 +14,7 @@ from datasketch import MinHash
 from simhash import Simhash
 from trafilatura.deduplication import Simhash as TrafilaturaSimhash
 
-from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 

@@ -16,7 +16,6 @@ from scrapy_simhash.batch.archive.reader import Archive
 from scrapy_simhash.batch.joins import batch, selfjoin
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.pages.fingerprint import make_recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
@@ -172,8 +171,8 @@ def import_archive(config: Config, archive_path: Path) -> dict[str, Any]:
         config.store,
         config.distance_to_open,
         config.tables,
-        recipe or make_recipe(config.extractor, config.features),
-        confirm=config.confirm,
+        recipe,
+        plain=config.plain,
         seed=seed,
     ) as store:
         added = store.bulk_load(fingerprints)

@@ -39,7 +39,7 @@ from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
 from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc

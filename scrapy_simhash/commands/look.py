@@ -34,6 +34,7 @@ from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judging.finding import LEFT_OUT
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -142,10 +143,10 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         yield f"{name:<{_NAMES}}{printable(page['url'])}"
         yield from _print_fact("", _describe_page(page) if "title" in page else "")
     only = [
-        _list_own(answer[f"{side}own_words"], answer[f"{side}template_words"])
+        " ".join(answer[f"{side}own_words"]) or "nothing" if "own_words" in answer else ""
         for side in ("", "match_")
-        if "own_words" in answer
-    ] or ["", ""]
+    ]
+    tests = answer.get("tests", ())
     known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
     logged = (
         f"{_name_status(each)} {format_time(each['time'])}" for each in answer.get("decisions", ())
@@ -153,6 +154,7 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     facts = {
         "only here": only[0],
         "only there": only[1],
+        "left out": "; ".join(each.removeprefix(LEFT_OUT) for each in tests if LEFT_OUT in each),
         "agreed": ", ".join(answer.get("agreed", ())),
         "differed": ", ".join(answer.get("differed", ())),
         "decided": answer.get("decided", "") * (answer.get("decided", "") not in answer["verdict"]),
@@ -166,12 +168,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     for name, text in facts.items():
         yield from _print_fact(name, text)
     yield from _print_passages(answer.get("side_by_side", ()))
-
-
-def _list_own(words: Sequence[str], template: int) -> str:
-    """List the words that only one of two pages has, without those of its site."""
-    left_out = f" (leaving out {plural(template, 'word')} that other pages have)"
-    return (" ".join(words) or "nothing") + left_out * (template > 0)
 
 
 def _name_status(line: Answer) -> str:

@@ -92,7 +92,7 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
         if tables == "auto":
             tables = DEFAULT_DESIGN
         if tables is not None:
-            choose_distance(config.distance, config.confirm, parse_design(tables))
+            choose_distance(config.distance, parse_design(tables), plain=store.plain)
         with show_progress("rewriting the tables"):
             written = store.rebuild(tables)
         yield {"design": store.design, **written}

@@ -11,7 +11,7 @@ from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.judge.scopes import load_scope
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES, Recipe
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
 from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ def make_open(config: Config) -> Open:
             str(value).encode()  # else it cannot be sent to a judge
     with _naming("SIMHASH_SCOPE"):
         load_scope(config.scope)
-    return Open(placed, _make_recipe(config))
+    if config.text_reader not in {"", DEFAULT_EXTRACTOR}:
+        from scrapy_simhash.pages.main_text import load_text_reader  # noqa: PLC0415
+
+        with _naming("SIMHASH_HAND_OVER_TEXT"):
+            load_text_reader(config.text_reader)
+    return Open(placed, Recipe())
 
 
 def _place(config: Config) -> Config:
@@ -53,25 +58,6 @@ def _place(config: Config) -> Config:
         # A read-only crawl leaves nothing in the store's folder.
         log = str(folder / LOG_IN_STORE) if folder and not config.readonly else None
     return replace(config, store=store, log=str(Path(log).absolute()) if log else None)
-
-
-def _make_recipe(config: Config) -> Recipe:
-    """Make the recipe of the settings; loads the readers that they name, but for the default."""
-    if (config.extractor, config.features) == (DEFAULT_EXTRACTOR, DEFAULT_FEATURES):
-        recipe = Recipe()
-    else:
-        from scrapy_simhash.pages.fingerprint import load_reader, make_recipe  # noqa: PLC0415
-
-        with _naming("SIMHASH_EXTRACTOR"):
-            load_reader(config.extractor)
-        with _naming("SIMHASH_FEATURES"):
-            recipe = make_recipe(config.extractor, config.features)
-    if config.text_reader not in {"", DEFAULT_EXTRACTOR}:
-        from scrapy_simhash.pages.main_text import load_text_reader  # noqa: PLC0415
-
-        with _naming("SIMHASH_HAND_OVER_TEXT"):
-            load_text_reader(config.text_reader)
-    return recipe
 
 
 @contextmanager

@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from scrapy_simhash._printable import plural, printable_text
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, compare_contents
+from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, StoredDocument
+from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from scrapy_simhash.judging.finding import compare_by_words
-from scrapy_simhash.judging.gate import look_at_words, may_be_one
-from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.rule import (
-    LEAST_AGREED,
-    LEAST_AGREED_OF_OTHER_NAMES,
-    Deciding,
-    Relation,
-    decide,
-)
-from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.texts import compare_words, make_template, read_wording
-from scrapy_simhash.judging.wordrule import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.judging.rule import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
@@ -35,13 +26,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.comparison import Answer
-    from scrapy_simhash.judging.rule import Evidence, Rule
-    from scrapy_simhash.judging.texts import OwnWords
+    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.pages.wording import Wording
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-_BY_WORDS = {Deciding.TEXTS, Deciding.DIGEST}
 _Page: TypeAlias = Document | StoredDocument
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
@@ -61,76 +49,55 @@ def compare_pages(
     tables = 4 if config.tables == "auto" else config.tables
     reach_bits = parse_design(store.design if store else tables).reach_bits
     rule = config.chosen_rule._replace(distance=min(config.distance, reach_bits))
+    answer = _answer(rule, store, first, second)
     mine, theirs = first.facts, second.facts
-    context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
-    if store is None or isinstance(first, Document) or isinstance(second, Document):
-        theirs = structs.replace(theirs, scope=mine.scope)
-    else:
-        context = _find_context(store, first, second)
-    answer = compare(mine, theirs, rule, context=context)
-    wording, other = map(_read_wording, (first, second))
-    sample = {number for site in context.sites for number in site.numbers}
-    documents = store.get_documents(list(sample)) if store else []
-    own = bare = None
-    if wording and other:
-        one_host = context.sites[0] is context.sites[1]
-        known = [(each.facts, each.wording) for each in documents * one_host if each.wording]
-        texts = read_wording(wording), read_wording(other)
-        urls = mine.url, theirs.url
-        own = compare_words(*texts, make_template(known), urls)
-        bare = compare_words(*texts, make_template([]), urls)  # nothing is template
-    if own and wording and other:
-        answer = _look(rule, store, (first, second), (wording, other), answer, own)
-    decided = decide(answer.evidence)[0]
+    decided = answer.tests[1]
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
     compared: dict[str, Any] = {
         "verdict": f"{verdict} by the current settings: {decided}",
         "judged": answer.duplicate,
         "pages": [describe_page(first), describe_page(second)],
         "within": rule.distance,
-        "tests": list(answer.why),
-        **weigh(answer.evidence),
+        "tests": list(answer.tests),
+        **weigh(answer.evidence, decided),
     }
-    if own and bare:
-        for name, side, whole in zip(("", "match_"), own[:2], bare[:2], strict=True):
-            own_words = answer.words[name != ""] if rule.words else side.list_words()
-            compared[f"{name}own_words"] = list(own_words)
-            compared[f"{name}template_words"] = int(whole.own.sum() - side.own.sum())
     if mine.file or theirs.file:
         return compared | {"note": _FILES}  # bits of a digest say nothing
     fingerprints = mine.fingerprint, theirs.fingerprint
     compared["compared"] = [f"{each:016x}" for each in fingerprints]
     compared["distance"] = hamming_distance(*fingerprints)
-    if mine.sketch and theirs.sketch:
-        (content,) = compare_contents([(mine, theirs)], [context.sites])
-        alike = round(content.main_alike, 4), round(content.whole, 4)
-        compared["main_similarity"], compared["whole_similarity"] = alike
-        compared["similarity"] = max(alike)
-    if answer.evidence.deciding is Deciding.TEXTS:
-        compared |= {"site_known": context.known, "confirmed": answer.confirmed}
+    wording, other = _read_wording(first), _read_wording(second)
+    if answer.similarity is not None:
+        own_words, match_own_words = map(list, answer.words)
+        compared |= {"own_words": own_words, "match_own_words": match_own_words}
+        compared |= {"similarity": answer.similarity, "site_known": answer.evidence.known}
     if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
-    template = list_template([str(each.wording) for each in documents if each.wording])
+    sample = store.read(lambda stored: stored.sample(host_of(mine.url))) if store else {}
+    documents = store.get_documents(list(sample)) if store else []
+    others = [
+        str(each.wording)
+        for each in documents
+        if each.wording and each.facts.url not in {mine.url, theirs.url}
+    ]
+    template = list_template(others)
     return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other), template)}
 
 
-def _look(
-    rule: Rule,
-    store: Store | None,
-    pages: tuple[_Page, _Page],
-    wordings: tuple[Wording, Wording],
-    answer: Answer,
-    own: OwnWords,
-) -> Answer:
-    """Let an answer pass, or correct it by the words of two pages."""
-    first, second = pages
+def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Answer:
+    """Compare two pages as a crawl would; a store knows nothing of a file, nor its scope."""
     mine, theirs = first.facts, second.facts
-    if rule.words and answer.evidence.deciding in _BY_WORDS:
-        if store is None or isinstance(first, Document) or isinstance(second, Document):
-            theirs = structs.replace(theirs, scope=mine.scope)
-            return compare_by_words(None, mine, theirs, wordings)
-        return store.read(lambda stored: compare_by_words(stored, mine, theirs, wordings))
-    return look_at_words(answer, mine, theirs, own) if may_be_one(mine, theirs, answer) else answer
+    stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
+    if not stored:
+        theirs = structs.replace(theirs, scope=mine.scope)
+    answer = compare(mine, theirs, rule)
+    wording, other = _read_wording(first), _read_wording(second)
+    by_words = answer.evidence.deciding in {Deciding.WORDS, Deciding.DIGEST} and not rule.plain
+    if not (by_words and wording and other):
+        return answer
+    if store is None or not stored:
+        return compare_by_words(None, mine, theirs, (wording, other))
+    return store.read(lambda docs: compare_by_words(docs, mine, theirs, (wording, other)))
 
 
 def _read_wording(page: _Page) -> Wording | None:
@@ -140,26 +107,7 @@ def _read_wording(page: _Page) -> Wording | None:
     return unpack(page.wording) if page.wording else None
 
 
-def _find_context(store: Store, first: StoredDocument, second: StoredDocument) -> Context:
-    """Find the context of two documents of a store, as when it judged them."""
-    # No page finds a near-duplicate by its name, so that one is the page that was judged.
-    page, other = (first, second) if first.record.original else (second, first)
-
-    def find(stored: Documents) -> Context:
-        names = (
-            name
-            for name, numbers in stored.list_called(page.facts)
-            if other.document in numbers and len(numbers) <= MOST_CALLED
-        )
-        others = {other.document: other.facts}
-        sites = Sites().find(stored, page.facts, others, page.document)[other.document]
-        alike = stored.list_alike(page.facts, page.document)
-        return Context.of(*sites, next(names, ""), alike.get(other.document, 0))
-
-    return store.read(find)
-
-
-def weigh(evidence: Evidence) -> dict[str, Any]:
+def weigh(evidence: Evidence, decided: str) -> dict[str, Any]:
     """Return what two pages agreed in, what they differed in, and what decided."""
     sides: dict[bool, list[str]] = {True: [], False: []}
     bits = f"{plural(evidence.distance, 'bit')} apart"
@@ -173,27 +121,13 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
     else:
         by = "a part of their names" if evidence.named else "rare words"
         sides[True].append(f"{by} (fingerprints are {bits})")
-    if evidence.deciding is Deciding.TEXTS:
+    if evidence.deciding is Deciding.WORDS:
         for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
             if relation is not Relation.SILENT:
-                same = relation is Relation.SAME
-                sides[same].append(name if same else f"{name} ({relation})")
-        if evidence.known and evidence.title is evidence.heading is Relation.SILENT:
-            sides[evidence.equal].append("digests of the main texts")
-        alike = evidence.together in {Relation.SAME, Relation.SILENT}
-        least = LEAST_AGREED if alike else LEAST_AGREED_OF_OTHER_NAMES
-        shares = [
-            ("whole texts", evidence.whole, evidence.confirm),
-            ("main texts", evidence.main_alike, evidence.confirm),
-            ("content", evidence.agreed, least),
-            ("content within the common part", evidence.agreed_within, evidence.confirm),
-        ]
-        all_template = evidence.whole == 1 and not evidence.agreed
-        for name, share, needed in shares[: 2 if all_template else None]:
-            sides[share >= needed].append(f"{name} ({share:.2f})")
-        if all_template:
-            sides[True].append("all of it is the site's frame")
-    return {"agreed": sides[True], "differed": sides[False], "decided": decide(evidence)[0]}
+                sides[relation is Relation.SAME].append(name)
+        alike = evidence.main_alike
+        sides[alike == 1].append(f"words of the main texts ({alike:.2f})")
+    return {"agreed": sides[True], "differed": sides[False], "decided": decided}
 
 
 def describe_page(document: _Page) -> dict[str, Any]:

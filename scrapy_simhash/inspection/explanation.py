@@ -23,7 +23,6 @@ from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
     FAILED,
     MANY_ALIKE,
-    OF_NUMBERS,
     OF_TODAY,
     OF_WALLS,
     advise_on_copy,
@@ -39,12 +38,11 @@ from scrapy_simhash.inspection.sentences import (
     tell_undone,
 )
 from scrapy_simhash.inspection.urlrules import find_candidates
-from scrapy_simhash.judge.doubts import Walls, differs_in_numbers
+from scrapy_simhash.judge.doubts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.finding import CHANGES
-from scrapy_simhash.judging.rule import Deciding
-from scrapy_simhash.judging.wordrule import find_declared
+from scrapy_simhash.judging.rule import find_declared
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -101,7 +99,7 @@ def _explain(
         )
     stored = named or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        recipe, seed = find_recipe(config, opened)
+        recipe, seed = find_recipe(opened)
         first, second = (
             find_documents(opened, name)[-1]
             if opened is not None and is_url(name)
@@ -285,8 +283,7 @@ def _explain_kept(
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
     today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["decided"]})
-    known = {"site_known": _was_known(tests)} if tests else {}
-    return {**explained, "tests": tests, "now": today, **known}
+    return {**explained, "tests": tests, "now": today}
 
 
 def _explain_duplicate(
@@ -302,14 +299,13 @@ def _explain_duplicate(
     told = {**now}
     own, others = now.get("own_words"), now.get("match_own_words", ())
     if judged and judged.evidence:
-        told |= weigh(judged.evidence)
-        if differs_in_numbers(judged):
-            told["decided"] = OF_NUMBERS
+        told |= weigh(judged.evidence, "".join(judged.tests[1:2]))
+        told["site_known"] = judged.evidence.known
         own, others = judged.own_words, judged.match_own_words
     verdict = tell_duplicate(
         judged.action if judged else "",
         original.facts.url if original else "an imported fingerprint",
-        told.get("decided", Deciding.DISTANCE),
+        told.get("decided", ""),
         document.record.distance,
         own,
         others,
@@ -329,10 +325,4 @@ def _explain_duplicate(
         "advice": advise_on_drop(document.facts.url, wall) * (not document.record.spared),
         "now": changed * (not now["judged"] and not noise),
         "similarity": document.record.similarity,
-        "site_known": _was_known(document.record.tests),
     }
-
-
-def _was_known(tests: Sequence[str]) -> bool:
-    """Whether a judgement knew the site, as its tests say."""
-    return any("site known from documents" in test for test in tests)

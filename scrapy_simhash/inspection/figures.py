@@ -11,18 +11,17 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
-from scrapy_simhash.inspection.sentences import OF_NUMBERS, OF_ONE_TEXT, tell_reason
+from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judge.doubts import (
     BEFORE,
     Doubt,
     Doubts,
     Examples,
-    differs_in_numbers,
     list_doubts,
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judge.lookalikes import LookAlikes
-from scrapy_simhash.judging.wordrule import find_declared
+from scrapy_simhash.judging.rule import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -71,7 +70,7 @@ class Figures(Counts):
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self.doubts, self._look_alikes = Doubts(), LookAlikes()
-        self._doubtful: list[tuple[bool, float, int, int, Decision]] = []
+        self._doubtful: list[tuple[float, int, int, Decision]] = []
         self._number = 0
         self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
@@ -146,8 +145,7 @@ class Figures(Counts):
         alike = 1.0 if decision.similarity is None else decision.similarity
         # The heap's first one is the most alike, the newest one of several.
         self._number -= 1
-        numbers = differs_in_numbers(decision)
-        entry = numbers, -alike, decision.distance or 0, self._number, decision
+        entry = -alike, decision.distance or 0, self._number, decision
         if len(self._doubtful) < _MOST_DOUBTFUL:
             heappush(self._doubtful, entry)
         else:
@@ -171,7 +169,7 @@ class Figures(Counts):
     def list_doubtful(self) -> Iterator[Decision]:
         """List the near-duplicates that are likeliest wrong, at most three of an original.
 
-        Those that differ in numbers only come first, then those that are least alike.
+        Those that are least alike come first.
         """
         of_group: Counter[str | None] = Counter()
         seen = set()
@@ -335,7 +333,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         },
         "distance": decision.distance,
         "similarity": decision.similarity,
-        "decided": OF_NUMBERS if differs_in_numbers(decision) else "".join(decision.tests[1:2]),
+        "decided": "".join(decision.tests[1:2]),
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
         "doubts": [doubt.removeprefix("that ") for doubt, _ in list_doubts(decision)],

@@ -19,8 +19,8 @@ from scrapy_simhash.pages.fingerprint import (
     fingerprint_file,
     fingerprint_page,
     load_features,
-    make_recipe,
 )
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.pages.facts import PageFingerprint
-    from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
 
 _MOST_SUGGESTED = 3
@@ -91,7 +90,7 @@ def fingerprint_files(
 ) -> Iterator[dict[str, Any]]:
     """Fingerprint HTML files, with recipe and seed of a store if one is named."""
     with open_as_it_is(config.store) if store is not None else nullcontext() as opened:
-        recipe, seed = find_recipe(config, opened)
+        recipe, seed = find_recipe(opened)
     failures = []
     for name in files:
         try:
@@ -112,11 +111,11 @@ def fingerprint_files(
         raise PartlyFailedError("; ".join(failures))
 
 
-def find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
-    """Find the recipe and the seed of a store, or without one those of the settings."""
+def find_recipe(store: Store | None) -> tuple[Recipe, int]:
+    """Find the recipe and the seed of a store; without one, the default ones."""
     if store is not None:
         return store.recipe, store.seed
-    return make_recipe(config.extractor, config.features), 0
+    return Recipe(), 0
 
 
 def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.crawl.policy import NOT_FETCHED
+from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.judge import FIRST_COPY, MOST_CALLED, UNDELIVERED
-from scrapy_simhash.judging.rule import Deciding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,6 @@ _FORGOTTEN = {
 OF_WALLS = ". That is a wall: addresses with nothing in common lead there (a login, an error?)"
 # Why a judgement of then and one of now may differ.
 OF_TODAY = "since then pages came that show what all have in common, or texts or settings changed"
-OF_NUMBERS = "one or two numbers in a sentence count as a counter or a date"
 OF_ONE_TEXT = (
     "Known pages are kept. Log in (or see why the site shows it), and crawl these again: a page "
     "that shows its own text again passes as changed."
@@ -117,7 +116,7 @@ def tell_duplicate(
     Args:
         action: of the log; "" if it is not known.
         url: the page that it repeats.
-        decided: the reason of `rule.decide`.
+        decided: why the two are one.
         distance: bits between their fingerprints.
         own_words: the first ten words that it alone has; None if that is not known.
         match_own_words: those that only the page has that it repeats.
@@ -127,7 +126,7 @@ def tell_duplicate(
         Deciding.FILE: f"it is the same file as {url}",
         Deciding.DIGEST: f"its text, too short for a fingerprint, is that of {url}",
         Deciding.DISTANCE: f"its fingerprint is {bits} away from that of {url}",
-        Deciding.NO_SKETCH: f"its fingerprint is {bits} away from that of {url}",
+        Deciding.NO_WORDS: f"its fingerprint is {bits} away from that of {url}",
     }.get(decided)  # type: ignore[call-overload]  # a text, too, is looked up by its value
     if why is None:
         why = f"it repeats {url}"

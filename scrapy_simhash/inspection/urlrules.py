@@ -27,14 +27,9 @@ from tldextract import tldextract
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judge.doubts import UNLIKE_ADDRESSES
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging.comparison import (
-    UNKNOWN_SITES,
-    compare,
-    compare_contents,
-    find_deciding,
-)
-from scrapy_simhash.judging.names import call_differently
-from scrapy_simhash.judging.rule import CONFIRM, LEAST_ALIKE, Deciding, Rule
+from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
+from scrapy_simhash.judging.rule import Page as Read
+from scrapy_simhash.judging.words import Words, look
 from scrapy_simhash.pages.addresses import (
     Address,
     last_name_of,
@@ -182,8 +177,8 @@ def _drop_from(host: str, longer: tuple[str, ...], shorter: tuple[str, ...]) -> 
         yield UrlRule(RuleKind.DROP_SEGMENTS if start else RuleKind.DROP_LEADING, host, dropped)
 
 
-# Sketches of shorter texts are uncertain.
-LEAST_WORDS = 64
+# Of shorter texts a few words are half. Of longer ones so much is common where they are one.
+LEAST_WORDS, _LEAST_COMMON = 64, 0.5
 # A page that was fetched a day later may have been changed in between.
 STALE_SECONDS = 86_400
 
@@ -249,7 +244,7 @@ def _find_walls(pages: Iterable[StoredDocument]) -> set[int | str]:
     return {shown for (shown, _), found in names.items() if len(found) >= UNLIKE_ADDRESSES}
 
 
-def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
+def list_votes(pages: Iterable[tuple[Page, str]]) -> Iterator[Vote]:
     """Compare the pages that have one form: of each, and its form, in the order of arrival."""
     first: dict[str, Page] = {}
     changing, groups = set[str](), set[int]()
@@ -261,7 +256,7 @@ def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
         if kept.text == page.text or form not in changing:
             continue
         new, old = page.document, kept.document
-        outcome = _compare(new, old, rule)
+        outcome = _compare(new, old)
         if outcome is not None and new.facts.time - old.facts.time > STALE_SECONDS:
             first[form] = page  # otherwise no later page could ever speak against the rule
         weight = _WEIGHTS.get(outcome, 0)
@@ -276,9 +271,9 @@ def list_votes(pages: Iterable[tuple[Page, str]], rule: Rule) -> Iterator[Vote]:
         yield Vote(outcome, page, kept, form)
 
 
-def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome | None:
+def _compare(page: StoredDocument, kept: StoredDocument) -> Outcome | None:
     """Compare two pages; None where they have no vote, because most links are others."""
-    outcome = compare_pages(page.facts, kept.facts, rule)
+    outcome = compare_pages(page, kept)
     if outcome is Outcome.SAME:
         share = measure_new_links(
             page.facts.link_sketch, NO_LINKS, page.facts.url, kept.facts.link_sketch, kept.facts.url
@@ -290,28 +285,39 @@ def _compare(page: StoredDocument, kept: StoredDocument, rule: Rule) -> Outcome 
     return outcome
 
 
-def compare_pages(first: Facts, second: Facts, rule: Rule) -> Outcome:
-    """Compare two pages that vote, by the judgement's rule, however far apart they are.
+def compare_pages(page: StoredDocument, kept: StoredDocument) -> Outcome:
+    """Compare two pages that vote: by what they were dropped for, their names and their words.
 
-    They are `different` where texts of 64 words and more are less than half alike, and less than
-    half of the shorter one is in the other (a print view lacks the navigation); or where no
-    name of the one fits the other. But not if a day lies between them. The rest is `grey`.
+    They are `different` where either has a title or heading with words that the other one lacks,
+    and where texts of 64 words and more have less than half in common (a print view lacks the
+    navigation). But not if a day lies between them. The rest is `grey`.
     """
-    rule = Rule(rule.distance, CONFIRM if rule.confirm is None else rule.confirm)
-    if find_deciding(first, second, rule) is not Deciding.TEXTS:
-        return Outcome.GREY
-    if compare(first, second, rule).confirmed:
+    if (page.record.original or page.document) == (kept.record.original or kept.document):
         return Outcome.SAME
-    if abs(first.time - second.time) > STALE_SECONDS:
-        return Outcome.GREY
-    if call_differently(first, second):
+    stale = abs(page.facts.time - kept.facts.time) > STALE_SECONDS
+    if not stale and _call_differently(page.facts, kept.facts):
         return Outcome.DIFFERENT
-    (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
-    # Of a print view nearly all is on the page, too, which has a navigation more.
-    contained = content.triples / max(1, min(first.whole_words, second.whole_words))
-    alike = max(content.main_alike, content.whole, contained) >= LEAST_ALIKE
-    unlike = min(first.words, second.words) >= LEAST_WORDS and not alike
+    if page.wording is None or kept.wording is None:
+        return Outcome.GREY
+    first, second = (
+        Read.make(each.facts, Words.read(wording))
+        for each, wording in ((page, page.wording), (kept, kept.wording))
+    )
+    if judge(first, second, UNKNOWN, UNKNOWN).one:
+        return Outcome.SAME
+    sides = look(first.words, second.words, None), look(second.words, first.words, None)
+    common = max(1 - side.alone.mean() for side in sides)
+    long = min(page.facts.words, kept.facts.words) >= LEAST_WORDS
+    unlike = long and common < _LEAST_COMMON and not stale
     return Outcome.DIFFERENT if unlike else Outcome.GREY
+
+
+def _call_differently(first: Facts, second: Facts) -> bool:
+    """Whether two pages have names to compare, and each of one has what the other's lacks."""
+    names = ((first.title, second.title), (first.heading, second.heading))
+    read = [(set(read_name(mine)), set(read_name(theirs))) for mine, theirs in names]
+    compared = [(mine, theirs) for mine, theirs in read if mine and theirs]
+    return bool(compared) and all(mine - theirs and theirs - mine for mine, theirs in compared)
 
 
 # What the lower bound of the share of `same`, in all directories without a conflict, has to reach:
@@ -334,14 +340,14 @@ class FoundRule(NamedTuple):
     directories: Sequence[str]
 
 
-def learn(stored: Iterable[StoredDocument], rule: Rule) -> list[FoundRule]:
+def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
     """Find the rules of a site, with the votes of its pages, if any, in the order of arrival."""
     pages = list_voters(stored)
     found = []
     for candidate in _propose(pages):
         of_host = [page for page in pages if page.address.host == candidate.host]
         forms = [format_address(candidate.apply(page.address)) for page in of_host]
-        votes = list(list_votes(zip(of_host, forms, strict=True), rule))
+        votes = list(list_votes(zip(of_host, forms, strict=True)))
         found.append(FoundRule(candidate, votes, _choose_directories(candidate, votes)))
     return found
 
@@ -453,12 +459,12 @@ _PAIRS_SHOWN = 3
 
 def find_rules(config: Config) -> list[FoundRule]:
     """Find the rules that the stored pages propose, those that are proven first."""
-    found = [each for pages, rule in _read_sites(config) for each in learn(pages, rule)]
+    found = [each for pages in _read_sites(config) for each in learn(pages)]
     return sorted(found, key=lambda each: (not each.directories, -len(each.votes), str(each.rule)))
 
 
-def _read_sites(config: Config) -> Iterator[tuple[list[StoredDocument], Rule]]:
-    """Read the pages of each site, in the order in which they arrived, and how to compare them."""
+def _read_sites(config: Config) -> Iterator[list[StoredDocument]]:
+    """Read the pages of each site, in the order in which they arrived."""
 
     def work(stored: Documents) -> dict[str, deque[int]]:
         sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
@@ -471,7 +477,7 @@ def _read_sites(config: Config) -> Iterator[tuple[list[StoredDocument], Rule]]:
     with open_as_it_is(config.store) as store:
         for numbers in store.read(work).values():
             read = map(store.get_documents, cut(numbers, _PAGES_PER_READ))
-            yield [page for pages in read for page in pages], Rule(store.distance, config.confirm)
+            yield [page for pages in read for page in pages]
 
 
 def describe(
@@ -520,7 +526,7 @@ def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
         raise ValueError(f"{path}: no list of duplicate-url-discarder ({error!r})") from None
 
     votes: defaultdict[int, list[Vote]] = defaultdict(list)
-    for stored, rule in _read_sites(config):
+    for stored in _read_sites(config):
         pages = list_voters(stored)
         changed: defaultdict[int, dict[int, str]] = defaultdict(dict)
         for page in pages:
@@ -530,7 +536,7 @@ def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
                 changed[place][page.document.document] = format_address(form) if form else page.text
         for place, forms in changed.items():
             formed = ((page, forms.get(page.document.document, page.text)) for page in pages)
-            votes[place] += list_votes(formed, rule)
+            votes[place] += list_votes(formed)
     found = []
     shown = set[tuple[str, str]]()
     for place, some in votes.items():

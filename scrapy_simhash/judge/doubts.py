@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging.rule import NO_RECORD, Deciding, Relation
+from scrapy_simhash.judging.evidence import Deciding, Relation
 from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -33,7 +33,6 @@ class Doubt(StrEnum):
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
-    NUMBERS = "differing from the kept page in numbers only"
     TITLES = "with other titles"
     STUB = "with too little text to compare"
     SITE = "of another site"
@@ -62,9 +61,7 @@ def list_doubts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Dou
     original, evidence = decision.match_url or "", decision.evidence
     if wall:
         yield Doubt.UNLIKE, original
-    elif differs_in_numbers(decision):
-        yield Doubt.NUMBERS, ""
-    if evidence is not None and evidence.deciding is Deciding.TEXTS:
+    if evidence is not None and evidence.deciding is Deciding.WORDS:
         if Relation.DIFFER in (evidence.title, evidence.heading):
             yield Doubt.TITLES, original
         if not evidence.known:
@@ -77,13 +74,6 @@ def list_doubts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Dou
         yield Doubt.SESSION, name
     if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
         yield Doubt.UNALIKE, ""
-
-
-def differs_in_numbers(decision: Decision) -> bool:
-    """Whether nothing but numbers speaks against a near-duplicate, at an address of its own."""
-    words = decision.own_words + decision.match_own_words
-    compared = decision.evidence is not None and decision.evidence.copy == NO_RECORD
-    return compared and bool(words) and all(word.isdecimal() for word in words)
 
 
 def _find_other_site(url: str, original: str) -> str:

@@ -48,8 +48,7 @@ from scrapy_simhash.judging.finding import Trusted
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge
 from scrapy_simhash.judging.noise import folder_of, learn
-from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
@@ -137,7 +136,7 @@ class CrawlJudge:
         self._given, self._say, self._status = given, say, status
         config = given.config
         self._reader = PageReader(given.recipe, config, status)
-        self._rule, self._sites, self._hosts = config.chosen_rule, Sites(), Hosts()
+        self._rule, self._hosts = config.chosen_rule, Hosts()
         self._refetches = Refetches(config.refetch)
         self._dropped = 0  # near-duplicates
         self._young, self._links = Young(), LinkTable()
@@ -168,10 +167,9 @@ class CrawlJudge:
             config.tables,
             given.recipe,
             config.readonly,
-            config.confirm,
+            plain=config.plain,
             seed=given.seed,
         )
-        self._store.require_mode(config.confirm)
         say(Opened(self._store.seed, self._store.distance, self._store.list_readers()))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
@@ -306,9 +304,7 @@ class CrawlJudge:
             seen = WithYoung(stored, self._young)
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
-            judge = Judge(
-                seen, self._rule, self._given.crawl, incremental, self._sites, self._hosts
-            )
+            judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
             judge.trusted = trusted

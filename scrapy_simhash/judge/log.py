@@ -18,7 +18,7 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_passwords, quote, show_share
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.rule import Evidence  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.judging.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.recipe import FILE
 

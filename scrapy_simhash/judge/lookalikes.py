@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash._printable import plural, quote
-from scrapy_simhash.judging.rule import Relation
+from scrapy_simhash.judging.evidence import Relation
 
 if TYPE_CHECKING:
     from scrapy_simhash.judge.log import Decision

@@ -15,7 +15,7 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge import scopes
 from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE
-from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.judging.evidence import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import fingerprint_file, fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.finding import Doubt
     from scrapy_simhash.judging.noise import Change, Slot
-    from scrapy_simhash.judging.wordrule import Page
+    from scrapy_simhash.judging.rule import Page
 
 # Of the judged pages of a crawl so many may be asked for once more; some are always free.
 _SHARE_OF_PAGES = 0.02

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import Candidate, Record, State
+from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
-from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.documents import describe_member, name_keys, rows_of_site, site_key
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Change, Document, Gathered
-    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.documents import Documents
 
@@ -264,7 +264,7 @@ class WithYoung:
         if not (limits.or_nothing and len(near) >= limits.most):
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
-        if rule.confirm is not None:
+        if not rule.plain:
             for key, keys in self._list_alike(facts).items():
                 found.setdefault(key, Candidate(-1, key, 0, keys=keys))
             for name_key, name in name_keys(facts, self._stored.seed).items():

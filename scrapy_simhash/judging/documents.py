@@ -17,7 +17,7 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from scrapy_simhash.judging.rule import Evidence, Rule
+    from scrapy_simhash.judging.evidence import Evidence, Rule
     from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.wording import Wording
 
@@ -90,7 +90,7 @@ class Match:
         own_words: the first words that only the new document has, beside the other one.
         match_own_words: those that only the other one has.
         better_url: the new document has the canonical address of both, the other one has not.
-        evidence: all that decided, see `judging.rule`.
+        evidence: all that decided, see `judging.evidence`.
     """
 
     document: int
@@ -188,7 +188,7 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     fingerprints = []
     if page.facts.features >= rule.min_features:
         fingerprints.append(page.facts.fingerprint)
-    if rule.confirm is not None and page.whole_features >= rule.min_features:
+    if not rule.plain and page.whole_features >= rule.min_features:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
 

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from scrapy_simhash.judging.comparison import (
-    UNKNOWN_SITES,
-    Answer,
-    Compared,
-    name_proposal,
-)
+from scrapy_simhash.judging.comparison import Answer, Compared, name_proposal
 from scrapy_simhash.judging.documents import Candidate
+from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
+from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, learn
-from scrapy_simhash.judging.rule import CONFIRMED_DISTANCE_BITS as FEW_BITS
-from scrapy_simhash.judging.rule import Deciding, Evidence, Relation
-from scrapy_simhash.judging.wordrule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
-from scrapy_simhash.judging.wordrule import Answer as Said
+from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
+from scrapy_simhash.judging.rule import Answer as Said
 from scrapy_simhash.judging.words import Words, look
 from scrapy_simhash.pages.addresses import host_of, split_url
 from scrapy_simhash.pages.wording import unpack
@@ -34,13 +29,13 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Document, Reading, Record
     from scrapy_simhash.judging.noise import Change
-    from scrapy_simhash.judging.wordrule import Site
+    from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
 
     MayAsk = Callable[[int, str], bool]
 
-CHANGES = "(changes by itself)"
+LEFT_OUT, CHANGES = "left out: ", "(changes by itself)"
 # Candidates whose words are compared; their originals are among the best.
 MOST_COMPARED = 8
 # What parts a page from the one in doubt is at most so much of its words.
@@ -102,14 +97,17 @@ class Found(NamedTuple):
         )
         tests = list(compared.answer.tests)
         if template := int((side.alone & ~side.own).sum()):
-            tests.append(f"left out: {template} words of the site's template")
+            tests.append(f"{LEFT_OUT}{template} words of the site's template")
         if mine.noise:
-            tests.append(f"left out: {mine.noise!r} {CHANGES}")
+            tests.append(f"{LEFT_OUT}{mine.noise!r} {CHANGES}")
         words = tuple(each.words.list_words(each.alone) for each in (side, other))
         answer = compared.answer._replace(
             evidence=evidence, tests=tuple(tests), words=(words[0], words[1])
         )
         return compared._replace(answer=answer)
+
+
+NOTHING_FOUND = Found([])
 
 
 class _Parted(NamedTuple):
@@ -164,7 +162,7 @@ class Finder(NamedTuple):
             sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
             if why := find_names_apart(page.facts, record.facts, *sites):
                 answer = _wrap(Said(one=False, why=why), candidate, page.facts, record.facts)
-                compared.append(Compared(candidate, record, answer, UNKNOWN_SITES))
+                compared.append(Compared(candidate, record, answer))
             else:
                 known[candidate.number] = sites
         wordings = self.documents.get_wordings(known)
@@ -179,7 +177,7 @@ class Finder(NamedTuple):
             sites = known[candidate.number]
             said = judge(mine, theirs, *sites)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
-            compared.append(Compared(candidate, record, answer, UNKNOWN_SITES))
+            compared.append(Compared(candidate, record, answer))
             sides[candidate.number] = mine, theirs, sites
             if not said.one:
                 alone = len(mine.words) if said.alone is None else int(said.alone.sum())
@@ -252,33 +250,38 @@ def _wrap(
     short = page.stub or kept.stub
     named, keys = (candidate.name, candidate.keys) if distance > FEW_BITS else ("", 0)
     evidence = Evidence(
-        deciding=Deciding.TEXTS,
+        deciding=Deciding.DIGEST if page.stub and kept.stub else Deciding.WORDS,
         distance=distance,
         within=FEW_BITS,
         named=bool(named),
         keys=keys,
+        equal=page.text_digest == kept.text_digest,
         known=known,
-        copy=said.why if said.one else "",
-        objection="" if said.one else said.why,
     )
     share = float(said.one)
     if said.alone is not None:
         share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
     proposal = name_proposal(distance, stub=short, name=named, keys=keys)
-    return Answer(
-        evidence,
-        near=True,
-        confirmed=said.one,
-        proposal=proposal,
-        similarity=round(share, 4),
-        tests=(said.why,),
-    )
+    return Answer(evidence, said.one, (proposal, said.why), round(share, 4))
 
 
 def compare_by_words(
-    documents: Reading | None, page: Facts, kept: Facts, wordings: tuple[Wording, Wording]
+    documents: Reading | None,
+    page: Facts,
+    kept: Facts,
+    wordings: tuple[Wording, Wording],
+    *,
+    name: str = "",
 ) -> Answer:
-    """Compare two pages word by word, without noise; `documents` tell of their sites."""
+    """Compare two pages word by word, without noise.
+
+    Args:
+        documents: tell of their sites; None for hosts that are not known.
+        page: that would be dropped.
+        kept: the other one.
+        wordings: of both.
+        name: the part of a name that both have, if one was found by it.
+    """
     mine, theirs = (
         Page.make(facts, Words.read(wording))
         for facts, wording in zip((page, kept), wordings, strict=True)
@@ -291,7 +294,7 @@ def compare_by_words(
             hosts.find(documents, kept.url, numbers),
         )
     said = judge(mine, theirs, *sites)
-    candidate = Candidate(-1, 1, 0)
+    candidate = Candidate(-1, 1, 0, name)
     answer = _wrap(said, candidate, page, kept, known=sites[0].known)
-    compared = Compared(candidate, None, answer, UNKNOWN_SITES)
+    compared = Compared(candidate, None, answer)
     return Found([], sides={1: (mine, theirs, sites)}).describe(compared).answer

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise
-from scrapy_simhash.judging.wordrule import LEAST_KNOWN, UNKNOWN, Page, Site
+from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
 
+AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
 _Made = TypeVar("_Made")
 
+# The most documents in the sample of a host.
+SAMPLE = 16
+# So many pages of one form of address come first: fewer than make anything template.
+_OF_FORM = 2
 # Of 16 pages of some 150 kB each.
 _SITES_REMEMBERED = 32
 # Of some kB each.
 _HOSTS_REMEMBERED = 10_000
 _PAGES_REMEMBERED = 256
+
+
+def draw_sample(
+    pages: Iterable[AnyPage],
+    describe: Callable[[AnyPage], tuple[int, Hashable]],
+    most: int = SAMPLE,
+) -> list[AnyPage]:
+    """Draw the sample of a host from its pages, which are ordered by a secret.
+
+    Args:
+        pages: of the host.
+        describe: returns how suspect a page is, see `Facts`, and the form of its address.
+        most: that are drawn.
+
+    Returns:
+        Those of the least suspect pages that come first if two of each form are taken in turn, in
+        the order given. A page that is not drawn is not drawn from more pages, either, so a sample
+        and one more page make the next sample.
+    """
+    described = [(*describe(page), place, page) for place, page in enumerate(pages)]
+    least = min((suspicion for suspicion, *_ in described), default=0)
+    of_form = Counter["Hashable"]()
+    ranked = []
+    for suspicion, form, place, page in described:
+        if suspicion == least:
+            ranked.append((of_form[form] // _OF_FORM, place, page))
+            of_form[form] += 1
+    ranked.sort(key=lambda each: each[:2])
+    return [page for *_, page in sorted(ranked[:most], key=lambda each: each[1])]
 
 
 class Hosts:

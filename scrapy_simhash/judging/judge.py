@@ -15,7 +15,7 @@ from msgspec import structs
 
 from scrapy_simhash.judging.comparison import (
     Compared,
-    compare_candidates,
+    compare,
     deserves_a_look,
     is_better_url,
 )
@@ -29,10 +29,9 @@ from scrapy_simhash.judging.documents import (
     Verdict,
     add_crawls,
 )
-from scrapy_simhash.judging.finding import Doubt, Finder, Trusted
-from scrapy_simhash.judging.gate import look_at_candidates
+from scrapy_simhash.judging.finding import NOTHING_FOUND, Doubt, Finder, Found, Trusted
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.sites import Sites
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Candidate, Reading, Standing
+    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.finding import MayAsk
-    from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.pages.facts import Facts
 
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
@@ -70,7 +68,7 @@ class Limits(NamedTuple):
 def limit_probe(page: Facts, rule: Rule) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
     bits = 0 if page.stub else rule.distance
-    if rule.confirm is None or not page.sketch:
+    if rule.plain or not page.sketch:
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -88,7 +86,7 @@ class Judge:
         rule: by which they are compared.
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
-        sites, hosts: last from one judge to the next.
+        hosts: what is known of them; lasts from one judge to the next.
         may_ask: whether a document of a host may be asked for once more.
         trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
@@ -99,7 +97,6 @@ class Judge:
     rule: Rule
     crawl: str = ""
     incremental: bool = True
-    sites: Sites = field(default_factory=Sites)
     hosts: Hosts = field(default_factory=Hosts)
     may_ask: MayAsk = _never
     trusted: Trusted | None = None
@@ -121,28 +118,33 @@ class Judge:
         """
         candidates, complete = self.documents.gather(document, self.rule, own)
         chosen = list(self._choose(document.facts, candidates))
-        if self.rule.words and document.wording:
+        if not self.rule.plain and document.wording:
             return *self._find_by_words(document, chosen, own), complete
-        sketched = {
-            candidate.number: record.facts
-            for candidate, record in chosen
-            if record and record.facts.sketch and document.facts.sketch
-        }
-        sites = self.sites.find(self.documents, document.facts, sketched, own)
-        compared = compare_candidates(document.facts, chosen, sites, self.rule)
-        compared.sort(key=self._rank)
-        if self.rule.confirm is not None and document.wording:
-            compared = look_at_candidates(document, compared, self.documents, self.sites)
+        return *self._choose_match(document, self._compare(document.facts, chosen)), complete
+
+    def _compare(
+        self, page: Facts, chosen: Iterable[tuple[Candidate, Record | None]]
+    ) -> list[Compared]:
+        """Compare a page with its candidates by distance or digest."""
+        compared = []
+        for candidate, record in chosen:
+            # A bulk-loaded fingerprint is in every scope.
+            loaded = Facts(b"", candidate.fingerprint, b"", scope=page.scope)
+            other = record.facts if record else loaded
+            compared.append(Compared(candidate, record, compare(page, other, self.rule)))
+        return compared
+
+    def _choose_match(
+        self, document: Document, compared: Iterable[Compared], found: Found = NOTHING_FOUND
+    ) -> tuple[Match | None, Match | None]:
+        """Choose the match of a page among what was compared; or else the nearest one."""
+        compared = list(compared)
         alike = (each for each in compared if each.answer.duplicate)
         if match := min(alike, key=self._rank, default=None):
-            return self._make_match(document, match), None, complete
-        parted = (
-            each
-            for each in compared
-            if deserves_a_look(each.candidate, each.answer.similarity, self.rule)
-        )
+            return self._make_match(document, found.describe(match)), None
+        parted = (each for each in compared if deserves_a_look(each, self.rule))
         nearest = min(parted, key=_rank_alike, default=None)
-        return None, self._make_match(document, nearest) if nearest else None, complete
+        return None, self._make_match(document, found.describe(nearest)) if nearest else None
 
     def _find_by_words(
         self, document: Document, chosen: list[tuple[Candidate, Record | None]], own: int
@@ -157,19 +159,11 @@ class Judge:
         )
         found = finder.find(document, chosen, own)
         self.doubt = found.doubt
-        bulk_loaded = [each for each in chosen if each[1] is None]
-        compared = [*found.near, *compare_candidates(document.facts, bulk_loaded, {}, self.rule)]
-        alike = [each for each in compared if each.answer.duplicate]
-        if match := min(alike, key=self._rank, default=None):
-            self.rests = found.rests.get(match.candidate.number)
-            return self._make_match(document, found.describe(match)), None
-        parted = (
-            each
-            for each in found.near
-            if deserves_a_look(each.candidate, each.answer.similarity, self.rule)
-        )
-        nearest = min(parted, key=_rank_alike, default=None)
-        return None, self._make_match(document, found.describe(nearest)) if nearest else None
+        bulk_loaded = (each for each in chosen if each[1] is None)
+        compared = [*found.near, *self._compare(document.facts, bulk_loaded)]
+        match, nearest = self._choose_match(document, compared, found)
+        self.rests = found.rests.get(match.document) if match else None
+        return match, nearest
 
     def _choose(
         self, page: Facts, candidates: Iterable[tuple[Candidate, Record | None]]
@@ -253,12 +247,12 @@ class Judge:
         return _STANDINGS.index(self._stand(compared)), *_rank_alike(compared)
 
     def _make_match(self, page: Document, compared: Compared) -> Match:
-        candidate, record, answer, _ = compared
+        candidate, record, answer = compared
         facts, other, new_links = page.facts, record.facts if record else None, None
         better_url = other is not None and is_better_url(
             facts.url, facts.canonical, other.url, other.canonical
         )
-        tests, links = (answer.tests, page.links) if answer.duplicate else (answer.why, NO_LINKS)
+        links = page.links if answer.duplicate else NO_LINKS
         if other is not None and other.sketch:  # without one nobody looked at its links
             new_links = measure_new_links(
                 facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
@@ -269,14 +263,14 @@ class Judge:
             candidate.distance,
             other.url if other else None,
             answer.similarity,
-            (answer.proposal, *tests),
+            answer.tests,
             new_links,
             time=other.time if other else None,
             text_digest=other.text_digest if other else b"",
             standing=self._stand(compared),
             evidence=answer.evidence,
-            own_words=answer.own.first.list_words() if answer.own else answer.words[0],
-            match_own_words=answer.own.second.list_words() if answer.own else answer.words[1],
+            own_words=answer.words[0],
+            match_own_words=answer.words[1],
             better_url=better_url,
         )
 

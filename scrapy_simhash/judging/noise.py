@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
@@ -340,7 +340,10 @@ class Slots:
                 if block.tag in slot.behind[:-1]:
                     going[slot] = max(going.get(slot, 0), most)
             for slot in going if block.tag != _MAIN_HEADING else ():
-                found[slot].append((block.start, block.end))
+                # As one: of a list that is drawn anew some entries may stay.
+                begun = found[slot] and found[slot][-1][1] == block.start
+                start = found[slot].pop()[0] if begun else block.start
+                found[slot].append((start, block.end))
             for slot, start, end in self._find_words(page.words.tokens[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
         if self._name and any(map(_LEADING.match, (page.facts.title, page.facts.heading))):

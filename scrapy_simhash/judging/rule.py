@@ -1,219 +1,628 @@
-"""The rule: all that decides about two documents, and how.
+"""The rule: whether anything would be lost if a page were dropped for another one.
 
-A candidate is a document within k bits, one of the same host in whose names a part is the same, or
-one with the same rare triples (`stores.keys`). Other names (`names`) are other pages. Where they
-are the same, or tell nothing, content must agree: what many pages of the site have does not count,
-nor as much what stands before and behind the common part. `decide` is all of it; docs/design.md
-states it on one page, and docs/study.md has the measurements behind each constant. What it would
-drop at another last segment of the address is then compared word by word (`gate`).
+By their exact words (`words`). What many pages of the site have is template; what changes by itself
+was cut out before (`noise`). docs/design.md has the rule on one page, docs/study.md what each part
+buys.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple
+import re
+from collections import Counter
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+import numpy as np
+import regex
 
-# The paper's k for 64-bit fingerprints (section 2).
-PLAIN_DISTANCE_BITS = 3
-CONFIRMED_DISTANCE_BITS = 7
-# SIMHASH_CONFIRM: what must agree of two texts. Chosen on two corpora, with the share that names
-# ask for; from .88 to .9 they find and miss the same within a point (docs/study.md).
-CONFIRM = 0.9
-# What `gate` says where nothing keeps two pages apart.
-NO_RECORD = "the words that differ do not make them two pages"
-# With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
-# (docs/study.md).
-MIN_FEATURES = 32
-# Of all content so much must agree, with the frames outside of its common part: .5 has two wrong
-# matches more on the third corpus, and finds five more. And where the names are not wholly the
-# same: .5 has one wrong more, .9 misses seventeen more.
-LEAST_AGREED = 0.6
-LEAST_AGREED_OF_OTHER_NAMES = 0.75
-# Main texts that are alike are, at least, such a share of all that both pages have: .25 has one
-# wrong match more on the third corpus, .4 misses two more on the first.
-LEAST_SHARE_OF_MAIN = 0.3
-# Until the site is known, two texts of which more stands on one page only are not one, however much
-# of their template agrees: it takes pages that were kept to know it. From .5 on it costs nothing.
-MOST_OF_MAIN_ALONE = 0.5
-# Texts that have less in common are not worth a look, and no near-duplicates, whatever is template:
-# where copies of one page are all that is known of a site, all of its text is. .4 finds two more on
-# the third corpus, .6 misses three more on the manuals.
-LEAST_ALIKE = 0.5
-# So many triples that both have outweigh a name that differs where the other one tells nothing:
-# translated titles, other editions. 500 finds one pair more, 3,000 misses four more (third corpus).
-TRIPLES_OF_A_LONG_TEXT = 1_000
+from scrapy_simhash.judging.words import SIGNS, Side, Template, Words, find_gaps, find_signs, look
+from scrapy_simhash.pages.addresses import (
+    host_of,
+    last_segment,
+    own_folders,
+    parse_address,
+    plain_form,
+)
+from scrapy_simhash.pages.features import normalise, tokenise
+from scrapy_simhash.simhash import hamming_distance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from scrapy_simhash.judging.words import Gap, Marks
+    from scrapy_simhash.pages.facts import Facts
+
+# A host is known from so many pages; what a fifth of them have, three at least, is template.
+LEAST_KNOWN = 6
+SHARE_OF_TEMPLATE = 0.2
+LEAST_OF_TEMPLATE = 3
+# Shorter pages must be equal word by word; and main texts are no evidence by themselves.
+STUB_WORDS = 32
+# Of the common words so many may be a page's own, at one address name, or where declared.
+OWN_SHARE = 0.15
+# As so many own words names count that differ, half of it where one says more.
+NAMES_WORDS = 60
+# Two pages have so many words in common that are no template, on a known and an unknown host.
+LEAST_COMMON = 25
+LEAST_COMMON_UNKNOWN = 100
+# Of two pages that are one so much is common; and of both the main texts are so much.
+LEAST_MAIN = 0.3
+# A block of the main text with so many own words, of which nearly all stand alone, is a new
+# paragraph: costs .024 of the recall of the first set, .013 of the second; at 25 .018 and .008, but
+# then short ones of a manual's newer release are lost.
+PARAGRAPH_WORDS = 16
+PARAGRAPH_SHARE = 0.9
+# At another name: blocks inserted have more own words, or they may be a record's field; and at most
+# so many times the common ones.
+FIELD_WORDS = 6
+INSERTED_SHARE = 0.5
 # What a browser may draw a page with little text from differs in so many bits at most.
 MOST_BITS_OF_ONE_DATA = 10
-OTHER_DATA = "little text and much data, from which a browser may draw two pages"
-# So much of a page with the same name may be edited.
-EDITED = 0.07
+# In two folders, so many numbers of their own in blocks of fewer words make two pages.
+_CELL_WORDS, _MOST_CELLS = 3, 2
+# Of two names each says what the other one does not.
+_BOTH_APART = 2
+# Frames end before and behind so much of the common words.
+_SHARE_OF_ENDS = 0.03
+_SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
+_A_NUMBER = re.compile(r"\d")
+_IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
 
 
-class Rule(NamedTuple):
-    """The settings that decide.
-
-    Attributes:
-        distance: SIMHASH_DISTANCE, 0 to 15 bits.
-        confirm: SIMHASH_CONFIRM, 0 to 1; None for plain simhash.
-        min_features: a text with fewer distinct features has no fingerprint; asked for plain
-            simhash only, which goes by main texts.
-        words: exact words decide, see `judging.wordrule`.
-    """
-
-    distance: int
-    confirm: float | None
-    min_features: int = MIN_FEATURES
-    words: bool = False
-
-
-def default_distance(confirm: float | None) -> int:
-    """Get k for a similarity that a match must reach, or for plain simhash where that is None."""
-    return PLAIN_DISTANCE_BITS if confirm is None else CONFIRMED_DISTANCE_BITS
-
-
-class Relation(StrEnum):
-    """How two names are related, or all names of two pages."""
-
-    SAME = "same"
-    """Their subjects are equal."""
-    SILENT = "silent"
-    """They tell nothing: one is missing, or both are the site's."""
-    MORE = "one says more"
-    """One has words that the other lacks."""
-    LITTLE_MORE = "one says a little more"
-    """One has signs that the other lacks, or no subject at all."""
-    DIFFER = "differ"
-    """Either has what the other lacks."""
-    MIXED = "one is the same, one is not"
-    """Of all names: title and heading disagree."""
-
-
-class Deciding(StrEnum):
-    """What decides about two documents, in words for people."""
-
-    SCOPE = "in different scopes: never compared"
-    KINDS = "a file and a page: never compared"
-    FILE = "files that are no HTML pages: compared by a digest of their bytes"
-    DIGEST = "too little text for a simhash: compared exactly"
-    DISTANCE = "plain simhash"
-    NO_SKETCH = f"no sketch of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"
-    TEXTS = "texts and names"
-
-
-class Place(StrEnum):
-    """How the addresses of two documents are related."""
-
-    ADDRESS = "one address"
-    HOST = "two addresses of one host"
-    NOWHERE = "no hosts"
-    HOSTS = "two hosts"
-
-
-class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that decides about two documents, by which `decide` repeats a decision of the log.
+class Page(NamedTuple):
+    """A page as it is compared: what is known of it, and its words, noise aside.
 
     Attributes:
-        deciding: what decides.
-        distance: bits between their fingerprints.
-        within: how many bits may lie between two candidates.
-        named: one was found by its name; `keys`: by so many rare triples.
-        equal: their digests are equal.
-        short: one of them has too little text for a simhash.
-
-        confirm: SIMHASH_CONFIRM; this and what follows only where texts and names decide.
-        known: their sites are known.
-        title, heading, together: how their names are related.
-        place: how their addresses are.
-        data_bits: bits between the fingerprints of what browsers may draw them from; 0 without.
-        objection: why their own words tell them apart; "" if they do not, or were not compared.
-        copy: why they show that both are one page, whatever the rest says; "" if they do not.
-
-    The others are those of `Content`.
+        facts: what is known of it.
+        words: without noise.
+        title, heading: the words and signs of its names, without noise.
+        noise: the first words that change by themselves, for people.
     """
 
-    deciding: Deciding
-    distance: int
-    within: int
-    named: bool = False
-    keys: int = 0
-    equal: bool = False
-    short: bool = False
-    confirm: float = 0.0
-    known: bool = False
-    title: Relation = Relation.SILENT
-    heading: Relation = Relation.SILENT
-    together: Relation = Relation.SILENT
-    place: Place = Place.NOWHERE
-    data_bits: int = 0
-    whole: float = 0.0
-    main_alike: float = 0.0
-    main_alone: float = 0.0
-    share_of_main: float = 0.0
-    agreed: float = 0.0
-    agreed_within: float = 0.0
-    objection: str = ""
-    copy: str = ""
-    triples: float = 0.0
+    facts: Facts
+    words: Words
+    title: tuple[str, ...]
+    heading: tuple[str, ...]
+    noise: str = ""
+
+    @classmethod
+    def make(cls, facts: Facts, words: Words) -> Page:
+        """Make a page with all its words but those of its own address, if it writes that out."""
+        address = words.mark_address(facts.url) if len(words) >= STUB_WORDS else None
+        kept = words if address is None else words.without(address)
+        return cls(facts, kept, read_name(facts.title), read_name(facts.heading))
 
 
-def decide(evidence: Evidence) -> tuple[str, bool, bool]:
-    """Decide by all that is known: why, for people; whether one proposes the other; confirmed.
+class Answer(NamedTuple):
+    """Whether a page says nothing new beside another one.
 
-    They are near-duplicates if both hold.
+    Attributes:
+        one: whether it may be dropped.
+        why: for people.
+        own: how many words of it are its own, where that was counted.
+        common: how many words both have that are no template.
+        alone: which of its words stand alone; None where they were not compared.
     """
-    deciding, distance = evidence.deciding, evidence.distance
-    near = evidence.named or evidence.keys > 0 or distance <= evidence.within
-    if deciding is Deciding.TEXTS:
-        why, confirmed = _compare_texts(evidence)
-        if evidence.objection:
-            why, confirmed = evidence.objection, False
-        elif evidence.copy and why != OTHER_DATA:
-            why, confirmed = evidence.copy, True
-        return why, near, confirmed
-    if deciding in {Deciding.FILE, Deciding.DIGEST}:
-        return deciding.value, near, evidence.equal
-    plain = deciding is Deciding.NO_SKETCH and distance <= PLAIN_DISTANCE_BITS
-    return deciding.value, near, plain or deciding is Deciding.DISTANCE
+
+    one: bool
+    why: str
+    own: int = 0
+    common: int = 0
+    alone: Marks | None = None
 
 
-def _compare_texts(e: Evidence) -> tuple[str, bool]:
-    """Return why texts and names make two pages one document or two, and whether they are one."""
-    same = e.together is Relation.SAME
-    # A word that differs is much of a short text; only a known site shows another frame.
-    framed = e.known and same and e.main_alike == 1 and e.whole < 1
-    names, one_host = {e.title, e.heading}, e.place is Place.HOST
-    # Until the site is known, the name that is the same may be the site's.
-    unsure = one_host and not e.known and Relation.DIFFER in names
-    differ = e.together is Relation.DIFFER or unsure
-    if differ and not one_host:  # translated, or the site's
-        long = e.triples >= TRIPLES_OF_A_LONG_TEXT and min(e.agreed, e.agreed_within) >= e.confirm
-        differ = not (long and (not e.known or Relation.SILENT in names))
-    within, whole = e.agreed_within, e.whole
-    if one_host and not e.known:  # template would pass for content
-        whole = min(whole, within)
-    elif same:
-        within += EDITED
-    other = e.together in {Relation.MORE, Relation.MIXED}
-    least = LEAST_AGREED_OF_OTHER_NAMES if other else LEAST_AGREED
-    main = e.main_alike >= e.confirm and e.share_of_main >= LEAST_SHARE_OF_MAIN
-    two = (
-        ("short texts that differ", e.short and not framed),
-        (OTHER_DATA, e.data_bits > MOST_BITS_OF_ONE_DATA and e.place is not Place.ADDRESS),
-        ("main texts differ", not e.known and e.main_alone > MOST_OF_MAIN_ALONE),
-        ("little in common", max(e.main_alike, e.whole) < LEAST_ALIKE),
-        ("names differ", differ),
+@lru_cache(maxsize=8_192)
+def read_name(name: str) -> tuple[str, ...]:
+    """List the words and signs of a name."""
+    normal = normalise(name)
+    return (*tokenise(normal), *_SIGNS_OF_NAMES.findall(normal))
+
+
+class Names:
+    """What is the site's in the names of its pages, titles or headings.
+
+    A number is known by the word before it, and is the site's where names share its value.
+    """
+
+    def __init__(self, names: Iterable[tuple[str, ...]] = ()) -> None:
+        counted, values, pages = Counter[tuple[str, str]](), Counter[tuple[str, str, str]](), 0
+        for name in names:
+            pages += 1
+            keyed = set(_key_words(name))
+            counted.update({each[:2] for each in keyed})
+            values.update(keyed)
+        most = Counter[tuple[str, str]]()
+        for (before, kind, _), times in values.items():
+            most[before, kind] = max(most[before, kind], times)
+        least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * pages)
+        self._site = {
+            key
+            for key, times in counted.items()
+            if times >= least and (key[1] != "#" or most[key] > 1)
+        }
+
+    def find_subject(self, name: tuple[str, ...]) -> Counter[tuple[str, str, str]]:
+        """Find what of a name is not the site's, and how often it says it."""
+        return Counter(each for each in _key_words(name) if each[:2] not in self._site)
+
+
+def _key_words(name: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Key the words of a name: a number by the word before it."""
+    keyed, before = [], ""
+    for word in name:
+        if _A_NUMBER.search(word):
+            keyed.append((before, "#", word))
+        else:
+            keyed.append((word, "", ""))
+            before = word
+    return keyed
+
+
+class Sample:
+    """Pages of a host, by number, and what they share."""
+
+    def __init__(self, pages: Mapping[int, Page]) -> None:
+        self.pages = dict(pages)
+
+    @cached_property
+    def template(self) -> Template:
+        """The triples of words that many have."""
+        words = [page.words for page in self.pages.values()]
+        return Template(words, SHARE_OF_TEMPLATE, LEAST_OF_TEMPLATE)
+
+    @cached_property
+    def tails(self) -> dict[int, list[str]]:
+        """Ends of the paths, the shortest first."""
+        return {number: list_tails(page.facts.url) for number, page in self.pages.items()}
+
+    @cached_property
+    def counted(self) -> tuple[Counter[str], Counter[str]]:
+        """How many have each end of a path, and each of what is seen beside the texts."""
+        beside = (each for page in self.pages.values() for each in set(page.words.wording.beside))
+        return Counter(tail for tails in self.tails.values() for tail in tails), Counter(beside)
+
+
+class Site:
+    """A sample of the pages of a host, without those that are compared.
+
+    Args:
+        pages: of the sample, by number.
+        left_out: numbers of those that do not count.
+    """
+
+    def __init__(self, pages: Mapping[int, Page] | Sample, left_out: Iterable[int] = ()) -> None:
+        self._sample = pages if isinstance(pages, Sample) else Sample(pages)
+        self._left_out = frozenset(left_out)
+        rest = len(self._sample.pages) - len(self._left_out)
+        self.known = rest >= LEAST_KNOWN
+        self._least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * rest)
+
+    def without(self, numbers: Iterable[int]) -> Site:
+        """Return the site without some of its pages."""
+        left_out = self._sample.pages.keys() & set(numbers)
+        return Site(self._sample, left_out) if left_out else self
+
+    @cached_property
+    def pages(self) -> list[Page]:
+        """The pages that count; none where too few are known."""
+        pages = self._sample.pages.items() if self.known else ()
+        return [page for number, page in pages if number not in self._left_out]
+
+    def mark(self, words: Words) -> tuple[Marks, Marks] | None:
+        """Mark the triples of a page that are template; None where nothing is known."""
+        if not self.known:
+            return None
+        left_out = [self._sample.pages[number].words for number in self._left_out]
+        return self._sample.template.mark(words, left_out)
+
+    @cached_property
+    def titles(self) -> Names:
+        """What is the site's in titles."""
+        return Names(page.title for page in self.pages)
+
+    @cached_property
+    def headings(self) -> Names:
+        """What is the site's in headings."""
+        return Names(page.heading for page in self.pages)
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Addresses that its pages declare."""
+        return frozenset(each for page in self.pages for each in page.facts.declared)
+
+    def has_beside(self, seen: str) -> bool:
+        """Whether many pages have something beside their texts."""
+        pages = self._sample.pages
+        others = sum(seen in pages[n].words.wording.beside for n in self._left_out)
+        return self.known and self._sample.counted[1][seen] - others >= self._least
+
+    def _has_tail(self, tail: str) -> bool:
+        others = sum(tail in self._sample.tails[number] for number in self._left_out)
+        return self.known and self._sample.counted[0][tail] - others >= self._least
+
+    def find_name(self, url: str) -> tuple[str, str]:
+        """Find the last name in an address that is not the site's, and what of it is the site's.
+
+        >>> UNKNOWN.find_name("http://a.example/jobs/7")
+        ('7', '')
+        """
+        tails = list_tails(url)
+        shared = next((n for n, tail in enumerate(tails) if not self._has_tail(tail)), len(tails))
+        rest = url.partition("#")[0].rstrip("/").rsplit("/", shared)[0]
+        # What stands behind an identifier belongs to it in any case: "4022/view".
+        before = _IDENTIFIER.search(rest.partition("?")[0])
+        name = f"{before[1]}/{last_segment(rest)}" if before else last_segment(rest)
+        return name, tails[shared - 1] if shared else ""
+
+    def are_two_folders(self, first: str, second: str) -> bool:
+        """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
+
+        Not where the sample has more pages in one of them, as of releases and languages; nor where
+        only one has digits, or both have others: /1.0/x.html. On an unknown host only numbers that
+        stand before the name do.
+        """
+        mine, theirs = parse_address(first), parse_address(second)
+        if mine is None or theirs is None or len(mine.path) != len(theirs.path):
+            return False
+        apart = [
+            n
+            for n, (one, other) in enumerate(zip(mine.path[:-1], theirs.path[:-1], strict=True))
+            if one != other
+        ]
+        if not apart:
+            return False
+        depth = apart[0]
+        one, other = mine.path[depth], theirs.path[depth]
+        numbers = one.isdecimal() and other.isdecimal()
+        if not self.known:
+            return numbers and depth == len(mine.path) - 2
+        if not numbers and _A_NUMBER.search(one + other):
+            return False
+        folders = {mine.path[: depth + 1], theirs.path[: depth + 1]}
+        others = (parse_address(page.facts.url) for page in self.pages)
+        return not any(each and each.path[: depth + 1] in folders for each in others)
+
+
+UNKNOWN = Site({})
+
+
+def list_tails(url: str) -> list[str]:
+    """List the ends of a path, the shortest first, without the whole; none with a query."""
+    address = parse_address(url)
+    if address is None or address.query:
+        return []
+    path = "/".join(address.path).strip("/")
+    return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
+
+
+def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Answer:
+    """Judge whether a page says nothing new beside one that is kept.
+
+    Args:
+        page: that would be dropped.
+        kept: that stays.
+        site: of the page.
+        other_site: of the kept one; where one of them is not known, none is.
+    """
+    if not (site.known and other_site.known):
+        site = other_site = UNKNOWN
+    mine, theirs = page.facts.url, kept.facts.url
+    one_address = _is_one_address(mine, theirs)
+    bits = count_data_bits(page.facts, kept.facts)
+    if bits > MOST_BITS_OF_ONE_DATA and not one_address:
+        why = "little text and much data, from which a browser may draw two pages"
+        return Answer(one=False, why=why)
+    if min(len(page.words), len(kept.words)) < STUB_WORDS:
+        return _judge_stubs(page, kept)
+    side = look(page.words, kept.words, site.mark(page.words))
+    other = look(kept.words, page.words, other_site.mark(kept.words))
+    if not one_address and _have_other_names(mine, theirs, site, other_site):
+        return _judge_other_name(page, kept, side, other, site)
+    return _judge_one_name(page, kept, side, other, (site, other_site))
+
+
+def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
+    """Find why what two pages are called makes them two, whatever their words are, or return "".
+
+    That is at other address names, where none is declared; numbers in names may be noise.
+    """
+    if _is_one_address(page.url, kept.url) or find_declared(page, kept):
+        return ""
+    for mine, theirs in ((page.title, kept.title), (page.heading, kept.heading)):
+        if mine and theirs and mine != theirs:
+            one, other = read_name(mine), read_name(theirs)
+            if [each for each in one if not each.isdecimal()] != [
+                each for each in other if not each.isdecimal()
+            ]:
+                if not (site.known and other_site.known):
+                    site = other_site = UNKNOWN
+                apart = _have_other_names(page.url, kept.url, site, other_site)
+                return f"two names: {mine!r} / {theirs!r}" if apart else ""
+    return ""
+
+
+def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> bool:
+    """Whether two addresses of one site have other names."""
+    host, another = host_of(mine), host_of(theirs)
+    if not host or host.split(".")[-2:] != another.split(".")[-2:]:
+        return False
+    (one, end), (other, another_end) = site.find_name(mine), other_site.find_name(theirs)
+    if one != other or (end and another_end and end != another_end):
+        return True
+    return host == another and site.are_two_folders(mine, theirs)
+
+
+def _judge_stubs(page: Page, kept: Page) -> Answer:
+    """Judge pages of which one is a stub: they must be equal."""
+    why = ""
+    if (page.title, page.heading) != (kept.title, kept.heading):
+        why = "short pages with other names"
+    elif page.words.tokens != kept.words.tokens:
+        why = "short pages that differ"
+    elif page.words.wording.beside != kept.words.wording.beside:
+        why = "short pages that differ beside the text"
+    elif page.facts.hidden != kept.facts.hidden:
+        why = "short pages that differ in what is not shown"
+    return Answer(not why, why or "the same words and signs", 0, len(page.words))
+
+
+def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Answer:
+    """Judge two addresses of a site with other names: nothing may be guessed."""
+    own, common = int(side.own.sum()), int(min(side.common.sum(), other.common.sum()))
+    if _is_declared(page, kept, side, other, site):
+        why = "one declares the other as its original, or as a view of it"
+        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+    why = next(filter(None, _part_other_names(page, kept, side, other, site)), "")
+    one = "has whole blocks more" if own else "says nothing that the other one does not"
+    return Answer(not why, why or one, own, common, side.alone)
+
+
+def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
+    """List what makes addresses with other names two pages; "" says nothing."""
+    common = int(min(side.common.sum(), other.common.sum()))
+    first, second = page.facts, kept.facts
+    for mine, theirs, shown in (
+        (page.title, kept.title, (first.title, second.title)),
+        (page.heading, kept.heading, (first.heading, second.heading)),
+    ):
+        if mine and theirs and mine != theirs:
+            yield f"two names: {shown[0]!r} / {shown[1]!r}"
+    if page.words.wording.rest not in {b"", kept.words.wording.rest}:
+        yield "other words beyond those that are kept"
+    for one in (side, other):
+        if one.own.sum() > INSERTED_SHARE * common:
+            yield f"own words of {'the kept page' * (one is other) or 'this page'}: " + repr(
+                one.words.show(one.own)
+            )
+    gaps = find_gaps(page.words, kept.words)
+    yield _find_replaced(gaps, side, other)
+    yield _find_address_word(page, kept, side, other)
+    if signs := find_signs(page.words, kept.words):
+        yield f"other signs: {signs[0]!r} / {signs[1]!r}"
+    yield _find_beside(page, kept, site)
+    if gaps and common < (LEAST_COMMON if site.known else LEAST_COMMON_UNKNOWN):
+        yield f"{common} words in common that are no template"
+
+
+def _find_replaced(gaps: list[Gap], side: Side, other: Side) -> str:
+    """Find why what stands between equal blocks is no mere insertion, or return ""."""
+    words, kept = side.words, other.words
+    for gap in gaps:
+        if gap.start == gap.end:  # of the kept page
+            continue
+        shown = " ".join(words.tokens[gap.start : min(gap.end, gap.start + 10)])
+        if gap.other_start < gap.other_end and not _is_frame(gap, side, other):
+            there = " ".join(
+                kept.tokens[gap.other_start : min(gap.other_end, gap.other_start + 10)]
+            )
+            return f"words in the place of others: {shown!r} / {there!r}"
+        own = side.own[gap.start : gap.end]
+        in_main = (own & words.main[gap.start : gap.end]).any()
+        if in_main or 0 < own.sum() <= FIELD_WORDS:
+            return f"own words: {shown!r}"
+    moved = _find_moved(gaps, words, kept)
+    return f"words in another order: {moved!r}" if moved else ""
+
+
+def _is_frame(gap: Gap, side: Side, other: Side) -> bool:
+    """Whether a gap is at an end of both pages, and the site's on the kept one."""
+    mine, theirs = slice(gap.start, gap.end), slice(gap.other_start, gap.other_end)
+    ends = len(side.words), len(other.words)
+    return (
+        (gap.start == 0 == gap.other_start or (gap.end, gap.other_end) == ends)
+        and gap.other_end - gap.other_start > FIELD_WORDS
+        and not other.own[theirs].any()
+        and not side.words.main[mine].any()
+        and not (side.own & side.words.numbers)[mine].any()
     )
-    one = (
-        ("short texts with one main text", e.short),
-        ("so long a content agrees whatever its names", e.together is Relation.DIFFER),
-        ("content agrees", max(within, whole) >= e.confirm and e.agreed >= least),
-        ("main texts are alike", same and main),
-        ("texts are equal, and all that they say is the site's", e.whole == 1 == e.main_alike),
+
+
+def _find_moved(gaps: list[Gap], words: Words, kept: Words) -> str:
+    """Find a block of the gaps that the kept page has as often elsewhere, or return ""."""
+    mine, theirs = Counter(words.digests), Counter(kept.digests)
+    for gap in gaps:
+        first, end = np.searchsorted(words.starts, (gap.start, gap.end)).tolist()
+        for block, digest in zip(words.blocks[first:end], words.digests[first:end], strict=True):
+            if mine[digest] <= theirs[digest]:
+                return " ".join(words.tokens[block.start : block.end][:10])
+    return ""
+
+
+def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) -> bool:
+    """Whether one of two pages declares the other, and its words do not belie it."""
+    declared = find_declared(page.facts, kept.facts) - site.declared
+    if not declared or page.words.wording.rest != kept.words.wording.rest:
+        return False
+    if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
+        return False
+    common = int(min(side.common.sum(), other.common.sum()))
+    own = max(int(side.own.sum()), _count_own(other))
+    # More are those of a list whose pages all declare the first one, or of somebody else's page.
+    few = (side.own & side.words.numbers).sum() <= _MOST_CELLS
+    return few and common >= LEAST_COMMON and own <= OWN_SHARE * common
+
+
+def _find_beside(page: Page, kept: Page, site: Site) -> str:
+    """Find what is seen beside the text of a page only, or return ""."""
+    there = set(kept.words.wording.beside)
+    mine = (each for each in page.words.wording.beside if each not in there)
+    found = next((each for each in mine if not site.has_beside(each)), "")
+    return f"what is seen beside the text: {found!r}" if found else ""
+
+
+def _judge_one_name(
+    page: Page, kept: Page, side: Side, other: Side, sites: tuple[Site, Site]
+) -> Answer:
+    """Judge one address, one name in two folders, or two hosts: little may be own."""
+    common = int(min(side.common.sum(), other.common.sum()))
+    own = max(map(_count_own, (side, other)))
+    names = _count_names(page, kept, sites)
+    called = not names or page.title == kept.title or page.heading == kept.heading != ()
+    if called and not (side.alone.any() or other.alone.any()):
+        return Answer(one=True, why="the same words", own=own, common=common, alone=side.alone)
+    if why := next(filter(None, _part_one_name(page, kept, side, other, known=sites[0].known)), ""):
+        return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
+    one_address = _is_one_address(page.facts.url, kept.facts.url)
+    enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
+    everywhere = max(int(one.own.sum()) for one in (side, other))
+    if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
+        why = f"{own} own words, {common} common ones"
+        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+    main = int(min((one.common & one.words.main).sum() for one in (side, other)))
+    own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
+    least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
+    if main >= least and own_main + names <= OWN_SHARE * main:
+        why = f"main texts: {own_main} own words, {main} common ones"
+        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+    why = f"own words: {page.words.show(side.own)!r}"
+    return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
+
+
+def _part_one_name(
+    page: Page, kept: Page, side: Side, other: Side, *, known: bool
+) -> Iterator[str]:
+    """List what makes two pages of one name two, however little it is; "" says nothing."""
+    mine, theirs = page.facts.url, kept.facts.url
+    if host_of(mine) == host_of(theirs) and not _is_one_address(mine, theirs):
+        one, another = ("/".join(folders) for folders in own_folders(mine, theirs))
+        words = _find_subject(one, another, side), _find_subject(another, one, other)
+        if all(words):
+            yield f"two folders: {words[0]!r} / {words[1]!r}"
+        yield _find_address_word(page, kept, side, other)  # of what stands behind a name
+        yield _find_two_names(page, kept, known=known)
+        cells = side.own & side.words.main & side.words.numbers & (side.words.sizes < _CELL_WORDS)
+        if cells.sum() > _MOST_CELLS:
+            yield f"other numbers: {side.words.show(cells)!r}"
+    if paragraph := find_paragraph(side):
+        yield f"a paragraph of its own: {paragraph!r}"
+    if max(side.both.mean(), other.both.mean()) < LEAST_MAIN:
+        yield "little in common"
+
+
+def _find_two_names(page: Page, kept: Page, *, known: bool) -> str:
+    """Find two names where each of all says a word, but numbers, that the other lacks, or ""."""
+    # On a host that is not known, the one that is the same may be the site's.
+    first, second = page.facts, kept.facts
+    shown = ""
+    for mine, theirs, names in (
+        (page.title, kept.title, (first.title, second.title)),
+        (page.heading, kept.heading, (first.heading, second.heading)),
+    ):
+        if mine and theirs:
+            one, another = ({w for w in name if not _A_NUMBER.search(w)} for name in (mine, theirs))
+            apart = one - another and another - one
+            if not apart and known:
+                return ""
+            if apart:
+                shown = f"two names: {names[0]!r} / {names[1]!r}"
+    return shown
+
+
+def _is_one_address(mine: str, theirs: str) -> bool:
+    return mine.partition("#")[0] == theirs.partition("#")[0]
+
+
+def _count_own(side: Side) -> int:
+    """Count the own words, but those of frames around the common part."""
+    places = np.flatnonzero(side.common)
+    if not len(places):
+        return int(side.own.sum())
+    cut = int(_SHARE_OF_ENDS * len(places))
+    inside = side.words.main.copy()
+    inside[places[cut] : places[len(places) - 1 - cut] + 1] = True
+    return int((side.own & inside).sum())
+
+
+def find_paragraph(side: Side) -> str:
+    """Find a block of the main text whose words are its page's own, or return ""."""
+    words = side.words
+    starts = words.starts
+    if not len(starts) or not side.own.any():
+        return ""
+    own = np.add.reduceat((side.own & words.main).astype(np.int64), starts)
+    alone = np.add.reduceat(side.alone.astype(np.int64), starts)
+    sizes = np.diff(starts, append=len(words))
+    (found,) = np.nonzero((own >= PARAGRAPH_WORDS) & (alone >= PARAGRAPH_SHARE * sizes))
+    if not len(found):
+        return ""
+    start = int(starts[found[0]])
+    return " ".join(words.tokens[start : start + min(10, int(sizes[found[0]]))])
+
+
+def _count_names(page: Page, kept: Page, sites: tuple[Site, Site]) -> int:
+    """Count as words what two names differ in."""
+    said = []
+    for mine, theirs, ours, other in (
+        (page.title, kept.title, sites[0].titles, sites[1].titles),
+        (page.heading, kept.heading, sites[0].headings, sites[1].headings),
+    ):
+        if not mine or not theirs:
+            continue
+        one, another = ours.find_subject(mine), other.find_subject(theirs)
+        if one or another:
+            said.append(bool(one - another) + bool(another - one))
+    least, most = min(said, default=0), max(said, default=0)
+    if not least and most < _BOTH_APART:  # one is the same, and one page says more at most
+        return 0
+    return NAMES_WORDS if least and most == _BOTH_APART else NAMES_WORDS // 2
+
+
+def _find_address_word(page: Page, kept: Page, side: Side, other: Side) -> str:
+    """Find a word of the last segment of one address that its page alone says, or return ""."""
+    names = last_segment(page.facts.url), last_segment(kept.facts.url)
+    word = _find_subject(*names, side) or _find_subject(*names[::-1], other)
+    return f"a word of one address: {word!r}" if word else ""
+
+
+def _find_subject(mine: str, theirs: str, side: Side) -> str:
+    """Find a word of the one address's name, but numbers, that its page alone says, or ""."""
+    said = _read_words(mine) - _read_words(theirs)
+    if not said:
+        return ""
+    places = np.flatnonzero(side.alone).tolist()
+    return next(
+        (token for token in map(side.words.tokens.__getitem__, places) if token in said), ""
     )
-    for tests, confirmed in ((two, False), (one, True)):
-        for why, holds in tests:
-            if holds:
-                return why, confirmed
-    return "content differs", False
+
+
+@lru_cache(maxsize=4_096)
+def _read_words(name: str) -> frozenset[str]:
+    both = (*tokenise(normalise(name)), *tokenise(normalise(name.replace("_", " "))))
+    return frozenset(word for word in both if not _A_NUMBER.search(word))
+
+
+def find_declared(first: Facts, second: Facts) -> set[str]:
+    """Find the addresses that one of two pages declares, and the other has, or declares, too."""
+    if not (first.canonical or first.views or second.canonical or second.views):
+        return set()
+    mine, theirs = first.declared, second.declared
+    declared = mine & {*theirs, plain_form(second.url)} | theirs & {plain_form(first.url)}
+    return {address for address in declared if address.partition("/")[2]}
+
+
+def count_data_bits(first: Facts, second: Facts) -> int:
+    """Count the bits between what browsers may draw two pages from; 0 without."""
+    one, other = first.data_fingerprint, second.data_fingerprint
+    if not one or not other:
+        return 0
+    return hamming_distance(int.from_bytes(one, "big"), int.from_bytes(other, "big"))

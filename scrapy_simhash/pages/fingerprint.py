@@ -168,10 +168,9 @@ def fingerprint_text(
     # Pages are compared word by word in the usual words.
     usual = whole if features.tokenise is tokenise else _USUAL.read(page.whole, seed)
     whole_triples = hash_shingles(whole.hashes, SKETCH_WINDOW)
-    main_triples = hash_shingles(main.hashes, SKETCH_WINDOW)
     main_features, whole_features = map(features.weigh_features, (main.hashes, whole.hashes))
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    sketch = sketch_text(whole_triples, main_triples)
+    sketch = sketch_text(whole_triples)
     link_sketch, targets = read_links(page.links, base)
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(usual, beside, seed, page.main_lines, page.tags))

@@ -21,7 +21,7 @@ FILE = "file"
 # Of the digest of a file; that of a page has 16. So records of both have one layout.
 FILE_DIGEST_BYTES = 32
 # Of a sketch, see `pages.sketch`.
-SKETCH_BYTES = 1_024
+SKETCH_BYTES = 768
 # The reader of all visible text, which stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
 # Of our reader; raised whenever a change alters the text of any page.

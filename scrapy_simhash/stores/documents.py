@@ -18,9 +18,8 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
+from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
-from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.sites import SAMPLE, draw_sample
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.facts import EVERYONE
 from scrapy_simhash.pages.wording import Wording, unpack
@@ -29,6 +28,7 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_STRANGERS,
     KeyTable,
     keys_of,
+    list_parts,
     make_keys,
     rank_by_keys,
 )
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Document, Gathered
+    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.judge import Limits
-    from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.facts import Facts, Reader
     from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design
@@ -263,7 +263,7 @@ class Documents:
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
 
-        A sample is drawn, see `judging.sites`; a name has those that came first.
+        A sample is drawn, see `judging.hosts`; a name has those that came first.
         """
         for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
@@ -443,10 +443,10 @@ class Documents:
 
         The document of the number `own` is the page's own.
         """
-        limits, confirmed = limit_probe(page.facts, rule), rule.confirm is not None
+        limits, plain = limit_probe(page.facts, rule), rule.plain
         probe = self.near(page.facts.fingerprint, *limits)
-        alike = self.list_alike(page.facts, own) if confirmed else {}
-        called = self.list_called(page.facts) if confirmed else []
+        alike = {} if plain else self.list_alike(page.facts, own)
+        called = [] if plain else self.list_called(page.facts)
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
         found, complete = self._list_near(probe, page.facts, limits)
         for number, keys in alike.items():
@@ -455,9 +455,9 @@ class Documents:
             for number in numbers:
                 candidate = found.get(number, Candidate(-1, number, 0))
                 found[number] = candidate._replace(name=candidate.name or name)
-        candidates = sorted(found.values())[: None if confirmed else MOST_CANDIDATES]
+        candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
         records = self.get_all([each.number for each in candidates if each.number])
-        return [(each, records.get(each.number)) for each in candidates], complete or confirmed
+        return [(each, records.get(each.number)) for each in candidates], complete or not plain
 
     def _list_near(
         self, probe: Probe, page: Facts, limits: Limits

@@ -16,7 +16,7 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging.rule import default_distance
+from scrapy_simhash.judging.evidence import default_distance
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.rows import unpack_row
 from scrapy_simhash.tables.designs import parse_design
@@ -28,7 +28,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 17
+FORMAT = 18
 HEADER_KEY = b"store"
 
 
@@ -105,20 +105,9 @@ def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
     if recipe is not None and recipe != stored:
         raise StoreMismatchError(
             "the store was made with another recipe (store / wanted): "
-            f"{'; '.join(stored.differences(recipe))}. {_name_cure(stored, recipe)}"
+            f"{'; '.join(stored.differences(recipe))}. Name another SIMHASH_STORE and crawl again"
         )
     return stored
-
-
-def _name_cure(stored: Recipe, wanted: Recipe) -> str:
-    """Say how to get the recipe that is stored, or another store."""
-    settings = [
-        f"SIMHASH_{name.upper()} = {getattr(stored, name)!r}"
-        for name in ("extractor", "features")
-        if getattr(stored, name) != getattr(wanted, name)
-    ]
-    back = f"Set {' and '.join(settings)}, or name" if settings else "Name"
-    return f"{back} another SIMHASH_STORE and crawl again"
 
 
 def check_seed(header: Header, wanted: int | None) -> None:
@@ -130,13 +119,15 @@ def check_seed(header: Header, wanted: int | None) -> None:
         )
 
 
-def check_mode(header: Header, confirm: float | None) -> None:
+def check_mode(header: Header, wanted: bool | None) -> None:
     """Raise a StoreMismatchError if the fingerprints of a store are those of other texts."""
-    if header.plain != (confirm is None):
-        made, texts = ("None", "main") if header.plain else ("a number", "whole")
+    if wanted is not None and header.plain != wanted:
+        names = {True: "plain", False: "words"}
+        texts = "main" if header.plain else "whole"
         raise StoreMismatchError(
-            f"SIMHASH_CONFIRM is {confirm!r}, but the store was made with {made}: its fingerprints "
-            f"are those of {texts} texts. Set SIMHASH_CONFIRM back, or name another SIMHASH_STORE"
+            f"SIMHASH_RULE is {names[wanted]!r}, but the store was made with "
+            f"{names[header.plain]!r}: its fingerprints are those of {texts} texts. Set "
+            "SIMHASH_RULE back, or name another SIMHASH_STORE"
         )
 
 
@@ -150,10 +141,10 @@ def check_design(header: Header, wanted: str | None) -> None:
         )
 
 
-def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:
+def choose_distance(distance: int | None, design: Design, *, plain: bool) -> int:
     """Return the distance to use, or raise a StoreMismatchError; None chooses the default."""
     if distance is None:
-        return min(default_distance(confirm), design.reach_bits)
+        return min(default_distance(plain=plain), design.reach_bits)
     if not 0 <= distance <= design.reach_bits:
         names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
         settings = (f"SIMHASH_TABLES = {name!r}" for name in names)

@@ -42,11 +42,11 @@ _OPTIONS = {"prefix", "db", *(f"ssl_{name}" for name in _TLS_OPTIONS)}
 
 def open_store(  # noqa: PLR0913 - a store has so many sides
     url: str,
-    distance: int | None = 3,
+    distance: int | None = None,
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
-    confirm: float | None = None,
+    plain: bool | None = None,
     *,
     seed: int | None = None,
 ) -> Store:
@@ -58,13 +58,14 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
             `unix:///socket`; `?prefix=` sets a prefix of the keys.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
             distance for which the table design is complete (7 with four tables). None for 7, or
-            3 without `confirm`, but no more than the store's design is complete for.
+            3 in plain simhash, but no more than the store's design is complete for.
         tables: table design: `auto`, 4, 10, 16, 20 or blocks and distance as "m:k". `auto` keeps
             that of an existing store.
         recipe: how fingerprints are made; None for that of an existing store, or the default.
         readonly: change nothing; the store must exist.
-        confirm: similarity of the sketches that a match must reach, 0 to 1, see `judging.rule`;
-            None for plain simhash. Documents without a sketch match within 3 bits instead.
+        plain: whether the distance alone decides, as in the paper; else words do, see
+            `judging.rule`, and documents without words match within 3 bits. None for what an
+            existing store was made with, or words.
         seed: seed of the token hash; an existing store must have it. None draws one.
 
     Returns:
@@ -72,13 +73,11 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
 
     Raises:
         StoreUnusableError: the store cannot be opened; nothing was changed.
-        StoreMismatchError: the store was made with another recipe, seed or table design.
+        StoreMismatchError: the store was made with another recipe, seed, rule or table design.
         ValueError: an argument is out of range.
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-    if confirm is not None and not 0 <= confirm <= 1:
-        raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
     if is_server(url) and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
@@ -86,7 +85,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     scheme = scheme_of(url)
     where = store_folder(url) if scheme == "lmdb" else url
     engine: Engine = resolve_name(ENGINES[scheme])(where, readonly=readonly)
-    return Store(engine, distance, tables, recipe, confirm, seed=seed)
+    return Store(engine, distance, tables, recipe, plain, seed=seed)
 
 
 def open_as_it_is(url: str) -> Store:

@@ -15,10 +15,9 @@ import numpy as np
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
 from scrapy_simhash.judging.documents import State, StoredDocument
+from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
@@ -74,15 +73,13 @@ class Store(AbstractContextManager["Store"]):
     Attributes:
         recipe, seed: of its fingerprints.
         distance: within which documents are near-duplicates, in bits.
-        confirm: share of the words that must agree, or None.
-        words: whether `find_and_add` compares by words, as crawls do.
+        plain: whether the distance alone decides.
     """
 
     recipe: Recipe
     seed: int
     distance: int
-    confirm: float | None
-    words: bool = False
+    plain: bool
 
     _header: Header
     _prober: Prober
@@ -92,40 +89,40 @@ class Store(AbstractContextManager["Store"]):
     def __init__(  # those of `open_store`
         self,
         engine: Engine,
-        distance: int | None = 3,
+        distance: int | None = None,
         tables: str | int = "auto",
         recipe: Recipe | None = None,
-        confirm: float | None = None,
+        plain: bool | None = None,
         *,
         seed: int | None = None,
     ) -> None:
-        self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self._sites, self._hosts = Sites(), Hosts()
+        self._hosts = Hosts()
         self.dissolved: set[int] = set()
         try:
             automatic = tables == "auto"
             design = parse_design(DEFAULT_DESIGN if automatic else tables)
             if not engine.exists():
-                choose_distance(distance, confirm, design)  # before anything is made
+                choose_distance(distance, design, plain=bool(plain))  # before anything is made
             engine.open()
             if not self.readonly:
-                self._make(recipe or Recipe(), design.name, seed)
+                self._make(new_header(recipe or Recipe(), design.name, seed, plain=bool(plain)))
             self.read(lambda _: None)
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
-            self.distance = choose_distance(distance, confirm, self._prober.design)
+            check_mode(self._header, plain)
+            self.plain = self._header.plain
+            self.distance = choose_distance(distance, self._prober.design, plain=self.plain)
         except BaseException:
             engine.close()
             raise
         self.seed = self._header.seed
         self._opened = True
 
-    def _make(self, recipe: Recipe, design: str, seed: int | None) -> None:
+    def _make(self, header: Header) -> None:
         """Write the header of a store that is empty."""
-        header = new_header(recipe, design, seed, plain=self.confirm is None)
 
         def work(values: KeyValues) -> None:
             if values.get(HEADER, HEADER_KEY) is None and not any(values.scan(DOCUMENTS)):
@@ -163,9 +160,9 @@ class Store(AbstractContextManager["Store"]):
             require_reach(header, self.distance)
         self._header, self._prober = header, Prober(parse_design(header.design))
 
-    def require_mode(self, confirm: float | None) -> None:
-        """Raise a StoreMismatchError if the store was made with plain simhash, or without."""
-        check_mode(self._header, confirm)
+    def require_mode(self, *, plain: bool) -> None:
+        """Raise a StoreMismatchError if the store was made with the other rule."""
+        check_mode(self._header, plain)
 
     def _require_writable(self) -> None:
         if self.readonly:
@@ -199,9 +196,9 @@ class Store(AbstractContextManager["Store"]):
         """Judge documents in order and write each at once, as if it had come through.
 
         A document is a near-duplicate of one of its group (`Facts.group`), or of what was
-        imported, that the rule calls one page with it (`judging.rule`; without confirmation, that
-        lies within the store's distance). Of several the verdict names the most similar one
-        (without confirmation the nearest), of equal ones the oldest. A near-duplicate is recorded,
+        imported, that the rule calls one page with it (`judging.rule`; in plain simhash, that lies
+        within the store's distance). Of several the verdict names the most similar one (in plain
+        simhash the nearest), of equal ones the oldest. A near-duplicate is recorded,
         but leads to no match. All is written in one durable transaction; a read-only store judges
         and writes nothing.
 
@@ -216,11 +213,11 @@ class Store(AbstractContextManager["Store"]):
         Raises:
             StoreUnavailableError: nothing was written.
         """
-        rule = Rule(self.distance, self.confirm, words=self.words)
+        rule = Rule(self.distance, self.plain)
         first = 0 if self.readonly else self.take_numbers(len(documents))
 
         def work(stored: Documents) -> list[Verdict]:
-            judge = Judge(stored, rule, crawl, incremental, self._sites, self._hosts)
+            judge = Judge(stored, rule, crawl, incremental, self._hosts)
             verdicts, taken = [], count(first)
             for document in documents:
                 stored.read_ahead(document, rule)
@@ -424,7 +421,7 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> dict[str, int]:
             design = stored.design if tables is None else parse_design(tables)
-            choose_distance(self.distance, self.confirm, design)
+            choose_distance(self.distance, design, plain=self.plain)
             mender = Mender(stored)
             found, mended = mender.list_fingerprints(), mender.mend()
             self._rewrite(stored, design, found)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.sites import SAMPLE
+from scrapy_simhash.judging.hosts import SAMPLE
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     rows_of,

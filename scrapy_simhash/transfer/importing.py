@@ -295,7 +295,7 @@ class _Import:
         """Import the delivered documents of a store, and what was bulk-loaded there."""
         if source.url == show_url(self._config.store):
             raise ValueError(f"{source.url} is the store itself; name another one with --into")
-        source.require_mode(self._config.confirm)
+        source.require_mode(plain=self._config.plain)
         answer = self.take(StoreSource(source))
         fingerprints = source.read(list_bulk_loaded)
         if fingerprints.size:
@@ -307,14 +307,7 @@ class _Import:
         """Open the store of the settings for writing; make it if it does not exist."""
         config = self._config
         tables, distance = config.tables, config.distance_to_open
-        confirm = config.confirm
-        store = open_store(config.store, distance, tables, recipe, confirm=confirm, seed=seed)
-        try:
-            store.require_mode(confirm)
-        except BaseException:
-            store.close()
-            raise
-        return store
+        return open_store(config.store, distance, tables, recipe, plain=config.plain, seed=seed)
 
 
 async def _take(

@@ -3,7 +3,6 @@
 import doctest
 import gzip
 import importlib
-import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 import scrapy_simhash
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
-from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.pages.wording import Wording, pack, unpack
 from scrapy_simhash.stores.opening import open_store
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
@@ -36,7 +34,6 @@ from tests.helpers.strategies import crowds
 pytestmark = pytest.mark.slow
 
 Session = Any
-NAMED = 30  # a document that is found by its name
 PACKAGE = Path(scrapy_simhash.__file__).parent / "batch/spark"
 
 
@@ -128,7 +125,7 @@ def site(tmp_path: Path) -> dict[str, str]:
 def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
     """All that one machine finds, and a row with a reason for every page without a fingerprint."""
     pages = site(tmp_path)
-    limits = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.hang")
+    limits = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.hang")
     done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
     assert done.exit_code == 1
     assert "two.warc.gz cannot be read from record 2 on: " in done.err
@@ -140,7 +137,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     expected = {}
     for url, html in pages.items():
         if "hang" not in url:
-            made = fingerprint_page(html, recipe=Recipe("tests.helpers.hostile.hang"), url=url)
+            made = fingerprint_page(html, url=url)
             document = make_document(made, Config().chosen_rule)
             several = list_fingerprints(made, Config().chosen_rule) or (document.facts.fingerprint,)
             expected[url] = document, list(several)
@@ -165,7 +162,6 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     confirmed = spark.read.parquet(f"{tmp_path}/confirmed").collect()
     assert {frozenset((row.first_url, row.second_url)) for row in confirmed} == {
         frozenset({"http://a.example/", "http://b.example/copy"}),
-        frozenset({"http://a.example/", "http://a.example/edited"}),
         frozenset({"http://b.example/copy", "http://a.example/edited"}),
         frozenset({"http://a.example/empty", "http://b.example/empty"}),
     }
@@ -176,9 +172,10 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
                 alter(each, url=url)
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)
             )
-            answer = compare(first.facts, second.facts, Config().chosen_rule)
-            assert answer.confirmed
-            assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
+            words = unpack(first.wording), unpack(second.wording)
+            answer = compare_by_words(None, first.facts, second.facts, words)
+            assert answer.duplicate
+            assert (row.similarity, row.tests) == (answer.similarity, list(answer.tests))
 
     assert run("spark", "clusters", "confirmed", "-o", "clusters").exit_code == 0
     clusters = spark.read.parquet(f"{tmp_path}/clusters").groupBy("cluster").count().collect()
@@ -186,7 +183,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     query = ("spark", "--json", "query", "documents", "--queries", "documents", "-d", "0")
     assert run(*query, "-o", "answers").answers[0]["rows"] == len(set(bits))
 
-    (seeded,) = run(*limits, "import", "documents", "--store", "seeded", "--json").answers
+    (seeded,) = run("import", "documents", "--store", "seeded", "--json").answers
     assert seeded["complete"]
     with open_store(str(tmp_path / "seeded"), 0) as store:
         stored = store.list_documents()
@@ -277,34 +274,33 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": [5],
         "stub": False,
         "text_digest": b"",
-        "sketch": bytes([17]) * 1_024,
+        "wording": pack(Wording("a text")),
         "title": "A",
-        **dict.fromkeys(("heading", "canonical", "host"), ""),
+        **dict.fromkeys(("heading", "canonical", "language", "host"), ""),
         "called": [],
-        **dict.fromkeys(("words", "whole_words"), 400),
+        "views": [],
     }
     columns = {
         "id": pa.binary(),
         "fingerprints": pa.list_(pa.int64()),
         "stub": pa.bool_(),
-        **dict.fromkeys(("text_digest", "sketch", "data_fingerprint"), pa.binary()),
+        **dict.fromkeys(("text_digest", "wording", "data_fingerprint", "hidden"), pa.binary()),
         "called": pa.list_(pa.binary()),
-        **dict.fromkeys(("url", "host", "title", "heading", "canonical", "reason"), pa.string()),
-        **dict.fromkeys(("words", "whole_words"), pa.int32()),
+        "views": pa.list_(pa.string()),
+        **dict.fromkeys(("url", "host", "title", "heading", "canonical"), pa.string()),
+        **dict.fromkeys(("language", "reason"), pa.string()),
     }
     made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(made, pa.schema(columns)))
 
 
-def confirm_of(
-    spark: Session, documents: Any, least: float | None = CONFIRM
-) -> dict[str, list[Any]]:
+def confirm_of(spark: Session, documents: Any, *, plain: bool = False) -> dict[str, list[Any]]:
     """Confirm pairs of documents with one fingerprint."""
     from scrapy_simhash.batch.spark.confirm import confirm_pairs  # noqa: PLC0415
     from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
 
     pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
-    return collect(confirm_pairs(documents, pairs, least))
+    return collect(confirm_pairs(documents, pairs, plain=plain))
 
 
 def test_one_that_many_documents_have_costs_no_square(
@@ -320,7 +316,7 @@ def test_one_that_many_documents_have_costs_no_square(
         (bytes([first]), bytes([second])) for first in range(3) for second in range(first + 1, 20)
     ]
     assert all(tests[0] == "distance 0 bits" for tests in found["tests"])
-    plain = confirm_of(spark, documents, None)
+    plain = confirm_of(spark, documents, plain=True)
     assert {key: plain[key] for key in ("first", "second")}.items() <= found.items()
     assert plain["tests"] == [["distance 0 bits"]] * len(found["first"])
     # No part of the join has more of them.
@@ -328,38 +324,20 @@ def test_one_that_many_documents_have_costs_no_square(
     assert sorted(row["count"] for row in postings) == [2, 3, 3, 3, 3, 3, 3]
 
 
-def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
-    """What a host's pages share is template, as in a crawl; and one page is found by its name."""
-    hashes = np.random.default_rng(1).integers(0, 2**64, 4_000, np.uint64)
-    frame, other_frame, *texts = hashes[:400], hashes[150:400], *hashes[1_000:].reshape(-1, 60)
-
-    def make(
-        number: int, host: str, text: int, title: str = "The harbour", words: int = 60
-    ) -> dict[str, Any]:
-        framed = other_frame if number == NAMED else frame
-        whole = np.concatenate([framed, texts[text][:words]])
-        return {
+def test_one_is_found_by_its_name(spark: Session) -> None:
+    """However far apart they are; what has other words is another page."""
+    rows = (
+        {
             "id": bytes([number]),
-            "host": host,
-            "url": f"http://{host}/{number}/at/",
-            "title": title,
-            "fingerprints": [1 << number],
-            "sketch": sketch_text(whole, whole[:0]),
-            "whole_words": len(whole),
+            "title": "The harbour",
+            "called": [b"key"],
+            "fingerprints": [2 ** (20 * number) - 1],
+            "wording": pack(Wording(text)),
         }
-
-    rows = [make(number, "a.example", number, f"Text {number}") for number in range(10)]
-    # Two texts in one template, on a host that is known and on one that is not.
-    for host, numbers in (("a.example", (20, 21)), ("b.example", (22, 23))):
-        near = {"fingerprints": [min(numbers)]}
-        rows += [make(number, host, number - 10, words=15) | near for number in numbers]
-    # One text in two templates, far from each other.
-    rows += [make(number, "a.example", 15) | {"called": [b"key"]} for number in (NAMED, 31)]
+        for number, text in enumerate(("one text", "one text", "another text"))
+    )
     found = confirm_of(spark, documents_of(spark, *rows))
-    told = dict(zip(zip(found["first"], found["second"], strict=True), found["tests"], strict=True))
-    assert set(told) == {(bytes([22]), bytes([23])), (bytes([NAMED]), bytes([31]))}
-    assert "site not known" in told[bytes([22]), bytes([23])][3]
-    named = told[bytes([NAMED]), bytes([31])]
-    assert named[0] == "called 'the harbour', too; distance 2 bits"
-    # The ten, and one of the two that are near to each other.
-    assert len(re.findall(r"\d+", named[3].partition("documents ")[2].partition(":")[0])) == 11
+    assert (found["first"], found["second"], found["distance"]) == ([b"\0"], [b"\1"], [20])
+    assert found["tests"] == [
+        ["called 'the harbour', too; distance 20 bits", "the same words and signs"]
+    ]

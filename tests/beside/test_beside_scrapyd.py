@@ -34,7 +34,7 @@ FILES = {
     "news/settings.py": """
 SPIDER_MODULES = ["news.spiders"]
 ADDONS = {"scrapy_simhash.Addon": 500}
-SIMHASH_EXTRACTOR = "news.texts.extract"
+SIMHASH_SCOPE = "news.texts.find_scope"
 CONCURRENT_REQUESTS = 1
 TELNETCONSOLE_ENABLED = False
 """,
@@ -53,10 +53,8 @@ class PagesSpider(Spider):
 """,
     # The judge finds it in the egg, too.
     "news/texts.py": """
-import re
-
-def extract(html):
-    return " ".join(re.findall("<p>(.*?)</p>", html))
+def find_scope(url, page):
+    return "of the egg"
 """,
     "EGG-INFO/PKG-INFO": "Metadata-Version: 1.0\nName: news\nVersion: 1\n",
     "EGG-INFO/entry_points.txt": "[scrapy]\nsettings = news.settings\n",
@@ -116,7 +114,7 @@ def serve_scrapyd() -> Iterator[Scrapyd]:
                 server.wait(PATIENCE_SECONDS)
 
 
-def test_job_with_an_extractor_in_its_egg(tmp_path: Path) -> None:
+def test_job_with_a_scope_in_its_egg(tmp_path: Path) -> None:
     store = tmp_path / "store"
     answers = {"/one": page(1), "/copy": page(1, menu="Other")}
     with serve(answers) as site, serve_scrapyd() as scrapyd:
@@ -124,5 +122,5 @@ def test_job_with_an_extractor_in_its_egg(tmp_path: Path) -> None:
     assert "'simhash/dropped': 1" in log, log
     assert " ERROR: " not in log
     kept, dropped = read_lines(store / "log.jsonl")
-    assert kept["extractor"] == "news.texts.extract"
+    assert kept["scope"] == "of the egg"
     assert (dropped["url"], dropped["match_url"]) == (site.url("/copy"), site.url("/one"))

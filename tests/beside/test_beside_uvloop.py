@@ -32,7 +32,7 @@ def test_a_judge_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_pat
             tmp_path,
             [site.url(path) for path in answers],
             ASYNCIO_EVENT_LOOP="uvloop.Loop",
-            SIMHASH_EXTRACTOR="tests.helpers.hostile.crash",
+            SIMHASH_SCOPE="tests.helpers.hostile.crash",
             SIMHASH_PROCESSES=1,
             **settings,
         )

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Done, Run
@@ -68,7 +67,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
 
 def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> None:
     run("import", archive, "--store", "s")
-    with open_lmdb(tmp_path / "s", confirm=CONFIRM) as store:
+    with open_lmdb(tmp_path / "s") as store:
         pages = [
             document("a", 5),
             document("b", int(DRAWN[0]) ^ 1),

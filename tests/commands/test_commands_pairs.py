@@ -28,7 +28,7 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
     run: Run, store: Path, file: Path
 ) -> None:
     answer = run.answer("explain", file, ONE, "--store", store)
-    assert answer["confirmed"] is True
+    assert answer["judged"] is True
     assert answer["distance"] < 16  # by another seed about 32
     assert answer["within"] == 7
     assert answer["verdict"].startswith("Near-duplicates by the current settings: ")
@@ -45,8 +45,8 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
         ({"DISTANCE": 2}, False),
         ({"DISTANCE": 3}, True),
         ({"DISTANCE": 7}, True),
-        ({"DISTANCE": 2, "CONFIRM": None}, False),
-        ({"DISTANCE": 3, "CONFIRM": None}, True),
+        ({"DISTANCE": 2, "RULE": "plain"}, False),
+        ({"DISTANCE": 3, "RULE": "plain"}, True),
     ],
 )
 def test_the_verdict_on_two_pages_is_that_of_the_settings(
@@ -79,8 +79,8 @@ def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: 
 @pytest.fixture
 def linked(tmp_path: Path) -> Path:
     """Two pages near by, one near to the second only, one apart, and one like the first."""
-    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(1_023) + b"\1"}
-    with open_lmdb(tmp_path / "linked", distance=0, confirm=1.0) as store:
+    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(767) + b"\1"}
+    with open_lmdb(tmp_path / "linked", distance=0) as store:
         made = [
             document("a", A),
             document("b", A ^ 1),

@@ -107,7 +107,7 @@ async def test_what_was_bulk_loaded_no_crawl_got(site: Site, tmp_path: Path) -> 
     fingerprint = int(first.decisions[0]["fingerprint"], 16)
     with open_lmdb(tmp_path / "first") as store:
         seed = store.seed
-    with open_store(str(tmp_path / "s"), distance=None, confirm=0.8, seed=seed) as store:
+    with open_store(str(tmp_path / "s"), seed=seed) as store:
         store.bulk_load(np.array([fingerprint], np.uint64))
     urls = [site.url("/0"), site.url("/0?a")]
     done = await crawl(tmp_path / "s", urls)

@@ -12,7 +12,6 @@ import pytest
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import Opened
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
@@ -48,18 +47,13 @@ async def test_an_unknown_setting_is_named(
 
 
 def fill(store: Path, **arguments: Any) -> None:
-    arguments = {"recipe": Recipe(), "confirm": CONFIRM, **arguments}
+    arguments = {"recipe": Recipe(), **arguments}
     with open_store(str(store), **arguments) as opened:
         opened.find_and_add([document("a", 1), document("b", 1 << 40)])
 
 
 def other_recipe(store: Path) -> dict[str, Any]:
     fill(store, recipe=Recipe("trafilatura", "words-3"))
-    return {}
-
-
-def other_reader(store: Path) -> dict[str, Any]:
-    fill(store, recipe=Recipe("trafilatura-fast"))
     return {}
 
 
@@ -87,8 +81,7 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("prepare", "facts"),
     [
-        (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
-        (other_reader, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
+        (other_recipe, ["another recipe", "'words-3' / 'words-1'", "Name another SIMHASH_STORE"]),
         (
             other_design,
             ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
@@ -185,7 +178,7 @@ sys.exit(reason == "simhash_store_unusable")
     ("setting", "told"),
     [
         ("SIMHASH_DISTANCE=9", "SIMHASH_DISTANCE = 9: must be 0 to 7 bits"),
-        ("SIMHASH_EXTRACTOR=none", "SIMHASH_EXTRACTOR: 'none' is none of turbohtml, "),
+        ("SIMHASH_HAND_OVER_TEXT=none", "SIMHASH_HAND_OVER_TEXT: 'none' is none of "),
         # Where settings are and no `scrapy.cfg`, as under Scrapyd.
         ("", "SIMHASH_STORE = 'simhash': is a path below the project's folder, which "),
     ],

@@ -9,21 +9,19 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 
+from msgspec import structs
 from scrapy.http import HtmlResponse
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.comparison import UNKNOWN_SITES, Context, compare
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.names import relate_names
-from scrapy_simhash.judging.rule import CONFIRM, Relation, Rule
-from scrapy_simhash.judging.sites import Site
-from scrapy_simhash.judging.wordrule import LEAST_KNOWN
-from scrapy_simhash.pages.facts import Facts, PageFingerprint
+from scrapy_simhash.judging.noise import learn
+from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
+from scrapy_simhash.judging.words import Words
+from scrapy_simhash.pages.facts import PageFingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
-from tests.helpers.sketches import compare_sketches
+from scrapy_simhash.pages.wording import unpack
 
 URL = "http://site.example/folder/page?query=1"
 REASONS = {"empty", "bad_encoding", "binary", "no_text"}
@@ -103,36 +101,10 @@ def check_fingerprint(made: PageFingerprint) -> None:
 
 def check_judging(made: PageFingerprint) -> None:
     """Check that a page is like itself, whatever its names and links are, and its site."""
-    document = Document(
-        Facts(
-            identity=b"-",
-            fingerprint=made.whole_fingerprint,
-            text_digest=made.facts.text_digest,
-            url=URL,
-            title=made.facts.title,
-            heading=made.facts.heading,
-            canonical=made.facts.canonical,
-            sketch=made.facts.sketch,
-            words=made.facts.words,
-            whole_words=made.facts.whole_words,
-        ),
-    )
-    rule = Rule(7, CONFIRM)
-    verdict = compare(document.facts, document.facts, rule)
+    facts = structs.replace(made.facts, identity=b"-", url=URL)
+    page = Page.make(facts, Words.read(unpack(made.wording)))
     # A site whose other pages are all this one: nothing of it is content, nor its names.
-    site = Site(dict.fromkeys(range(LEAST_KNOWN), document.facts))
-    known = compare(document.facts, document.facts, rule, context=Context.of(site, site))
-    assert known.similarity == verdict.similarity
-    assert "site known" in known.tests[-1]
-    for names in (UNKNOWN_SITES[0].names, site.names):
-        assert set(relate_names(document.facts, document.facts, names, names)) <= {
-            Relation.SAME,
-            Relation.SILENT,
-        }
-    main, whole = compare_sketches(made.facts.sketch, made.facts.sketch)
-    if made.facts.words:
-        assert whole == 1.0
-        assert main in {0.0, 1.0}  # no shingle of a short one may be in the sketch
-        assert verdict.confirmed, verdict
-    assert all(len(test) < 1_000 for test in (*verdict.tests, *known.tests))
+    for site in (UNKNOWN, Site(dict.fromkeys(range(LEAST_KNOWN), page))):
+        assert judge(page, page, site, site).one
+    assert learn(page, page) == []
     assert share_of_new_links(made.facts.link_sketch, made.facts.link_sketch) in {None, 0.0}

@@ -78,7 +78,7 @@ def main() -> None:
 
     vars(templates)["datetime"] = _Clock
     url = sys.argv[2]
-    open_store(url, 7, confirm=0.78, seed=SEED).close()
+    open_store(url, seed=SEED).close()
     settings = get_project_settings()
     settings.setdict(
         {

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.store import Store
 
-# Distance, similarity and tables.
-STORES: tuple[tuple[int | None, float | None, str], ...] = (
-    (7, 0.9, "auto"),
-    (3, None, "auto"),
-    (None, 0.9, "4"),
-    (7, None, "4"),
-    (4, 0.78, "10"),
-    (3, None, "20"),
-    (7, 0.5, "4"),
-    (0, None, "16"),
-    (3, 0.78, "16"),
-    (5, None, "auto"),
+# Distance, whether it alone decides, and tables.
+STORES: tuple[tuple[int | None, bool, str], ...] = (
+    (7, False, "auto"),
+    (3, True, "auto"),
+    (None, False, "4"),
+    (7, True, "4"),
+    (4, False, "10"),
+    (3, True, "20"),
+    (7, False, "4"),
+    (0, True, "16"),
+    (3, False, "16"),
+    (5, True, "auto"),
 )
 GROUPS = (1, 1, 2, 3, 5, 8, 13, 30, 64, 150)
 STATE_LINES_OF = 50
@@ -72,8 +72,8 @@ class Episode(NamedTuple):
         return self.number % 4 == 3
 
     @property
-    def store(self) -> tuple[int | None, float | None, str]:
-        """Distance, similarity and tables."""
+    def store(self) -> tuple[int | None, bool, str]:
+        """Distance, whether it alone decides, and tables."""
         return STORES[0] if self.crowded else STORES[self.number % len(STORES)]
 
 
@@ -266,10 +266,10 @@ def run_episode(
 ) -> Iterator[Line]:
     """Run an episode in a new store; gives a line for each thing that it says."""
     world = _World(Random(episode.number), episode)  # noqa: S311
-    distance, confirm, tables = episode.store
+    distance, plain, tables = episode.store
 
     def open_it() -> Store:
-        return opener(url, distance, tables, confirm=confirm, seed=episode.number)
+        return opener(url, distance, tables, plain=plain, seed=episode.number)
 
     yield Line(f"episode {episode.number}: {episode.documents} documents, {episode.store}")
     store = open_it()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import CONFIRM, Rule
+from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.pages.facts import Page as Fetched
 from tests.golden.lines import Line, Numbers, show_verdict
 
@@ -26,7 +26,7 @@ TESTS = Path(__file__).parents[1]
 # Of the folder of corpora; those with a script `open` are unpacked by it.
 CORPORA = ("corpus", "second-corpus", "third-corpus", "manuals")
 SHIPPED = ("labelled", "docsite")
-RULES = {"default": Rule(7, CONFIRM), "plain": Rule(3, None)}
+RULES = {"default": Rule(7), "plain": Rule(3, plain=True)}
 SEED = 1
 GROUP = 64
 
@@ -74,7 +74,7 @@ def list_pages(folder: Path) -> list[Page]:
 def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
     """Judge the pages of a folder by each of the rules, in new stores at these URLs."""
     stores = {
-        name: open_store(url, rule.distance, confirm=rule.confirm, seed=SEED)
+        name: open_store(url, rule.distance, plain=rule.plain, seed=SEED)
         for (name, rule), url in zip(RULES.items(), urls, strict=True)
     }
     numbers = {name: Numbers() for name in RULES}

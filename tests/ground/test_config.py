@@ -39,11 +39,7 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("DISTANCE", 3.0, 3),
         ("TABLES", 4, "4"),
         ("TABLES", "4:3", "4:3"),
-        ("CONFIRM", "0.5", 0.5),
-        ("CONFIRM", 1, 1.0),
-        ("CONFIRM", None, None),
-        ("CONFIRM", "None", None),
-        ("EXTRACTOR", "html2txt", "html2txt"),
+        ("RULE", "plain", "plain"),
         ("SCOPE", "host", "host"),
         ("PROCESSES", "0", 0),
         ("INCREMENTAL", "True", True),
@@ -86,10 +82,6 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("DISTANCE", float("nan"), "nan: must be a whole number, 0 or more bits"),
         ("DISTANCE", -1, "-1: must be 0"),
         ("DISTANCE", "8", "8: must be 0 to 7 bits with SIMHASH_TABLES = 'auto'; " + AS_MK),
-        ("CONFIRM", False, "False: must be 0 to 1, or None"),  # it would be the loosest rule
-        ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
-        ("CONFIRM", "80", "'80': must be 0 to 1, or None"),
-        ("CONFIRM", "nan", "'nan': must be 0 to 1, or None"),
         ("PROCESSES", "65", "'65': must be 0 to 64 processes"),
         ("PROCESSES", "auto", "'auto': must be 0 to 64 processes"),
         ("FOLLOW_NEW_LINKS", "late", "'late': must be True or False"),
@@ -132,9 +124,9 @@ def test_a_host_has_its_own_selectors() -> None:
 
 
 @pytest.mark.parametrize("tables", ["auto", "10"])
-def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> None:
-    config = read_config({"SIMHASH_CONFIRM": "None", "SIMHASH_TABLES": tables})
-    assert (config.confirm, config.distance, config.tables) == (None, 3, tables)
+def test_of_plain_simhash_the_distance_is_that_of_the_paper(tables: str) -> None:
+    config = read_config({"SIMHASH_RULE": "plain", "SIMHASH_TABLES": tables})
+    assert (config.plain, config.distance, config.tables) == (True, 3, tables)
 
 
 @pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])
@@ -143,8 +135,8 @@ def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, dis
 
 
 def test_a_misspelt_setting_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"EXTRACTR: .*; did you mean SIMHASH_EXTRACTOR\?$"):
-        describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_EXTRACTR": "x"})
+    with pytest.raises(SettingError, match=r"REFETHC: .*; did you mean SIMHASH_REFETCH\?$"):
+        describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_REFETHC": "x"})
 
 
 def test_a_setting_that_is_like_no_other_is_only_named() -> None:

@@ -78,7 +78,7 @@ def crawl_into(store: Path, **fields: Any) -> None:
         (HOSTILE, page(3, title=HOSTILE_TITLE)),
         (EMPTY, ""),
     )
-    fill(store, pages, extractor="trafilatura", **fields)
+    fill(store, pages, **fields)
 
 
 def assert_printable(text: str) -> None:

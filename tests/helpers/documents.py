@@ -8,7 +8,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import Document, Match, Record, StoredDocument, Verdict
-from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
@@ -49,8 +49,9 @@ def alter(page: AnyPage, **fields: Any) -> AnyPage:
 
 
 def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:
-    """Make the match of documents without sketches, which their distance alone decides."""
-    return Match(number, fingerprint, distance, url, tests=(f"distance {plural(distance, 'bit')}",))
+    """Make the match of documents without words, which their distance alone decides."""
+    tests = f"distance {plural(distance, 'bit')}", Deciding.NO_WORDS.value
+    return Match(number, fingerprint, distance, url, tests=tests)
 
 
 def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
@@ -70,7 +71,7 @@ def judge(store: Store, *pages: Document, **arguments: Any) -> list[str]:
 def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
     """Judge pages as the first crawl of a store does."""
     arriving = [alter(page, identity=b"%d" % number) for number, page in enumerate(pages)]
-    with open_store("memory:", confirm=CONFIRM, seed=seed) as store:
+    with open_store("memory:", seed=seed) as store:
         return store.find_and_add(arriving)
 
 

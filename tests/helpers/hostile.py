@@ -1,4 +1,4 @@
-"""Extractors and scopes that misbehave; settings name them by import path."""
+"""Scopes that misbehave; settings name them by import path."""
 
 import ctypes
 import os
@@ -11,29 +11,20 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
-from turbohtml import parse
-
-# What a page's text must contain to set an extractor off; other pages are read as usual.
+# What a page must say to set a scope off; others are of one scope.
 TRIGGER = "misbehave"
 NOT_CALLABLE = 7
 
 
-def _read(html: str) -> str:
-    """Read what pages of `tests.helpers.pages` have in common, or all there is."""
-    page = parse(html)
-    main = page.find("main") or page.find("body")
-    return " ".join(main.text.split()) if main else ""
+def _make(misbehave: Callable[[], object]) -> Callable[[str, Any], str]:
+    """Make a scope that misbehaves on pages that say so."""
 
-
-def _make(misbehave: Callable[[], object]) -> Callable[[str], str]:
-    """Make an extractor that misbehaves on pages that say so."""
-
-    def extract(html: str) -> str:
-        if TRIGGER in html:
+    def find(_: str, page: Any) -> str:
+        if TRIGGER in page.facts.title + page.facts.heading + page.text:
             misbehave()
-        return _read(html)
+        return ""
 
-    return extract
+    return find
 
 
 def _hang_natively() -> None:
@@ -59,7 +50,7 @@ def _eat_quietly() -> None:
 
 
 def _fail() -> None:
-    raise ArithmeticError("this extractor always fails here")
+    raise ArithmeticError("this scope always fails here")
 
 
 hang, hang_deaf = _make(lambda: time.sleep(3600)), _make(_hang_deaf)
@@ -67,30 +58,13 @@ eat, eat_quietly = _make(_eat), _make(_eat_quietly)
 crash, leave, fail = _make(lambda: ctypes.string_at(0)), _make(lambda: os._exit(3)), _make(_fail)
 
 
-def fail_with_the_page(html: str) -> str:
-    """Raise with the page's own words, as parsers do."""
-    raise ValueError("cannot read " + html)
-
-
-def slow(html: str) -> str:
-    """Take 0.3 seconds, computing."""
-    _compute(0.3)
-    return _read(html)
-
-
-def _compute(seconds: float) -> None:
-    ends = time.perf_counter() + seconds
-    while time.perf_counter() < ends:
-        pass
-
-
-def fill_disk(html: str) -> str:
+def fill_disk(_: str, page: Any) -> str:
     """Let no file be written from one page on, and from another one on again."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if "disk is" in html:
-        limit = 0 if "disk is full" in html else hard
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    if "disk is" in page.facts.heading:
+        limit = 0 if "disk is full" in page.facts.heading else hard
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    return _read(html)
+    return ""
 
 
 def scope_by_language(_: str, page: Any) -> str:

@@ -3,7 +3,6 @@
 What stores hold was made by these steps, so the fast ones have to give the same bits.
 """
 
-import struct
 import unicodedata
 from itertools import pairwise
 from typing import NamedTuple
@@ -108,16 +107,13 @@ def simhash_slowly(features: dict[int, int]) -> int:
     return fingerprint
 
 
-def sketch_slowly(whole: list[int], main: list[int]) -> bytes:
-    """Take the smallest hash of each bin, its place, and whether the main text has it."""
-    values, octets, rests = [0xFFFF] * 256, [0] * 256, [0xFF] * 256
+def sketch_slowly(whole: list[int]) -> bytes:
+    """Take of the smallest hash of each bin the bits behind those of the bin."""
+    rests = [0xFFFFFF] * 256
     for number in range(256):
         if in_bin := [each for each in whole if each >> 56 == number]:
-            smallest = min(in_bin)
-            values[number] = min(smallest >> 40 & 0xFFFF, 0xFFFE)
-            rests[number] = smallest >> 32 & 0xFF
-            octets[number] = whole.index(smallest) * 128 // len(whole) * 2 + (smallest in main)
-    return struct.pack("<256H256B256B", *values, *octets, *rests)
+            rests[number] = min(min(in_bin) >> 32 & 0xFFFFFF, 0xFFFFFE)
+    return b"".join(rest.to_bytes(3, "little") for rest in rests)
 
 
 def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
@@ -141,7 +137,7 @@ def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, i
         "text_digest": xxhash.xxh3_128_digest(
             normalise_slowly(page.main).replace("\n", " ").encode()
         ),
-        "sketch": sketch_slowly(whole.triples, main.triples),
+        "sketch": sketch_slowly(whole.triples),
         "features": len(main.features),
         "whole_features": len(whole.features),
         "words": main.words,

@@ -75,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def open(self) -> None:
-        self.store = self.open_store(distance=self.oracle.distance, tables=self.design)
+        self.store = self.open_store(distance=self.oracle.distance, tables=self.design, plain=True)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

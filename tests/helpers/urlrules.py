@@ -6,53 +6,47 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import xxhash
 
 from scrapy_simhash.inspection.urlrules import RuleKind, UrlRule, describe, learn
-from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.wording import Wording
 from tests.helpers.documents import make
+from tests.helpers.pages import make_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RULE = Rule(7, 0.8)
 WORDS = 200
 
 
 @cache
-def make_facts(name: str) -> dict[str, Any]:
+def make_facts(name: str) -> tuple[dict[str, Any], Wording]:
     """Make what is known of a page of 200 words; in "x~9", nine amid those of "x" are others.
 
     "x<9" has only the first nine.
     """
     base, _, most = name.partition("<")
     base, _, others = base.partition("~")
-    drawn = np.random.default_rng(xxhash.xxh3_64_intdigest(base.encode()))
-    text = drawn.integers(2**64, size=WORDS, dtype=np.uint64)
-    fingerprint = int(text[0])
-    changed = np.random.default_rng(xxhash.xxh3_64_intdigest(name.encode()))
-    # In the midst: what stands before or behind the common part is a frame.
-    start = (WORDS - int(others or 0)) // 2
-    text[start : start + int(others or 0)] = changed.integers(
-        2**64, size=int(others or 0), dtype=np.uint64
-    )
-    text = text[: int(most or WORDS)]
+    words = make_words(xxhash.xxh32_intdigest(base.encode()), WORDS)
+    changed = int(others or 0)
+    start = (WORDS - changed) // 2
+    words[start : start + changed] = make_words(xxhash.xxh32_intdigest(name.encode()), changed)
+    words = words[: int(most or WORDS)]
     return {
-        "fingerprint": fingerprint,
+        "fingerprint": xxhash.xxh3_64_intdigest(base.encode()),
         "text_digest": name.encode(),
         "title": f"Title of {base}",
         "heading": f"Heading of {base}",
-        "words": len(text),
-        "whole_words": len(text),
-        "sketch": sketch_text(text, text),
+        "words": len(words),
+        "whole_words": len(words),
+        "sketch": bytes(SKETCH_BYTES),
         "features": WORDS,
-    }
+    }, Wording(" ".join(words))
 
 
 class Crawl:
@@ -67,25 +61,29 @@ class Crawl:
         """Fetch pages, and find the original of each by brute force."""
         for url in urls:
             self.time += 1
-            fields = {**make_facts(self.site(url)), "url": url, "time": self.time, **facts}
+            known, wording = make_facts(self.site(url))
+            fields = {**known, "url": url, "time": self.time, **facts}
             page = make(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
             match = next(
                 (
                     kept
                     for kept in self.pages
                     if not kept.record.original
+                    and kept.wording is not None
                     and kept.facts.fingerprint == page.facts.fingerprint
-                    and compare(page.facts, kept.facts, RULE).duplicate
+                    and compare_by_words(
+                        None, page.facts, kept.facts, (wording, kept.wording)
+                    ).duplicate
                 ),
                 None,
             )
             record = Record(page.facts, State.DONE, ("crawl",), 0.0)
             record.original = match.document if match else 0
-            self.pages.append(StoredDocument(len(self.pages) + 1, record))
+            self.pages.append(StoredDocument(len(self.pages) + 1, record, wording))
 
     def learn(self) -> dict[str, dict[str, Any]]:
         """Learn from all that was fetched; returns the rules by their texts, as people see them."""
-        found = learn(self.pages, RULE)
+        found = learn(self.pages)
         return {str(each.rule): describe("", each.votes, set(), each.directories) for each in found}
 
     def prove(self) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.log import LogFilter, find_crawl, read_log
-from scrapy_simhash.judging.rule import Deciding
+from scrapy_simhash.judging.evidence import Deciding
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page

@@ -106,14 +106,13 @@ async def test_memory_is_for_one_process() -> None:
         ("leave", "worker_died"),
         ("eat", "out_of_memory"),
         ("eat_quietly", "out_of_memory"),
-        ("fail", "failed"),
+        ("fail", "scope_failed"),
     ],
 )
 async def test_a_page_that_ends_its_judge_passes_and_no_other(
     tmp_path: Path, way: str, reason: str
 ) -> None:
-    extractor = f"tests.helpers.hostile.{way}"
-    async with judging(tmp_path, extractor=extractor) as judges:
+    async with judging(tmp_path, scope=f"tests.helpers.hostile.{way}") as judges:
         first = [ask(judges, str(n), page(n)) for n in range(3)]
         bad = ask(judges, "bad", BAD)
         later = [ask(judges, str(n), page(n)) for n in range(3, 8)]
@@ -307,8 +306,8 @@ async def test_slow_sites_hold_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Eight pages that hang are asked about first; three of them are tried."""
-    extractor = "tests.helpers.hostile.hang"
-    async with judging(tmp_path, seconds=1.0, extractor=extractor) as judges:
+    scope = "tests.helpers.hostile.hang"
+    async with judging(tmp_path, seconds=1.0, scope=scope) as judges:
         bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
         good = [ask(judges, str(n), page(n)) for n in range(20)]
         assert await outcomes(*good) == ["new"] * 20
@@ -353,7 +352,7 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 
 async def test_pages_that_are_only_read() -> None:
-    reader = read_only(Config(extractor="tests.helpers.hostile.hang"), Recipe(), seed=7)
+    reader = read_only(Config(scope="tests.helpers.hostile.hang"), Recipe(), seed=7)
     reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judge.log import Decision, DecisionLog, make_line
-from scrapy_simhash.judging.rule import Deciding, Evidence
+from scrapy_simhash.judging.evidence import Deciding, Evidence
 from tests.helpers.crawling import read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
@@ -41,7 +41,7 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     [({}, "fingerprint"), ({"named": True, "keys": 0}, "name"), ({"keys": 3}, "triples")],
 )
 def test_what_proposed(proposal: dict[str, Any], by: str) -> None:
-    evidence = Evidence(deciding=Deciding.TEXTS, distance=9, within=7, **proposal)
+    evidence = Evidence(deciding=Deciding.WORDS, distance=9, within=7, **proposal)
     decision = Decision(url="", status="near_duplicate", evidence=evidence)
     assert decision.proposed_by == by
 
@@ -60,7 +60,7 @@ TWO_WRITERS = """
 import sys, time
 from pathlib import Path
 from scrapy_simhash.judge.log import Decision, DecisionLog, make_line
-from scrapy_simhash.judging.rule import Deciding, Evidence
+from scrapy_simhash.judging.evidence import Deciding, Evidence
 
 path = Path(sys.argv[1])
 other = {"a": b'"writer":"b"', "b": b'"writer":"a"'}[sys.argv[2]]

@@ -8,16 +8,16 @@ import pytest
 from scrapy_simhash.judge import lookalikes
 from scrapy_simhash.judge.lookalikes import LookAlikes, find_parting
 from scrapy_simhash.judging.documents import Match
-from scrapy_simhash.judging.rule import Deciding, Evidence, Relation
+from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from tests.helpers.judging import new_decision
 
-SAME, SILENT, MORE, DIFFER = Relation.SAME, Relation.SILENT, Relation.MORE, Relation.DIFFER
+SAME, SILENT, DIFFER = Relation.SAME, Relation.SILENT, Relation.DIFFER
 
 
 def make_nearest(main_alike: float = 0.95, **fields: Any) -> Match:
     names = {name: fields.pop(name, SAME) for name in ("title", "heading")}
     evidence = Evidence(
-        deciding=Deciding.TEXTS, distance=1, within=7, main_alike=main_alike, **names
+        deciding=Deciding.WORDS, distance=1, within=7, main_alike=main_alike, **names
     )
     given: dict[str, Any] = {"evidence": evidence, "own_words": ("41", "left"), **fields}
     return Match(1, 0, 1, "http://a.example/", main_alike, ("distance 1 bit", "why"), None, **given)
@@ -34,7 +34,6 @@ def make_nearest(main_alike: float = 0.95, **fields: Any) -> Match:
         (make_nearest(own_words=()), "why"),
         (make_nearest(main_alike=0.89), ""),
         (make_nearest(title=SILENT, heading=SILENT), ""),
-        (make_nearest(title=MORE), ""),
         (make_nearest(heading=DIFFER), ""),
         (make_nearest(evidence=None), ""),
     ],

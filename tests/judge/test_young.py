@@ -17,7 +17,7 @@ from scrapy_simhash.judge.messages import Again, Ask, EndWaits, Gone, Settled
 from scrapy_simhash.judge.status import Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
-from scrapy_simhash.judging.sites import SAMPLE, draw_sample
+from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import NOBODY, Facts
 from scrapy_simhash.stores.documents import describe_member, rows_of_site
 from scrapy_simhash.stores.keys import rank_by_keys
@@ -413,7 +413,7 @@ def make_members(numbers: Iterable[int]) -> list[bytes]:
 
 def make_page_of_host(number: int) -> Change:
     url = f"http://site.example/{'ab'[number % 2]}/{number}"
-    sketch = random.Random(number).randbytes(1024)  # noqa: S311 - no secret
+    sketch = random.Random(number).randbytes(768)  # noqa: S311 - no secret
     return make_change(number, number, url, sketch=sketch, suspicion=number % 3)
 
 

@@ -18,7 +18,7 @@ HOST, MIRROR = "http://shop.example", "http://mirror.example"
 
 def judge(*pages: Document) -> list[str]:
     """Judge pages in one store, and say what is in it afterwards."""
-    with open_store("memory:", RULE.distance, confirm=RULE.confirm, seed=3) as store:
+    with open_store("memory:", RULE.distance, seed=3) as store:
         verdicts = store.find_and_add(pages)
         kept = {document.facts.url for document in store.list_documents()}
         assert store.check() == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, learn
-from scrapy_simhash.judging.wordrule import Page
+from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
@@ -55,6 +55,27 @@ def test_blocks_behind_the_same_block_are_cut_out() -> None:
     changes = learn(first, second)
     other = make("a", "b", box, "x y", "z w", "v u", "about us", tags="h1 p h2 li li li p")
     assert cut(other, changes) == f"a b {box} about us"
+
+
+def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
+    """A check that sees one of them again does not refute the list."""
+    tags = "h1 p h2 li li li li p"
+    drawn = [
+        ("red", "blue", "green", "old"),
+        ("new", "blue", "grey", "tall"),
+        ("a", "red", "c", "new"),
+    ]
+    first, second, third = (
+        make(TEXT[0], TEXT[1], "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
+        for words in drawn
+    )
+    changes = learn(first, second)
+    assert len(changes) == 1
+    noise = Noise()
+    for name in ("one", "two"):
+        noise.add(f"http://shop.example/p/{name}", changes, 0.0, set())
+    page = first._replace(facts=Facts(b"-", 0, b"", "http://shop.example/p/three"))
+    assert noise.check(page, third, 60.0) == ([], changes)
 
 
 def test_an_advertisement_among_paragraphs_is_one_block() -> None:

@@ -1,7 +1,7 @@
 """What users of other tools reported of duplicates, as pages: which are dropped, and no other.
 
 The numbers are those of a trial. Cases 1 (counters), 6b (invisible characters) and 15 (galleries)
-are in `test_gate.py`; 8 (countries of a language) and 13 (empty days) are limits that docs name.
+are in `test_records.py`; 8 (countries of a language) and 13 (empty days) are limits that docs name.
 """
 
 import json
@@ -178,7 +178,7 @@ def spellings() -> Pages:
         (chinese, [f"/print/{n}.html" for n in range(10)]),
         (charset_in_a_script, [f"/w/{n}.html" for n in range(12)]),
         (decomposed, [f"/NFD/{n}.html" for n in range(12)]),
-        (forum, [f"/t/{thread}/10" for thread in range(8)]),
+        (forum, [f"/t/{thread}/{n}" for thread in range(8) for n in (10, 31)]),
         (members_only, [f"/viewprofile?id={n}" for n in range(1, 30)]),
         (shells, []),
         (statistics, []),

@@ -21,7 +21,7 @@ def page(name: str, reader: Reader, fingerprint: int = A, **fields: Any) -> Docu
 
 @pytest.mark.parametrize("reader", [LINKS, OTHERS, NOBODY, EVERYONE])
 def test_what_another_reader_got_does_not_count(store: Store, reader: Reader) -> None:
-    alike: dict[str, Any] = {"title": "Kiwi", "sketch": bytes(SKETCH_BYTES)}
+    alike: dict[str, Any] = {"title": "Kiwi", "sketch": bytes(SKETCH_BYTES), "text": "a text"}
     judge(store, page("a", ITEMS, **alike))
     assert judge(store, page("b", reader, **alike)) == ["new 2"]
     assert judge(store, page("c", reader, **alike)) == ["near_duplicate 3 of 2"]

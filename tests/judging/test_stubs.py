@@ -6,7 +6,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.crawling import crawl
 from tests.helpers.server import serve
@@ -67,7 +67,7 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
     pages = [
         make_document(
             fingerprint_page(HTML.format(f"<p>{words}</p><img src=/{number}.jpg>")),
-            Rule(7, 0.78, min_features=5_000),
+            Rule(7, min_features=5_000),
         )
         for number in range(2)
     ]
@@ -76,12 +76,9 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
-@pytest.mark.parametrize("confirm", [None, 0.8])
-def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(
-    words: int, confirm: float | None
-) -> None:
+@pytest.mark.parametrize("rule", [Rule(7), Rule(3, plain=True)])
+def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(words: int, rule: Rule) -> None:
     """With `min_features`, only pages below it get the digest of a stub."""
-    rule = Config(confirm=confirm).chosen_rule
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
     document = make_document(fingerprint_page(html, seed=7, min_features=32), rule)
     assert document == make_document(fingerprint_page(html, seed=7), rule)

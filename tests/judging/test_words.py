@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.wordrule import UNKNOWN, Answer, Page, Site, judge
+from scrapy_simhash.judging.rule import UNKNOWN, Answer, Page, Site, judge
 from scrapy_simhash.judging.words import Template, Words, look
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording

@@ -17,7 +17,6 @@ from scrapy.utils.misc import load_object
 
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.judge.scopes import load_scope
-from scrapy_simhash.pages.fingerprint import load_features, load_reader
 from tests.helpers.documents_read import PAGES, Block, blocks_of, saved_name
 from tests.helpers.documents_shell import check_command, check_settings, commands_of
 
@@ -68,8 +67,6 @@ def check_as_crawl(settings: dict[str, Any]) -> None:
     check_settings(settings)
     config: Config = read_config(settings)
     load_scope(config.scope)
-    load_reader(config.extractor)
-    load_features(config.features)
     for addon in settings.get("ADDONS", {}):
         load_object(addon)
 

@@ -44,7 +44,7 @@ ERRORS = [
     ),
     ("-s SIMHASH_DISTANCE=9 stats", "SIMHASH_DISTANCE = 9", "must be 0 to 7 bits"),
     ("-s SIMHASH_TABLES=5x stats", "'5x' is not a table design", "take auto, 4, 10, 16, 20"),
-    ("-s SIMHASH_CONFIRM=2 stats", "SIMHASH_CONFIRM = ", "must be 0 to 1, or None"),
+    ("-s SIMHASH_REFETCH=-2 stats", "SIMHASH_REFETCH = ", "must be 0 to 1,000"),
     ("-s SIMHASH_ACTION=delete stats", "SIMHASH_ACTION = 'delete'", "must be 'drop'"),
     ("-s SIMHASH_NEVER_DROP=( stats", "'(' is not a regular expression", "escape"),
     ("-s SIMHASH_IGNORE=p.. stats", "'p..' is not a CSS selector", "name elements, such as"),

@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 from scrapy_simhash.commands.transfer import list_kept
-from scrapy_simhash.inspection.log import LogFilter, read_log
-from scrapy_simhash.judging.rule import decide
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
 
@@ -62,18 +60,6 @@ def test_pages_kept_at_session_addresses_have_better_ones(example_crawl: Example
         address, _, query = page["url"].partition("?")
         assert query.startswith("sid=")
         assert page["better_url"] == page["canonical"] == address
-
-
-def test_each_drop_is_decided_once_more_by_its_line_of_the_log(example_crawl: ExampleCrawl) -> None:
-    log = example_crawl.project / ".scrapy" / "simhash" / "log.jsonl"
-    drops = [drop for drop, _ in read_log(log, LogFilter(status="near_duplicate"))]
-    assert len(drops) == example_crawl.figures["dropped"]
-    for drop in drops:
-        assert drop.evidence is not None
-        why, near, confirmed = decide(drop.evidence)
-        assert near
-        assert confirmed
-        assert why in drop.tests
 
 
 def test_a_second_crawl_is_complete_by_itself(example_crawl: ExampleCrawl, tmp_path: Path) -> None:

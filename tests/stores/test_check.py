@@ -54,7 +54,7 @@ Row = tuple[str, bytes, bytes]
 @pytest.fixture
 def store(home: str) -> Iterator[Store]:
     """A store with rows of every kind."""
-    with open_store(home, tables="4") as store:
+    with open_store(home, tables="4", plain=True) as store:
         store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
         pages = [
             document("original", A, text="text", sketch=SKETCH),

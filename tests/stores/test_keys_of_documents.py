@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
@@ -31,7 +30,7 @@ TEMPLATE = range(90_000, 90_200)
 def sketch(shingles: Any) -> bytes:
     """Sketch a text of these shingles, as long as none of them hides another one."""
     hashes = np.array([*shingles], np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)
-    return sketch_text(hashes, hashes)
+    return sketch_text(hashes)
 
 
 def make_page(name: str, shingles: Any, **fields: Any) -> Document:
@@ -82,7 +81,7 @@ class KeysMachine(RuleBasedStateMachine):
         self.patch.setattr("scrapy_simhash.stores.upkeep.MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
-        self.store = Store(MemoryEngine(), confirm=None)
+        self.store = Store(MemoryEngine(), plain=True)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -170,7 +169,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
     """And then each page is under its own triples, and an edited copy of it finds it."""
     own = [range(100 * n, 100 * n + 40) for n in range(30)]
     pages = [make_page(f"page {n}", [*TEMPLATE, *some]) for n, some in enumerate(own)]
-    with open_store(home, confirm=None) as store:
+    with open_store(home, plain=True) as store:
         judge(store, *pages[:16])
         assert 0 not in set().union(*read_keys(store).values())
         judge(store, *pages[16:])
@@ -195,7 +194,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
 def test_what_twenty_callbacks_got_is_found_for_each(home: str) -> None:
     """The first copy of each is kept, all later ones are dropped."""
     readers = [Reader("spider", f"parse_{n}") for n in range(20)]
-    with open_store(home, confirm=CONFIRM) as store:
+    with open_store(home) as store:
         for time, status in (("first", "new"), ("second", "near_duplicate")):
             for number, reader in enumerate(readers):
                 page = make_page(f"{time} {number}", range(300), title="Fire", reader=reader)
@@ -214,7 +213,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
             stored.list_alike(page.facts)  # reads what is dissolved
         raise ValueError("given up")
 
-    with open_store(home, confirm=None) as store:
+    with open_store(home, plain=True) as store:
         judge(store, *pages[:16])
         with pytest.raises(ValueError, match="given up"):
             store.write(give_up)

@@ -13,18 +13,18 @@ from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import read_files
-from tests.helpers.documents import document, find, make, open_lmdb, plain_match
+from tests.helpers.documents import document, find, make, open_lmdb
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 
 def test_what_a_store_was_made_with_is_kept(home: str) -> None:
     recipe = Recipe("html2txt", "words-3", 1, 7)
-    made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "distance": 4}
+    made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "plain": True}
     nothing: dict[str, Any] = {}
     for arguments in (made, nothing):
         with open_store(home, **arguments) as store:
-            assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
+            assert (store.recipe, store.design, store.seed, store.plain) == (recipe, "10", 77, True)
             stats = store.stats()
             assert (stats["design"], stats["complete_for_bits"]) == ("10", 4)
             assert stats["recipe"]["id"] == recipe.id
@@ -35,6 +35,7 @@ def test_what_a_store_was_made_with_is_kept(home: str) -> None:
         ),
         ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
         ({"seed": 78}, "another seed"),
+        ({"plain": False}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
         ({"distance": 5}, "distance 5.*complete for 0 to 4"),
     ]
     for given, message in refused:
@@ -56,13 +57,12 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
     "arguments",
     [
         *({"distance": 8}, {"distance": -1}, {"distance": 4, "tables": "6:2"}),
-        *({"confirm": -0.1}, {"confirm": 1.1}),
         *({"tables": design} for design in ("5", "9:8", "nonsense", "")),
     ],
     ids=str,
 )
 def test_a_store_that_cannot_be_opened_is_not_made(home: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm|table design"):
+    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|table design"):
         open_store(home, **arguments)
     with pytest.raises(StoreUnusableError, match="there is no store"):
         open_store(home, readonly=True)
@@ -76,7 +76,7 @@ def test_store_urls(tmp_path: Path, url: str) -> None:
 
 
 def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
-    with open_lmdb(tmp_path) as store:
+    with open_lmdb(tmp_path, plain=True) as store:
         store.find_and_add([document("a", A), document("other", 5 << 40)])
     before = read_files(tmp_path)
     with open_lmdb(tmp_path, readonly=True) as store:
@@ -95,7 +95,8 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
             ("new", "", 0),
             ("revisit", "changed", 1),
         ]
-        assert verdicts[1].match == plain_match(1, A, 3, "http://site.example/a")
+        assert (match := verdicts[1].match)
+        assert (match.document, match.fingerprint, match.distance) == (1, A, 3)
         assert [match.document for match in store.query(NEAR_A)] == [1]
         assert store.check() == []
         assert store.stats()["documents"] == 2

@@ -8,13 +8,11 @@ import xxhash
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, document, judge, judge_one
-from tests.helpers.sketches import make_sketches
+from tests.helpers.documents import ALL_KINDS, document, judge, judge_one
 
 STORE_KINDS = ALL_KINDS
 FIRE = "Fire in the harbour"
@@ -22,9 +20,9 @@ SKETCH = bytes(SKETCH_BYTES)
 
 
 def make_page(number: int, title: str = FIRE, **fields: Any) -> Document:
-    """Make a page; those of other numbers have the same text, but are far from it."""
+    """Make a short page; those of other numbers have the same sketch, but are far from it."""
     bits = xxhash.xxh3_64_intdigest(b"%d" % number)
-    facts = {"sketch": SKETCH, "words": 500, "whole_words": 600, "title": title} | fields
+    facts = {"sketch": SKETCH, "text": f"text {number}", "title": title} | fields
     return document(f"page/{number}/at/", bits, **facts)
 
 
@@ -55,9 +53,9 @@ ELSEWHERE = [
 @pytest.mark.parametrize("fields", ELSEWHERE)
 def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
     """Pages elsewhere, in another scope, or without a sketch, whichever of both it is."""
-    one, other = make_page(1), make_page(2, **{"sketch": make_sketches(0, 0)[1]} | fields)
+    one, other = make_page(1), make_page(2, **{"sketch": bytes([1]) * SKETCH_BYTES} | fields)
     for first, second in ((one, other), (other, one)):
-        with open_store("memory:", confirm=CONFIRM) as store:
+        with open_store("memory:") as store:
             judge(store, first)
 
             def find(stored: Documents, page: Document = second) -> list[list[int]]:
@@ -74,15 +72,11 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
         found = list(range(1, min(number, CALLED) + 1))
         assert called(store, f"the daily | {FIRE}") == [found, found]
     assert count_rows(store) == 2 * CALLED
-    with open_store("memory:", confirm=CONFIRM) as memory:
-        texts = [make_sketches(0.0, 0.0)[number % 2] for number in range(MOST_CALLED + 1)]
-        apart = [
-            alter(page, sketch=bytes([number]) + text[1:], title=f"{FIRE} - {number}")
-            for number, (page, text) in enumerate(zip(pages, texts, strict=False))
-        ]
+    with open_store("memory:") as memory:
+        apart = [make_page(n, f"{FIRE} - {n}", text="a text " * 20) for n in range(MOST_CALLED + 2)]
         memory.find_and_add(apart[:MOST_CALLED])
         found_by = []
-        for page in (apart[MOST_CALLED], make_page(99, f"{FIRE} - 99")):
+        for page in apart[MOST_CALLED:]:
             nearest = judge_one(memory, page).nearest
             assert nearest
             found_by.append(nearest.tests[0].partition(" ")[0])

@@ -54,7 +54,7 @@ def test_the_other_tables_make_up_for_those_that_are_too_full(
     tmp_path: Path, distance: int, blocks: int, covered: bool, packed: bool
 ) -> None:
     """Up to two of four within 3 bits, one within 7: where they do not, the document is kept."""
-    with open_lmdb(tmp_path, distance=distance, tables="4") as store:
+    with open_lmdb(tmp_path, distance=distance, tables="4", plain=True) as store:
         fill(store, blocks)
         if packed:
             pack(store)
@@ -91,7 +91,7 @@ def test_new_means_that_no_neighbour_came_before(
     compacted = data.draw(st.sets(st.integers(0, len(drawn)), max_size=2), "compacted at")
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_lmdb(Path(folder), distance=distance, tables=tables) as store,
+        open_lmdb(Path(folder), distance=distance, tables=tables, plain=True) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", 2)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
@@ -21,7 +20,7 @@ def fill(path: Path) -> None:
     """Make a store with delivered pages, others, and a fingerprint that was bulk-loaded."""
     first = document("one", ONE, text="words", title="First", time=5.0)
     pages = [first, document("two", TWO), document("near one", ONE ^ 1), document("three", THREE)]
-    with open_lmdb(path, seed=7, confirm=CONFIRM) as store:
+    with open_lmdb(path, seed=7) as store:
         store.find_and_add(pages)
         store.bulk_load(BULK)
         # Its drop is taken back, and it is delivered.
@@ -56,7 +55,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     # What was taken back is no near-duplicate from now on.
     again = run.answer("import", "source", "--into", target)
     assert again["verdicts"] == {"revisit/unchanged": 3, "new": 1}
-    with open_store(target, confirm=CONFIRM) as store:
+    with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
         pages += [document("undone", TWO ^ 1), document("near bulk", int(BULK[0]) ^ 1)]
         verdicts = store.find_and_add(pages)
@@ -68,7 +67,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     [
         ({"seed": 8}, "made with another seed"),
         ({"recipe": Recipe("html2txt")}, "another recipe"),
-        ({"confirm": None}, "SIMHASH_CONFIRM is 0.9, but the store was made with None"),
+        ({"plain": True}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
     ],
 )
 def test_a_store_that_was_made_otherwise_is_refused(

@@ -25,7 +25,8 @@ from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOST_BYTES, Page
-from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.documents import name_keys
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.pages.facts import PageFingerprint
-    from scrapy_simhash.pages.recipe import Recipe
 
 
 # Arrow's types for the facts of a document.
@@ -81,7 +81,7 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
         raise SparkError(
             f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
         )
-    recipe = make_recipe(config.extractor, config.features)
+    recipe = Recipe()
     chosen = [F.col(name) for name in _INPUT if name in there]
     if dict(pages.dtypes).get("time") in _TIMES:
         chosen.append(F.col("time").cast("double").alias("time"))

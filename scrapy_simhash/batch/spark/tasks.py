@@ -121,7 +121,7 @@ class Job:
         """Find which of `--pairs` are near-duplicate documents."""
         pairs = spark.read.parquet(*self._require_second("--pairs"))
         _require_one_recipe(spark, self.inputs)
-        return confirm_pairs(spark.read.parquet(*self.inputs), pairs, self.config.confirm)
+        return confirm_pairs(spark.read.parquet(*self.inputs), pairs, plain=self.config.plain)
 
     def _require_second(self, option: str) -> list[str]:
         if self.second_input is None:

@@ -1,0 +1,86 @@
+"""What decides about two documents, and what of it the log keeps."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+# The paper's k for 64-bit fingerprints (section 2), which decides in plain simhash; and within
+# which candidates are found whose words are compared.
+PLAIN_DISTANCE_BITS = 3
+WORDS_DISTANCE_BITS = 7
+# With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
+# (docs/study.md).
+MIN_FEATURES = 32
+
+
+class Rule(NamedTuple):
+    """The settings that decide.
+
+    Attributes:
+        distance: SIMHASH_DISTANCE, 0 to 15 bits.
+        plain: the distance alone decides, as in the paper; else words do, see `judging.rule`.
+        min_features: a text with fewer distinct features has no fingerprint; asked for plain
+            simhash only, which goes by main texts.
+    """
+
+    distance: int
+    plain: bool = False
+    min_features: int = MIN_FEATURES
+
+
+def default_distance(*, plain: bool) -> int:
+    """Get k for plain simhash, or for finding candidates."""
+    return PLAIN_DISTANCE_BITS if plain else WORDS_DISTANCE_BITS
+
+
+class Relation(StrEnum):
+    """How the titles, or the headings, of two pages are related."""
+
+    SAME = "same"
+    """They say the same words."""
+    SILENT = "silent"
+    """One is missing."""
+    DIFFER = "differ"
+    """They do not."""
+
+
+class Deciding(StrEnum):
+    """What decides about two documents, in words for people."""
+
+    SCOPE = "in different scopes: never compared"
+    KINDS = "a file and a page: never compared"
+    FILE = "files that are no HTML pages: compared by a digest of their bytes"
+    DIGEST = "too little text for a simhash: compared exactly"
+    DISTANCE = "plain simhash"
+    NO_WORDS = f"no words of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"
+    WORDS = "words and names"
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What decided about two documents.
+
+    Attributes:
+        deciding: what decides.
+        distance: bits between their fingerprints.
+        within: how many bits may lie between two candidates.
+        named: one was found by its name; `keys`: by so many rare triples.
+        equal: their digests are equal.
+
+        known: their sites are known; this and what follows only where words decide.
+        title, heading: how their names are related.
+        main_alike: share of either main text that is on both, 0 to 1; the smaller one of the two.
+    """
+
+    deciding: Deciding
+    distance: int
+    within: int
+    named: bool = False
+    keys: int = 0
+    equal: bool = False
+    known: bool = False
+    title: Relation = Relation.SILENT
+    heading: Relation = Relation.SILENT
+    main_alike: float = 0.0
