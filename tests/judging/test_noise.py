@@ -69,13 +69,12 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
         make(TEXT[0], TEXT[1], "most read", *(f"{word} lamp" for word in words), "about", tags=tags)
         for words in drawn
     )
-    changes = learn(first, second)
-    assert len(changes) == 1
     noise = Noise()
-    for name in ("one", "two"):
-        noise.add(f"http://shop.example/p/{name}", changes, 0.0, set())
+    noise.add("http://shop.example/p/one", learn(first, second), 5)
+    noise.add("http://shop.example/p/two", learn(second, first), 5)
     page = first._replace(facts=Facts(b"-", 0, b"", "http://shop.example/p/three"))
-    assert noise.check(page, third, 60.0) == ([], changes)
+    same, changed = noise.check(page, third, 60)
+    assert (same, len(changed)) == ([], 1)
 
 
 def test_an_advertisement_among_paragraphs_is_one_block() -> None:
