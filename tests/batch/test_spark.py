@@ -103,7 +103,6 @@ def site(tmp_path: Path) -> dict[str, str]:
         "http://a.example/other": page(2),
         "http://a.example/empty": "<html><body><p>Sign in</p></body></html>",
         "http://b.example/empty": "<html><body><p>Sign in</p></body></html>",
-        "http://a.example/hang": make_page(["to", "misbehave", *make_words(3)]),
         "http://c.example/": page(4),
     }
     records = [warc_by_record({url: html}) for url, html in pages.items()]
@@ -125,22 +124,20 @@ def site(tmp_path: Path) -> dict[str, str]:
 def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
     """All that one machine finds, and a row with a reason for every page without a fingerprint."""
     pages = site(tmp_path)
-    limits = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.hang")
-    done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
+    done = run("spark", "--json", "fingerprint", "warcs", "-o", "documents")
     assert done.exit_code == 1
     assert "two.warc.gz cannot be read from record 2 on: " in done.err
     assert done.answers[0]["without_fingerprint"] == {
-        **dict.fromkeys(("empty", "not_html", "status", "timed_out", "warc_damaged"), 1)
+        **dict.fromkeys(("empty", "not_html", "status", "warc_damaged"), 1)
     }
     assert done.answers[0]["rows"] == len(pages) + 4
 
     expected = {}
     for url, html in pages.items():
-        if "hang" not in url:
-            made = fingerprint_page(html, url=url)
-            document = make_document(made, Config().chosen_rule)
-            several = list_fingerprints(made, Config().chosen_rule) or (document.facts.fingerprint,)
-            expected[url] = document, list(several)
+        made = fingerprint_page(html, url=url)
+        document = make_document(made, Config().chosen_rule)
+        several = list_fingerprints(made, Config().chosen_rule) or (document.facts.fingerprint,)
+        expected[url] = document, list(several)
     rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
     assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
         url: bits for url, (_, bits) in expected.items()

@@ -195,7 +195,7 @@ def test_a_server_that_is_full_before_the_commit(
             return commit(self)
 
     url = either.url()
-    with open_store(url) as store, open_store(url) as other:
+    with open_store(url, 4) as store, open_store(url, 4) as other:
         store.find_and_add([document("a", A)])
         with monkeypatch.context() as patch:
             patch.setattr(redis_kind.RedisValues, "commit", fill_and_commit)

@@ -280,7 +280,7 @@ def test_two_crawls_that_make_one_store(
 def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:
     """Whose prefixes begin alike."""
     names = ("one", "one1", "one.tables", "one-1", "on")
-    stores = [open_store(redis_server.url(name)) for name in names]
+    stores = [open_store(redis_server.url(name), 4) for name in names]
     for store in stores:
         store.find_and_add([document("a", 1)])
     with redis_server.client() as client:
