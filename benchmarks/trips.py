@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 TRIP_FILE = "trip.json"
 # A store draws the seed of its token hash, and at how many bits pages are found depends on it.
 SEED = 1
-CONFIRM = 0.8
 # What came through before is written when the page that is traced comes.
 DELAY_SECONDS = 2.5
 WORDS = 600

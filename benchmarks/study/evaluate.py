@@ -63,7 +63,6 @@ class Judged(NamedTuple):
     distance: int = NO_DISTANCE  # bits between their fingerprints
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0
-    confirmed: bool = False  # whatever the distance
     tests: tuple[str, ...] = ()
 
     @property
@@ -188,13 +187,13 @@ def group_by_source(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
 
 def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
     """Return precision, recall and false positives at a distance, with and without confirmation."""
-    confirmed = tally(judged, lambda each: each.confirmed and each.distance <= bits)
+    found = tally(judged, lambda each: each.duplicate and each.distance <= bits)
     plain = tally(judged, lambda pair: pair.plain_distance <= bits)
     return {
         "distance": bits,
-        "precision": rounded(confirmed.precision),
-        "recall": rounded(confirmed.recall),
-        "false_positives": confirmed.wrong,
+        "precision": rounded(found.precision),
+        "recall": rounded(found.recall),
+        "false_positives": found.wrong,
         "plain_precision": rounded(plain.precision),
         "plain_recall": rounded(plain.recall),
         "plain_false_positives": plain.wrong,
@@ -349,7 +348,6 @@ def _judge(
         distance=bits,
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
-        confirmed=answer.duplicate,
         tests=answer.tests[1:],
     )
 

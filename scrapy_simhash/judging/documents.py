@@ -79,7 +79,7 @@ class Match:
         fingerprint: the one that matched.
         distance: bits between it and the query.
         url: of the document; None for a bulk-loaded fingerprint.
-        similarity: of the sketches, 0 to 1; None where none was compared.
+        similarity: share of its words that do not stand alone, 0 to 1, or None.
         tests: what decided, one line each, for people.
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
@@ -212,7 +212,7 @@ class Record(msgspec.Struct, array_like=True):
         first_time: when it was fetched first, seconds since 1970, UTC.
         original: number of the document it is a near-duplicate of, or 0.
         distance: bits between the two, or -1.
-        similarity: of their sketches, or None.
+        similarity: of the two, or None, see `Match`.
         tests: what decided.
         spared: judged again it is no near-duplicate of anything, because somebody took its drop
             back.

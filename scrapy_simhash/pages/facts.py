@@ -74,10 +74,10 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope, for one reader, are compared; "" is the global one.
-        title, heading: what names it, for the confirmation.
+        title, heading: what names it.
         canonical, views: addresses that it declares; the others one a line, see `fingerprint`.
         language, features: for people, and for `explain`.
-        words, whole_words: of main and whole text, for the confirmation.
+        words, whole_words: of main and whole text.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
         sketch: of the whole text, 768 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.

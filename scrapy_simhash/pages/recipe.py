@@ -37,8 +37,8 @@ class Recipe:
     misses. A store keeps them, and a crawl warns if turbohtml has another version.
 
     Attributes:
-        extractor: name or import path (SIMHASH_EXTRACTOR).
-        features: name or import path of a feature set (SIMHASH_FEATURES).
+        extractor: name or import path; crawls take the default one.
+        features: name or import path of a feature set; crawls take the default one.
         extractor_version: of our own reader.
         features_version: of the feature set.
     """

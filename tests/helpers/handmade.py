@@ -39,10 +39,6 @@ def find_nothing(_html: str) -> str | None:
     return None
 
 
-def find_blanks(_html: str) -> str | None:
-    return " \n "
-
-
 def find_headings(html: str) -> str | None:
     return " ".join(re.findall("<h1>(.*?)</h1>", html))
 

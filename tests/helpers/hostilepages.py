@@ -21,7 +21,6 @@ _PART = 1 if os.environ.get("SIMHASH_TESTS_LONG") else 20
 JUDGED = frozenset({"judged"})
 LATE = frozenset({"timed_out"})
 MAYBE_LATE = JUDGED | LATE
-FAST = "turbohtml"
 # 20,000 words: of one page of the web in a thousand.
 _FILLER = " ".join(make_words(45, 20_000))
 _HAN = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(10_000))
