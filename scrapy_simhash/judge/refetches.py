@@ -64,6 +64,7 @@ class Refetches:
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checking: dict[str, int] = {}  # the document that is checked for a place
+        self._checked: set[tuple[str, int]] = set()  # places, and the documents asked for them
         # Slots of a place that were seen to change on a page that was checked.
         self._confirmed: set[tuple[str, Slot]] = set()
         self._in_vain = Counter[tuple[str, str]]()
@@ -117,7 +118,8 @@ class Refetches:
         """
         self._rests[place] += 1
         count = self._rests[place]
-        due = not confirmed or not count & (count - 1)
+        # What the answer to one address did not confirm, another answer will not, either.
+        due = not count & (count - 1) if confirmed else (place, kept.document) not in self._checked
         if not due or kept.document in self._pending or place in self._checking:
             return False
         # Those of what is not confirmed come first: without them nothing is dropped.
@@ -128,6 +130,7 @@ class Refetches:
             return False
         self._checks[host] += 1
         self._checking[place] = kept.document
+        self._checked.add((place, kept.document))
         self._begin(Asked(kept, place))
         return True
 

@@ -169,14 +169,15 @@ def _share_enough(mine: Words, theirs: Words) -> bool:
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:
     """Learn whether a number in brackets before title or heading changes: "(7) Tea - Board"."""
-    for mine, theirs in (
-        (first.facts.title, second.facts.title),
-        (first.facts.heading, second.facts.heading),
+    for mine, theirs, one, other in zip(
+        (first.facts.title, first.facts.heading),
+        (second.facts.title, second.facts.heading),
+        _read_leading(first),
+        _read_leading(second),
+        strict=True,
     ):
-        one, other = _LEADING.match(mine), _LEADING.match(theirs)
-        if mine != theirs and _LEADING.sub("", mine) == _LEADING.sub("", theirs):
-            values = one[0] if one else "", other[0] if other else ""
-            yield Change(Slot(NAMES, (_START,)), 1, values)
+        if mine != theirs and mine.removeprefix(one) == theirs.removeprefix(other):
+            yield Change(Slot(NAMES, (_START,)), 1, (one, other))
 
 
 def _list_changed(words: Words, other: Words) -> list[tuple[Block, list[str]]]:
@@ -346,7 +347,7 @@ class Slots:
                 found[slot].append((start, block.end))
             for slot, start, end in self._find_words(page.words.tokens[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
-        if self._name and any(map(_LEADING.match, (page.facts.title, page.facts.heading))):
+        if self._name and any(_read_leading(page)):
             found[self._name] = []
         return found
 
@@ -392,6 +393,12 @@ class Slots:
 NO_SLOTS = Slots()
 
 
+def _read_leading(page: Page) -> tuple[str, ...]:
+    """Read the numbers in brackets before title and heading; "" where there is none."""
+    found = (_LEADING.match(name) for name in (page.facts.title, page.facts.heading))
+    return tuple(each[0] if each else "" for each in found)
+
+
 def _compare_values(
     changes: Iterable[Change], first: Page, second: Page
 ) -> Iterator[tuple[Change, bool]]:
@@ -406,7 +413,9 @@ def _compare_values(
         for page in (first, second)
     )
     for change in changes:
-        if change.slot in mine and change.slot in theirs:
+        if change.slot.kind == NAMES and (change.slot in mine or change.slot in theirs):
+            yield change, _read_leading(first) == _read_leading(second)
+        elif change.slot in mine and change.slot in theirs:
             yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
 
 

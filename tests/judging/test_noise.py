@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, learn
 from scrapy_simhash.judging.rule import Page
@@ -103,6 +104,17 @@ def test_numbers_at_the_ends_of_names_may_change_but_nothing_else() -> None:
     assert Slots(learn(first, second)).clean(page).title == ("pots", "board")
     first, second = (make(*TEXT, title=title) for title in ("Tea - Board", "Pots - Board"))
     assert learn(first, second) == []
+
+
+@pytest.mark.parametrize(("again", "changes"), [("Tea", 1), ("(4) Tea", 1), ("(3) Tea", 0)])
+def test_a_number_in_brackets_that_comes_or_goes_has_changed(again: str, changes: int) -> None:
+    noise, first = Noise(), make(*TEXT, title="(3) Tea")
+    for number in range(2):
+        noise.add(f"http://a.example/p/{number}", learn(first, make(*TEXT, title="Tea")), 0)
+    checked = make(*TEXT, title=again, url="http://a.example/p/9")
+    first = first._replace(facts=replace(first.facts, url="http://a.example/p/9"))
+    same, changed = noise.check(first, checked, 5)
+    assert (len(same), len(changed)) == (1 - changes, changes)
 
 
 def test_an_answer_of_another_page_teaches_nothing() -> None:
