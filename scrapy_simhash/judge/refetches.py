@@ -22,8 +22,8 @@ _ATTEMPTS = 50
 # After so many doubts of a folder in a row of which no drop came, there are no more.
 _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
-# of them twice in a quarter of all cases.
-_MOST_ASKED = 3
+# of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
+_MOST_ASKED = 5
 # Of hosts, folders and documents.
 _MOST_REMEMBERED = 100_000
 

@@ -445,7 +445,7 @@ class Noise:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, Slot], _Seen] = {}
         self._refuted: set[tuple[str, Slot]] = set()
-        self._tested: Counter[tuple[str, Slot]] = Counter()
+        self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._views: dict[str, list[_Seen]] = {}
         self._slots: dict[tuple[str, int], Slots] = {}
         self.version = 0
@@ -484,12 +484,15 @@ class Noise:
         """Note which slots did not change at an address."""
         changed = {change.slot for change in found}
         folder = folder_of(url)
-        self._tested.update((folder, each.slot) for each in sought if each.slot not in changed)
+        for each in sought:
+            if each.slot not in changed:
+                self._tested[each.slot][folder] += 1
 
     def is_settled(self, url: str, change: Change) -> bool:
-        """Whether a slot stayed as it was on two pages of a folder, or was refuted there."""
-        key = folder_of(url), change.slot
-        return key in self._refuted or self._tested[key] >= _PAGES
+        """Whether a slot stayed as it was on two pages of a folder or in two, or was refuted."""
+        folder, tested = folder_of(url), self._tested.get(change.slot, Counter[str]())
+        stays = tested[folder] >= _PAGES or len(tested) >= _PAGES
+        return stays or (folder, change.slot) in self._refuted
 
     def list_used(self, url: str, seconds: float, pages: Iterable[Page]) -> Iterator[Change]:
         """List what counts as noise at an address, and stands on one of some pages."""
