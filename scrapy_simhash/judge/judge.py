@@ -463,7 +463,7 @@ class CrawlJudge:
             self._say(Refetch(0, document, url))
             return False
         self._refetches.prove(document, changes)
-        noise.test(url, asked.doubt.sought, changes)
+        noise.test(asked.doubt.sought, first, answer)
         noise.add(url, changes, seconds, moving)
         return True
 

@@ -31,8 +31,9 @@ _MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME, _OPEN = "^", "$", "#", "<name>", "*"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
-# Of the blocks behind an anchor so many have changed.
-_LEAST_CHANGED = 0.75
+# Of the blocks of a list that is drawn anew so many have changed: one of five entries from twenty
+# has two of the old ones in a fifth of all answers.
+_LEAST_CHANGED = 0.5
 # Two answers that share less say nothing of a page: a ban, "sold out".
 _LEAST_SHARED = 0.5
 # A slot is taken to be so many times as long as it was seen.
@@ -480,13 +481,12 @@ class Noise:
                 )
         self._touch()
 
-    def test(self, url: str, sought: Iterable[Change], found: Iterable[Change]) -> None:
-        """Note which slots did not change at an address."""
-        changed = {change.slot for change in found}
-        folder = folder_of(url)
-        for each in sought:
-            if each.slot not in changed:
-                self._tested[each.slot][folder] += 1
+    def test(self, sought: Iterable[Change], first: Page, second: Page) -> None:
+        """Note which slots are the same in two answers to one address."""
+        folder = folder_of(first.facts.url)
+        for change, is_same in _compare_values(sought, first, second):
+            if is_same:
+                self._tested[change.slot][folder] += 1
 
     def is_settled(self, url: str, change: Change) -> bool:
         """Whether a slot stayed as it was on two pages of a folder or in two, or was refuted."""
