@@ -386,8 +386,8 @@ class CrawlJudge:
         seconds = abs(mine.facts.time - kept.page.facts.time)
         place = f"{host_of(url)}/{noise.find_place(url)}"
         used = noise.list_used(url, seconds, (mine, kept.page))
-        trusted = self._refetches.list_trusted(kept.document, place, used)
-        return Trusted(kept.document, tuple(trusted))
+        confirmed = self._refetches.list_confirmed(place, used)
+        return Trusted(kept.document, (*noise.list_own(url), *confirmed))
 
     def _check(self, page: _Page, kept: Doubt, *, confirmed: bool) -> bool | None:
         """Check the noise that a drop rests on, which other pages taught.
@@ -462,7 +462,6 @@ class CrawlJudge:
         ):
             self._say(Refetch(0, document, url))
             return False
-        self._refetches.prove(document, changes)
         noise.test(asked.doubt.sought, first, answer)
         noise.add(url, changes, seconds, moving)
         return True

@@ -58,7 +58,6 @@ class Refetches:
         self.judged = 0  # pages of the crawl
         self._pending: dict[int, Asked] = {}
         self._done: set[int] = set()
-        self._proven: dict[int, set[Slot]] = {}  # what changed on documents in doubt
         self._doubts = Counter[str]()
         self._attempts = Counter[str]()
         self._checks = Counter[str]()
@@ -100,12 +99,9 @@ class Refetches:
         self._begin(Asked(doubt, folder=(host, folder)))
         return True
 
-    def list_trusted(self, document: int, place: str, used: Iterable[Change]) -> Iterator[Change]:
-        """List the slots that changed on a document itself, or on one that was checked."""
-        proven = self._proven.get(document, set())
-        for each in used:
-            if each.slot in proven or (place, each.slot) in self._confirmed:
-                yield each
+    def list_confirmed(self, place: str, used: Iterable[Change]) -> Iterator[Change]:
+        """List the slots that changed on a document that was checked."""
+        return (each for each in used if (place, each.slot) in self._confirmed)
 
     def find_checked(self, place: str) -> int:
         """Return the document that is being checked for a place, or 0."""
@@ -157,10 +153,6 @@ class Refetches:
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
-
-    def prove(self, document: int, changes: Iterable[Change]) -> None:
-        """Note what changed on a document in doubt."""
-        self._proven[document] = {each.slot for each in changes}
 
     def confirm(self, place: str, changes: Iterable[Change]) -> None:
         """Note what changed on a page that was checked."""

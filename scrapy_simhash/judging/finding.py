@@ -195,7 +195,9 @@ class Finder(NamedTuple):
         """Take out of two pages what changes by itself."""
         if self.trusted is None:
             seconds = abs(page.facts.time - kept.facts.time)
-            return self.hosts.clean(page, seconds), self.hosts.clean(kept, seconds)
+            url = kept.facts.url
+            own = self.hosts.get_noise(url).list_own(url) if url else ()
+            return self.hosts.clean(page, seconds, own), self.hosts.clean(kept, seconds, own)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
         return slots.clean(page), slots.clean(kept)
 

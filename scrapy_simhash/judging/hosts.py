@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
+    from scrapy_simhash.judging.noise import Change
 
 AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
@@ -78,17 +79,18 @@ class Hosts:
         _remember(self._noise, host, noise, _HOSTS_REMEMBERED)
         return noise
 
-    def clean(self, page: Page, seconds: float | None) -> Page:
+    def clean(self, page: Page, seconds: float | None, own: tuple[Change, ...] = ()) -> Page:
         """Return a page without what changes by itself on its host.
 
         Args:
             page: with all its words.
             seconds: between its time and that of the page that it is compared with: what was seen
                 to change only within more does not count. None for all.
+            own: what was seen to change on one of the two itself.
         """
         if not page.facts.url:
             return page
-        slots = self.get_noise(page.facts.url).choose(page.facts.url, seconds)
+        slots = self.get_noise(page.facts.url).choose(page.facts.url, seconds, own)
         if not slots:
             return page
         key = id(page.words), page.title, page.heading, slots

@@ -447,22 +447,28 @@ class Noise:
         self._seen: dict[tuple[str, Slot], _Seen] = {}
         self._refuted: set[tuple[str, Slot]] = set()
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
+        self._own: dict[str, tuple[Change, ...]] = {}
         self._views: dict[str, list[_Seen]] = {}
-        self._slots: dict[tuple[str, int], Slots] = {}
+        self._slots: dict[tuple[str, int, tuple[Change, ...]], Slots] = {}
         self.version = 0
 
     def may_move(self, changes: Iterable[Change]) -> bool:
-        """Whether one of these would count on the host, were it known to change more than once."""
-        weak = {each.slot for each in changes if each.weak}
+        """Whether one of these would count, were it known to change more than once."""
         moving = {slot for (_, slot), seen in self._seen.items() if seen.moves}
-        return any(slot in weak - moving for _, slot in self._seen)
+        return any(each.weak and each.slot not in moving for each in changes)
+
+    def list_own(self, url: str) -> tuple[Change, ...]:
+        """List what was seen to change at an address itself."""
+        return self._own.get(url, ())
 
     def add(
         self, url: str, changes: Iterable[Change], seconds: float, moving: Collection[Slot] = ()
     ) -> None:
         """Note what changed at an address within some seconds; `moving` did so twice in a row."""
         seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
-        folder = folder_of(url)
+        folder, changes = folder_of(url), tuple(changes)
+        known = {slot for (_, slot), seen in self._seen.items() if seen.moves}.union(moving)
+        self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
             key = folder, change.slot
             before = self._seen.get(key)
@@ -536,15 +542,18 @@ class Noise:
         here = (slot for place, slot in self._seen if place == folder)
         return folder if any(folders[slot] < _PAGES for slot in here) else "*"
 
-    def choose(self, url: str, seconds: float | None) -> Slots:
-        """Choose what counts as noise at an address, between two answers so far apart."""
+    def choose(self, url: str, seconds: float | None, own: tuple[Change, ...] = ()) -> Slots:
+        """Choose what counts as noise at an address, between two answers so far apart.
+
+        `own` was seen to change on one of both pages itself.
+        """
         if not self._seen:
             return NO_SLOTS
         seen = self.list(url)
         count = sum(seconds is None or each.seconds <= seconds for each in seen)
-        key = folder_of(url), count
+        key = folder_of(url), count, own
         if key not in self._slots:
-            self._slots[key] = Slots(each.change for each in seen[:count])
+            self._slots[key] = Slots((*(each.change for each in seen[:count]), *own))
         return self._slots[key]
 
     def list(self, url: str) -> list[_Seen]:
