@@ -266,7 +266,7 @@ class WithYoung:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
         if not rule.plain:
             for key, keys in self._list_alike(facts).items():
-                found.setdefault(key, Candidate(-1, key, 0, keys=keys))
+                found[key] = found.get(key, Candidate(-1, key, 0))._replace(keys=keys)
             for name_key, name in name_keys(facts, self._stored.seed).items():
                 called = young.find("name", name_key)
                 for key in called if len(called) <= MOST_CALLED else ():

@@ -450,7 +450,7 @@ class Documents:
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
         found, complete = self._list_near(probe, page.facts, limits)
         for number, keys in alike.items():
-            found.setdefault(number, Candidate(-1, number, 0, keys=keys))
+            found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
         for name, numbers in called:
             for number in numbers:
                 candidate = found.get(number, Candidate(-1, number, 0))
