@@ -365,7 +365,7 @@ class CrawlJudge:
             return False
         url = doubt.page.facts.url
         # What is being asked for may answer this doubt, too.
-        asked = self._refetches.find_pending(host_of(url), folder_of(url))
+        asked = self._refetches.find_pending(doubt, host_of(url), folder_of(url))
         if not asked:
             if not self._refetches.take(doubt, host_of(url), folder_of(url)):
                 return False

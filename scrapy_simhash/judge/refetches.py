@@ -86,10 +86,18 @@ class Refetches:
             return 0
         return max(_FREE, _SHARE_OF_PAGES * self.judged)
 
-    def find_pending(self, host: str, folder: str) -> int:
-        """Return the document of a folder that is being asked for because of a doubt, or 0."""
-        pending = (n for n, each in self._pending.items() if each.folder == (host, folder))
-        return next(pending, 0)
+    def find_pending(self, doubt: Doubt, host: str, folder: str) -> int:
+        """Return the document that is being asked for and may answer a doubt, too; or 0.
+
+        That is one of the same folder, or of the host where both part at the same place.
+        """
+        sought = {each.slot for each in doubt.sought}
+        for document, asked in self._pending.items():
+            where, place = asked.folder
+            shared = any(each.slot in sought for each in asked.doubt.sought)
+            if where == host and (place == folder or shared):
+                return document
+        return 0
 
     def take(self, doubt: Doubt, host: str, folder: str) -> bool:
         """Note that a page is asked for, which may be; return False if that is in vain."""

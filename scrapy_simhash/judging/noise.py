@@ -104,12 +104,14 @@ def _is_telling(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
 
 def list_anchors(page: Page) -> Iterator[tuple[Block, str]]:
     """List the blocks, each with the text of the one before, digits masked; "" before the first."""
-    words, names = page.words, {" ".join(page.title), " ".join(page.heading)} - {""}
+    words, title, heading = page.words, " ".join(page.title), " ".join(page.heading)
     before = ""
     for block in words.blocks:
         yield block, before
         text = " ".join(words.tokens[block.start : block.end])
-        before = _NAME if text in names else _DIGITS.sub(_NUMBER, text)
+        # Another heading than the main one may be of a box: "Latest comments".
+        is_name = text == heading and (block.tag == _MAIN_HEADING or text in title)
+        before = _NAME if text and (is_name or text == title) else _DIGITS.sub(_NUMBER, text)
 
 
 def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
