@@ -56,7 +56,7 @@ from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judge.messages import FromJudge, ToJudge
     from scrapy_simhash.judge.refetches import Asked
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match
     from scrapy_simhash.judging.finding import Doubt
+    from scrapy_simhash.judging.noise import Change as NoiseChange
     from scrapy_simhash.judging.noise import Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
@@ -329,10 +330,11 @@ class CrawlJudge:
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            without = self._judge(page, self._trust(page, judge.rests))
+            used = self._list_used(page, judge.rests)
+            without = self._judge(page, self._trust(judge.rests, used))
             found = without[1].match
             confirmed = found is not None and found.document == judge.rests.document
-            may_drop = self._check(page, judge.rests, confirmed=confirmed)
+            may_drop = self._check(page, judge.rests, confirmed=confirmed) if used else confirmed
             if may_drop is None:
                 return
             if not may_drop:
@@ -378,14 +380,18 @@ class CrawlJudge:
         self._waiting[-document].append(page)
         self._say(Waits(page.asked.number))
 
-    def _trust(self, page: _Page, kept: Doubt) -> Trusted:
+    def _list_used(self, page: _Page, kept: Doubt) -> list[NoiseChange]:
+        """List what other pages taught, and one of two pages has."""
+        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        seconds = abs(mine.facts.time - kept.page.facts.time)
+        noise = self._hosts.get_noise(kept.page.facts.url)
+        return list(noise.list_used(seconds, (mine, kept.page)))
+
+    def _trust(self, kept: Doubt, used: Iterable[NoiseChange]) -> Trusted:
         """List the noise of two pages on which a drop may rest: what was seen on honest pages."""
         url = kept.page.facts.url
         noise = self._hosts.get_noise(url)
-        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
-        seconds = abs(mine.facts.time - kept.page.facts.time)
         place = f"{host_of(url)}/{noise.find_place(url)}"
-        used = noise.list_used(url, seconds, (mine, kept.page))
         confirmed = self._refetches.list_confirmed(place, used)
         return Trusted(kept.document, (*noise.list_own(url), *confirmed))
 

@@ -163,5 +163,8 @@ class Refetches:
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
     def confirm(self, place: str, changes: Iterable[Change]) -> None:
-        """Note what changed on a page that was checked."""
-        self._confirmed |= {(place, each.slot) for each in changes}
+        """Note what changed on a page that was checked: for its place, and for the whole host."""
+        everywhere = f"{place.partition('/')[0]}/*"
+        self._confirmed |= {
+            (each, change.slot) for change in changes for each in (place, everywhere)
+        }

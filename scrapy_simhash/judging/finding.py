@@ -194,10 +194,7 @@ class Finder(NamedTuple):
     def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
         """Take out of two pages what changes by itself."""
         if self.trusted is None:
-            seconds = abs(page.facts.time - kept.facts.time)
-            url = kept.facts.url
-            own = self.hosts.get_noise(url).list_own(url) if url else ()
-            return self.hosts.clean(page, seconds, own), self.hosts.clean(kept, seconds, own)
+            return self.hosts.clean_both(page, kept)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
         return slots.clean(page), slots.clean(kept)
 

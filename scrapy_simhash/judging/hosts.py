@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import Noise
+from scrapy_simhash.judging.noise import Noise, Slots
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
-    from scrapy_simhash.judging.noise import Change
 
 AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
@@ -79,18 +78,27 @@ class Hosts:
         _remember(self._noise, host, noise, _HOSTS_REMEMBERED)
         return noise
 
-    def clean(self, page: Page, seconds: float | None, own: tuple[Change, ...] = ()) -> Page:
-        """Return a page without what changes by itself on its host.
+    def clean(self, page: Page) -> Page:
+        """Return a page without all that changes by itself on its host."""
+        url = page.facts.url
+        return self._clean(page, self.get_noise(url).choose((url,), None)) if url else page
 
-        Args:
-            page: with all its words.
-            seconds: between its time and that of the page that it is compared with: what was seen
-                to change only within more does not count. None for all.
-            own: what was seen to change on one of the two itself.
+    def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
+        """Return two pages without what changes by itself on their hosts.
+
+        What changes in the folder of one of them is cut out of both, or copies in another folder
+        would never be found. What was seen to change only within more time than is between them
+        does not count; what changed at the address of the kept page itself does.
         """
-        if not page.facts.url:
-            return page
-        slots = self.get_noise(page.facts.url).choose(page.facts.url, seconds, own)
+        mine, theirs = page.facts.url, kept.facts.url
+        seconds = abs(page.facts.time - kept.facts.time)
+        if host_of(mine) == host_of(theirs):
+            slots = self.get_noise(theirs).choose((mine, theirs), seconds, own=theirs)
+            return self._clean(page, slots), self._clean(kept, slots)
+        one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
+        return self._clean(page, one), self._clean(kept, other)
+
+    def _clean(self, page: Page, slots: Slots) -> Page:
         if not slots:
             return page
         key = id(page.words), page.title, page.heading, slots
@@ -117,7 +125,7 @@ class Hosts:
                 for number in sample
                 if number in records and number in wordings
             }
-            site = Site({number: self.clean(page, None) for number, page in pages.items()})
+            site = Site({number: self.clean(page) for number, page in pages.items()})
         _remember(self._sites, key, site, _SITES_REMEMBERED)
         return site.without(without)
 

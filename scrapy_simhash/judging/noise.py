@@ -20,7 +20,7 @@ from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
@@ -451,7 +451,7 @@ class Noise:
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._own: dict[str, tuple[Change, ...]] = {}
         self._views: dict[str, list[_Seen]] = {}
-        self._slots: dict[tuple[str, int, tuple[Change, ...]], Slots] = {}
+        self._slots: dict[Hashable, Slots] = {}
         self.version = 0
 
     def may_move(self, changes: Iterable[Change]) -> bool:
@@ -502,9 +502,13 @@ class Noise:
         stays = tested[folder] >= _PAGES or len(tested) >= _PAGES
         return stays or (folder, change.slot) in self._refuted
 
-    def list_used(self, url: str, seconds: float, pages: Iterable[Page]) -> Iterator[Change]:
-        """List what counts as noise at an address, and stands on one of some pages."""
-        counting = self._list_counting(url, seconds)
+    def list_used(self, seconds: float, pages: Sequence[Page]) -> Iterator[Change]:
+        """List what counts as noise at an address of some pages, and stands on one of them."""
+        counting = {
+            each.slot: each
+            for page in pages
+            for each in self._list_counting(page.facts.url, seconds)
+        }.values()
         slots = Slots(counting)
         there = {slot for page in pages for slot in slots.locate(page)}
         return (each for each in counting if each.slot in there)
@@ -544,18 +548,22 @@ class Noise:
         here = (slot for place, slot in self._seen if place == folder)
         return folder if any(folders[slot] < _PAGES for slot in here) else "*"
 
-    def choose(self, url: str, seconds: float | None, own: tuple[Change, ...] = ()) -> Slots:
-        """Choose what counts as noise at an address, between two answers so far apart.
+    def choose(self, urls: tuple[str, ...], seconds: float | None, own: str = "") -> Slots:
+        """Choose what counts as noise at one of two addresses, between two answers so far apart.
 
-        `own` was seen to change on one of both pages itself.
+        What was seen to change at the address `own` itself counts, too.
         """
         if not self._seen:
             return NO_SLOTS
-        seen = self.list(url)
-        count = sum(seconds is None or each.seconds <= seconds for each in seen)
-        key = folder_of(url), count, own
+        found = {folder_of(url): self.list(url) for url in urls}
+        counts = {
+            folder: sum(seconds is None or each.seconds <= seconds for each in seen)
+            for folder, seen in found.items()
+        }
+        key = (*counts.items(), own)
         if key not in self._slots:
-            self._slots[key] = Slots((*(each.change for each in seen[:count]), *own))
+            changes = (each.change for folder, n in counts.items() for each in found[folder][:n])
+            self._slots[key] = Slots((*changes, *self.list_own(own)))
         return self._slots[key]
 
     def list(self, url: str) -> list[_Seen]:

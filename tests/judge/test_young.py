@@ -275,7 +275,10 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> No
             assert crawl.deliver(f"p/{number}", record(number, number)) == "new"
         crawl.judge._status = status
         prices = iter(range(20, 30))
-        for number, answers in ((0, ["new"]), (1, ["waits", "near_duplicate drop"])):
+        for number, answers in (
+            (0, ["waits", "near_duplicate drop"]),
+            (1, ["near_duplicate drop"]),
+        ):
             copy = crawl.ask(f"p/{number}?by=mail", record(number, next(prices)))
             for answer in answers:
                 again = Again(crawl.refetches.pop().document, fetched(f"p/{number}"))

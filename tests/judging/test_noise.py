@@ -165,8 +165,8 @@ def test_what_changed_within_an_hour_says_nothing_of_a_minute() -> None:
     noise = Noise()
     for number in range(2):
         noise.add(f"http://a.example/p/{number}", changed(), 3_600)
-    assert not noise.choose("http://a.example/p/9", 60)
-    assert noise.choose("http://a.example/p/9", 3_600)
+    assert not noise.choose(("http://a.example/p/9",), 60)
+    assert noise.choose(("http://a.example/p/9",), 3_600)
 
 
 def test_folders_mask_digits() -> None:
