@@ -70,10 +70,11 @@ class Config:
         refetch: kept pages that are asked for once more, 0 to 1,000 for each host and crawl, to see
             [what changes by itself](dropping.md#what-changes-by-itself); as many are checks at
             most. 0 asks for none, and nothing is left out
+        unchanged: `drop` drops the items of a page that an earlier visit got and that shows nothing
+            new since, and follows its links: for crawls that bring only what is new. See
+            [pages fetched again](running.md#pages-fetched-again)
         follow_new_links: follow the links of a near-duplicate if at least half of them are on no
             page that was kept. See [links of dropped pages](dropping.md#links-of-dropped-pages)
-        files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
-            near-duplicates. See [files](#files)
         processes: processes that judge pages, 0 to 64, each those of its hosts; 0 judges them in
             Scrapy's own, for debugging: a page that hangs holds the crawl then. A store of
             `memory:` needs 1 or 0
@@ -104,8 +105,8 @@ class Config:
     ignore: _Selectors = ()
     rule: Literal["words", "plain"] = "words"
     refetch: Annotated[int, Meta(ge=0, le=1_000, description="0 to 1,000 requests")] = 10
+    unchanged: Literal["pass", "drop"] = "pass"
     follow_new_links: _Flag = False
-    files: _Flag = False
     # Two judges keep 1 to 7 % of the copies on other hosts twice; more than any machine has cores
     # are a mistake.
     processes: Annotated[int, Meta(ge=0, le=64, description="0 to 64 processes")] = 1

@@ -33,7 +33,6 @@ from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_file
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_store
@@ -200,10 +199,6 @@ def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
     }
 
 
-# Documents of these kinds are equal, or count as unrelated.
-_EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
-
-
 def evaluate(
     corpus: Corpus, config: Config, advance: Callable[[], object] = lambda: None, seed: int = 0
 ) -> tuple[dict[str, Any], list[Judged]]:
@@ -212,7 +207,7 @@ def evaluate(
     pages = fingerprint_all(corpus, config, advance, problems, seed)
     documents = make_documents(corpus, pages, config)
     judged, judging_ms = _judge_pairs(corpus, pages, documents, config, seed)
-    made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
+    made = [page for page in pages.values() if not isinstance(page, str)]
     return {
         "distance": config.distance,
         "rule": config.rule,
@@ -257,9 +252,7 @@ def fingerprint_all(
             except OSError as error:
                 problems.append(f"page {page.id!r} cannot be read: {error}")
             except NotJudgedError as error:
-                # In a crawl the response says what is no page; here only the bytes do.
-                is_file = config.files and error.reason == "binary"
-                made[page.id] = fingerprint_file(body, seed) if is_file else error.reason
+                made[page.id] = error.reason
             advance()
 
     async def fingerprint_pages() -> None:
@@ -338,7 +331,7 @@ def _judge(
     """Describe how a pair was judged, with its site known and unknown, and by plain simhash."""
     answer, unknown = answers
     bits = answer.evidence.distance
-    if answer.evidence.deciding in _EXACT:
+    if answer.evidence.deciding is Deciding.DIGEST:  # they are equal, or count as unrelated
         bits = 0 if answer.duplicate else NO_DISTANCE
     return Judged(
         pair,

@@ -48,7 +48,6 @@ _STATS_TERMS = """\
 near duplicates: dropped or flagged, at these distances (bits); in no table
 done: their items came through
 stubs: too short for a simhash; near-duplicates only of an equal page
-files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}
 _STATES = {"done": "items delivered", "duplicate": "dropped"}

@@ -74,7 +74,7 @@ def _print_import(answer: Answer) -> Iterable[str]:
         )
 
 
-_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawls", "time")
+_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
 _SHOWN = ("url", "document", "distance", "similarity", "crawls", "time", "undone", "canonical")
 _get_shown = attrgetter(
     *("facts.url", "document", "record.distance", "record.similarity", "record.crawls"),

@@ -116,8 +116,10 @@ class End:
         """Say how many pages were judged, and what became of them."""
         get, acted = self._get, self._acted
         again = sum(get(f"revisit/{how}") for how in ("unchanged", "changed"))
-        changed = f" ({get('revisit/changed'):,} with new text)" * bool(get("revisit/changed"))
-        parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again{changed}"] * bool(again)
+        changed = [f"{get('revisit/changed'):,} with new text"] * bool(get("revisit/changed"))
+        changed += ["of the others only the links"] * (self._config.unchanged == "drop")
+        how = f" ({'; '.join(changed)})" * bool(changed)
+        parts = [f"{get('new'):,} new"] + [f"{again:,} fetched again{how}"] * bool(again)
         followed = acted.get(FOLLOW, 0)
         requests = plural(get("outlinks_ignored"), "request")
         done = {

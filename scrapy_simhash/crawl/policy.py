@@ -53,22 +53,19 @@ def spider_of(crawler: Crawler) -> Spider:
 def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
     """Find the reason why a response is not judged; None if it is judged.
 
-    Judged are final HTML pages with a callback that no option exempts; under SIMHASH_FILES other
-    responses as well, of any size, because a digest takes a thousandth of what reading a page
-    takes. An empty one is none. What a form or a search answers is no page of an address: only
-    answers to GET are judged.
+    Judged are final HTML pages with a callback that no option exempts. What a form or a search
+    answers is no page of an address: only answers to GET are judged.
     """
     # This also sees robots.txt and downloads of media pipelines, and error pages after their last
     # retry, which HttpError filters only later.
-    as_file = config.files and bool(response.body) and not is_page(response)
     rules = {
         "no_callback": request.callback is NO_CALLBACK,
         "method": request.method != "GET",
-        "not_html": not (is_page(response) or as_file),
+        "not_html": not is_page(response),
         "status": response.status not in SUCCESS,
         "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
         "never_drop": is_never_dropped(config, response.url),
-        "too_large": len(response.body) > MOST_BYTES and not as_file,
+        "too_large": len(response.body) > MOST_BYTES,
     }
     return next((reason for reason, holds in rules.items() if holds), None)
 
@@ -228,7 +225,6 @@ def look(
         imported=identify(fingerprint),
         requested=redirected[0] if redirected else "",
         reader=reader,
-        is_file=not is_page(response),
         leads_on=not 0 < crawler.settings.getint("DEPTH_LIMIT") <= request.meta.get("depth", 0),
         foreign=bool(found_on) and find_site(found_on) != find_site(host_of(response.url)),
     )

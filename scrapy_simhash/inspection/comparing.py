@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
-_FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
 
 
@@ -61,8 +60,6 @@ def compare_pages(
         "tests": list(answer.tests),
         **weigh(answer.evidence, decided),
     }
-    if mine.file or theirs.file:
-        return compared | {"note": _FILES}  # bits of a digest say nothing
     fingerprints = mine.fingerprint, theirs.fingerprint
     compared["compared"] = [f"{each:016x}" for each in fingerprints]
     compared["distance"] = hamming_distance(*fingerprints)
@@ -111,7 +108,7 @@ def weigh(evidence: Evidence, decided: str) -> dict[str, Any]:
     """Return what two pages agreed in, what they differed in, and what decided."""
     sides: dict[bool, list[str]] = {True: [], False: []}
     bits = f"{plural(evidence.distance, 'bit')} apart"
-    if evidence.deciding in {Deciding.FILE, Deciding.DIGEST}:
+    if evidence.deciding is Deciding.DIGEST:
         sides[evidence.equal].append("digests")
     elif evidence.distance <= evidence.within or not (evidence.named or evidence.keys):
         near = evidence.distance <= evidence.within

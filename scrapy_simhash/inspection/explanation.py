@@ -143,7 +143,7 @@ class _Logged:
                 and not decision.reason
             ):
                 self._led[decision.match_url].add(decision.url)
-                if not decision.is_file and walls.is_shown(decision):
+                if walls.is_shown(decision):
                     self._walls.add(decision.match_url)
 
     def _add(self, decision: Decision, line: bytes) -> None:

@@ -16,7 +16,6 @@ from scrapy_simhash.inspection.log import find_host
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
-    fingerprint_file,
     fingerprint_page,
     load_features,
 )
@@ -119,13 +118,11 @@ def find_recipe(store: Store | None) -> tuple[Recipe, int]:
 
 
 def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
-    """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
+    """Fingerprint an HTML file, or standard input if its name is "-"."""
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
         return fingerprint_page(body, recipe=recipe, seed=seed, ignore=config.find_ignored(""))
     except NotJudgedError as error:
-        if config.files and error.reason == "binary":
-            return fingerprint_file(body, seed)
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
 
 

@@ -30,7 +30,7 @@ _REASONS = {
         "if scripts draw it, it needs a browser; SIMHASH_IGNORE may take all of it",
     ),
     "not_fetched": ("it did not come", FAILED),
-    "not_html": ("it is no HTML page", "SIMHASH_FILES = True compares files by their bytes"),
+    "not_html": ("it is no HTML page", ""),
     "out_of_memory": ("reading it took too much memory", ""),
     "scope_failed": ("the function of SIMHASH_SCOPE raised an error", "mend that function"),
     "slow_site": ("three pages of its site took too long to read", ""),
@@ -123,7 +123,6 @@ def tell_duplicate(
     """
     bits = plural(distance, "bit")
     why = {
-        Deciding.FILE: f"it is the same file as {url}",
         Deciding.DIGEST: f"its text, too short for a fingerprint, is that of {url}",
         Deciding.DISTANCE: f"its fingerprint is {bits} away from that of {url}",
         Deciding.NO_WORDS: f"its fingerprint is {bits} away from that of {url}",

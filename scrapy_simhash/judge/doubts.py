@@ -135,7 +135,7 @@ class Doubts:
         if first and (changed or decision.status == "new" or not decision.reason):
             _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
             self._known[first] += changed
-        wall = not decision.is_file and self._walls.is_shown(decision)
+        wall = self._walls.is_shown(decision)
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
@@ -256,7 +256,7 @@ class Walls:
     def is_shown(self, decision: Decision) -> bool:
         """Return whether a page repeats a wall, of which its address may be the last proof.
 
-        It is no file: that would be a picture or an empty answer. Where redirects led to it, the
+        Where redirects led to it, the
         address counts that was asked for: after one, all those of a login page are alike.
         """
         led_here = last_name_of(decision.requested_url or decision.url, decision.canonical)

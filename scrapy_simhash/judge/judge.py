@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Change, Document, Match
     from scrapy_simhash.judging.finding import Doubt
     from scrapy_simhash.judging.noise import Change as NoiseChange
-    from scrapy_simhash.judging.noise import Slot
+    from scrapy_simhash.judging.noise import Measured, Noise, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents
@@ -101,11 +101,13 @@ class _Write(NamedTuple):
         change: of a document; None to forget the document of an identity.
         page: number of the young page that it is, whose items came through; 0 for others.
         identity: of a document that is gone.
+        noise: what was seen to change on a host.
     """
 
     change: Change | None
     page: int = 0
     identity: bytes = b""
+    noise: tuple[str, Measured] | None = None
 
 
 class _Page(NamedTuple):
@@ -137,7 +139,7 @@ class CrawlJudge:
         self._given, self._say, self._status = given, say, status
         config = given.config
         self._reader = PageReader(given.recipe, config, status)
-        self._rule, self._hosts = config.chosen_rule, Hosts()
+        self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
         self._refetches = Refetches(config.refetch)
         self._dropped = 0  # near-duplicates
         self._young, self._links = Young(), LinkTable()
@@ -348,6 +350,8 @@ class CrawlJudge:
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             decision.action = self._choose(page, verdict, young)
+        elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
+            decision.action = FOLLOW if page.asked.action in LOSING else ""
         elif verdict.nearest is not None:
             decision.parted_by = find_parting(verdict.nearest)
         self._refetches.judged += 1
@@ -449,7 +453,7 @@ class CrawlJudge:
         """Note what changed between two answers to one address; False if it is asked once more."""
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
-        noise = self._hosts.get_noise(url)
+        noise = self._recall(url)
         seconds = time.time() - first.facts.time
         if asked.place:
             same, changed = noise.check(first, answer, seconds)
@@ -458,6 +462,7 @@ class CrawlJudge:
                 return False
             noise.refute(url, same)
             self._refetches.confirm(asked.place, changed)
+            self._note_noise(url)
             return True
         changes, moving = learn(first, asked.second or answer), set["Slot"]()
         if asked.second is not None:
@@ -470,7 +475,19 @@ class CrawlJudge:
             return False
         noise.test(asked.doubt.sought, first, answer)
         noise.add(url, changes, seconds, moving)
+        self._note_noise(url)
         return True
+
+    def _recall(self, url: str) -> Noise:
+        """Get what changes on a host; what earlier crawls saw is lacking if the store is."""
+        with suppress(StoreError):
+            return self._store.read(lambda stored: self._hosts.recall(stored, url))
+        return self._hosts.get_noise(url)
+
+    def _note_noise(self, url: str) -> None:
+        if not self._given.config.readonly:
+            measured = self._hosts.get_noise(url).describe()
+            self._enqueue(_Write(None, noise=(host_of(url), measured)))
 
     def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
@@ -703,6 +720,9 @@ def _apply(stored: Documents, write: _Write, moved: dict[int, int]) -> None:
     `moved` are the numbers under which young pages were written, 0 if they were not, by those that
     they have in their near-duplicates.
     """
+    if write.noise is not None:
+        stored.add_noise(*write.noise)
+        return
     if write.change is None:
         stored.forget(write.identity)
         return

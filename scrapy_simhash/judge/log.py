@@ -20,7 +20,6 @@ from scrapy_simhash.config import DROPPING
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.judging.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.addresses import bound_url
-from scrapy_simhash.pages.recipe import FILE
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Verdict
@@ -121,11 +120,6 @@ class Decision(Published, kw_only=True):
     def is_judged(self) -> bool:
         """Whether the page was compared with others at all."""
         return self.status in {"new", "near_duplicate", "revisit"}
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is on no HTML page but another file."""
-        return self.extractor == FILE
 
     @property
     def is_dropped(self) -> bool:

@@ -16,7 +16,7 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge import scopes
 from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE
 from scrapy_simhash.judging.evidence import MIN_FEATURES
-from scrapy_simhash.pages.fingerprint import fingerprint_file, fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
 if TYPE_CHECKING:
@@ -66,25 +66,21 @@ class PageReader:
             )
 
     def read(self, number: int, page: Page, body: bytes, seed: int) -> tuple[PageFingerprint, str]:
-        """Read a page, or a file; return its fingerprint and its scope.
+        """Read a page; return its fingerprint and its scope.
 
         Raises:
             NotJudgedError: it cannot be read.
         """
-        if page.is_file:
-            with _failing():
-                made = fingerprint_file(body, seed)
-        else:
-            with self._bound(number), _failing():
-                made = fingerprint_page(
-                    body,
-                    page.encoding,
-                    self._recipe,
-                    seed,
-                    page.url,
-                    MIN_FEATURES,
-                    ignore=self._config.find_ignored(page.url),
-                )
+        with self._bound(number), _failing():
+            made = fingerprint_page(
+                body,
+                page.encoding,
+                self._recipe,
+                seed,
+                page.url,
+                MIN_FEATURES,
+                ignore=self._config.find_ignored(page.url),
+            )
         if self._scope == "global":
             return made, ""
         load = partial(scopes.prepare_scope, self._scope)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Change, Document, Gathered
     from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.documents import Documents
 
@@ -306,6 +307,10 @@ class WithYoung:
         """Get those records that are there and undamaged."""
         young = {each: found.record for each in numbers if (found := self._young.at(each))}
         return young | self._stored.glance([each for each in numbers if each not in young])
+
+    def find_noise(self, host: str) -> Measured:
+        """Find what earlier crawls saw to change on a host."""
+        return self._stored.find_noise(host)
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged."""

@@ -56,13 +56,13 @@ def compare(first: Facts, second: Facts, rule: Rule) -> Answer:
         equal=first.stub == second.stub and first.text_digest == second.text_digest,
     )
     duplicate = distance <= evidence.within
-    if deciding in {Deciding.FILE, Deciding.DIGEST}:
+    if deciding is Deciding.DIGEST:
         duplicate = evidence.equal
     elif deciding is Deciding.NO_WORDS:
         duplicate &= distance <= PLAIN_DISTANCE_BITS
     elif deciding is not Deciding.DISTANCE:
         duplicate = False
-    proposal = name_proposal(distance, stub=short, file=deciding is Deciding.FILE)
+    proposal = name_proposal(distance, stub=short)
     return Answer(evidence, duplicate, (proposal, deciding.value))
 
 
@@ -86,21 +86,14 @@ def find_deciding(first: Facts, second: Facts, rule: Rule) -> Deciding:
     if first.scope != second.scope:
         return Deciding.SCOPE
     if first.stub or second.stub:
-        files = first.file + second.file
-        if files:
-            return Deciding.KINDS if files == 1 else Deciding.FILE
         return Deciding.DIGEST
     if rule.plain:
         return Deciding.DISTANCE
     return Deciding.WORDS if first.sketch and second.sketch else Deciding.NO_WORDS
 
 
-def name_proposal(
-    distance: int, *, stub: bool, file: bool = False, name: str = "", keys: int = 0
-) -> str:
+def name_proposal(distance: int, *, stub: bool, name: str = "", keys: int = 0) -> str:
     """Name for people what made a document a candidate: `name` or `keys`, if it was that."""
-    if file:
-        return "same file"
     bits = f"distance {distance} bit{'s' * (distance != 1)}"
     if name:
         return f"called {name!r}, too; {'a short page' if stub else bits}"

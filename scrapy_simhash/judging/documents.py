@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scrapy_simhash.judging.evidence import Evidence, Rule
+    from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.wording import Wording
 
@@ -42,7 +43,7 @@ class Document(msgspec.Struct, frozen=True):
 
     Attributes:
         facts: what is known of it; a `ValueError` says what is wrong with them.
-        wording: what a reader sees of it, see `pages.wording.pack`; b"" of a file.
+        wording: what a reader sees of it, see `pages.wording.pack`; b"" where there is none.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
         imported: identity under which an import has the same page; b"" if there is none.
@@ -146,7 +147,7 @@ def make_document(
     Its fingerprint is that of the whole text; in plain simhash that of the main text, which alone
     decides there. A page without enough features is a stub: its "fingerprint" is half of a digest
     of all it may differ in, which equal pages share and others do not come near to (section 4.2 of
-    the paper: short pages all look alike). A file goes the same way.
+    the paper: short pages all look alike).
 
     Raises:
         ValueError: the page is a stub by this rule, and was read without a stub's digest; or what
@@ -256,7 +257,7 @@ class StoredDocument(NamedTuple):
     Attributes:
         document: its number in the store.
         record: all but its text.
-        wording: what a reader sees of it; None of a file, where it is damaged, or was not read.
+        wording: what a reader sees of it; None where it is damaged, or was not read.
     """
 
     document: int
@@ -281,7 +282,7 @@ class StoredDocument(NamedTuple):
 
     def pick(self, *names: str) -> dict[str, Any]:
         """Return these attributes of it, of its record and of its facts, by their names."""
-        known = {**structs.asdict(self.facts), "file": self.facts.file}
+        known = structs.asdict(self.facts)
         known |= {**structs.asdict(self.record), "document": self.document, "state": self.state}
         return {name: known[name] for name in names}
 
@@ -328,3 +329,6 @@ class Reading(Protocol):
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged; one round trip."""
+
+    def find_noise(self, host: str) -> Measured:
+        """Find what earlier crawls saw to change on a host."""

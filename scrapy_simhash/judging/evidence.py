@@ -51,8 +51,6 @@ class Deciding(StrEnum):
     """What decides about two documents, in words for people."""
 
     SCOPE = "in different scopes: never compared"
-    KINDS = "a file and a page: never compared"
-    FILE = "files that are no HTML pages: compared by a digest of their bytes"
     DIGEST = "too little text for a simhash: compared exactly"
     DISTANCE = "plain simhash"
     NO_WORDS = f"no words of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"

@@ -19,7 +19,7 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, learn
 from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
 from scrapy_simhash.judging.rule import Answer as Said
-from scrapy_simhash.judging.words import Words, look
+from scrapy_simhash.judging.words import Words, find_signs, look
 from scrapy_simhash.pages.addresses import host_of, split_url
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -262,6 +262,31 @@ def _wrap(
         share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
     proposal = name_proposal(distance, stub=short, name=named, keys=keys)
     return Answer(evidence, said.one, (proposal, said.why), round(share, 4))
+
+
+def is_unchanged(
+    documents: Reading, hosts: Hosts, document: Document, number: int, own: Record
+) -> bool:
+    """Return whether a page shows what its record has, but for what changes by itself.
+
+    What earlier crawls saw counts here: nothing is judged for another page.
+    """
+    url = document.facts.url
+    before = documents.get_wordings([number]).get(number)
+    slots = Slots(hosts.recall(documents, url).list_measured(url))
+    if before is None or not slots:
+        return False
+    now, then = (
+        slots.clean(Page.make(facts, Words.read(wording)))
+        for facts, wording in (
+            (document.facts, unpack(document.wording)),
+            (own.facts, before),
+        )
+    )
+    names = now.title == then.title and now.heading == then.heading
+    texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
+    one, other = now.words.wording, then.words.wording
+    return names and texts and (one.rest, one.beside) == (other.rest, other.beside)
 
 
 def compare_by_words(

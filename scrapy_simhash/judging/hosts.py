@@ -62,10 +62,12 @@ def draw_sample(
 class Hosts:
     """Finds what is known of the hosts of the documents in one store; remembers it.
 
-    Noise is that of this crawl: what a host's pages were seen to change in.
+    Noise is that of this crawl: what a host's pages were seen to change in. What earlier ones saw
+    is recalled where it is needed, but without `recalls`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, recalls: bool = True) -> None:
+        self._recalls = recalls
         self._sites: OrderedDict[Hashable, Site] = OrderedDict()
         self._noise: OrderedDict[str, Noise] = OrderedDict()
         # With their words, so that the ids of these stay theirs.
@@ -76,6 +78,13 @@ class Hosts:
         host = host_of(url)
         noise = self._noise.pop(host, None) or Noise()
         _remember(self._noise, host, noise, _HOSTS_REMEMBERED)
+        return noise
+
+    def recall(self, documents: Reading, url: str) -> Noise:
+        """Get what changes on the host of a page, with what earlier crawls saw."""
+        noise = self.get_noise(url)
+        if self._recalls and not noise.is_recalled:
+            noise.recall(documents.find_noise(host_of(url)))
         return noise
 
     def clean(self, page: Page) -> Page:

@@ -29,7 +29,14 @@ from scrapy_simhash.judging.documents import (
     Verdict,
     add_crawls,
 )
-from scrapy_simhash.judging.finding import NOTHING_FOUND, Doubt, Finder, Found, Trusted
+from scrapy_simhash.judging.finding import (
+    NOTHING_FOUND,
+    Doubt,
+    Finder,
+    Found,
+    Trusted,
+    is_unchanged,
+)
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
@@ -204,7 +211,13 @@ class Judge:
 
     def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Change]:
         page, before = document.facts, own.facts
-        changed = before.text_digest != page.text_digest or before.scope != page.scope
+        changed = before.scope != page.scope or (
+            before.text_digest != page.text_digest
+            and (
+                self.rule.plain
+                or not is_unchanged(self.documents, self.hosts, document, number, own)
+            )
+        )
         verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
         if not _is_own(document, own):
             # What was imported stays for other callbacks, which did not get it.

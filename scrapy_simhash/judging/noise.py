@@ -14,6 +14,7 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from scrapy_simhash.judging.rule import Page
@@ -44,6 +45,7 @@ _PAGES = 2
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
 MOST_SLOTS = 64
+_MOST_REFUTED = 1_000
 _MOST_CHANGED_BLOCKS = 64
 _MOST_PAIRED = 30
 # Pairs of words that are compared to learn from two answers: some 10 ms.
@@ -428,13 +430,52 @@ def folder_of(url: str) -> str:
     return _DIGITS.sub("0", "/".join(address.path[:-1])) if address else ""
 
 
-class _Seen(NamedTuple):
-    """What was seen of a slot in a folder."""
+class Seen(NamedTuple):
+    """What was seen of a slot in a folder.
+
+    Attributes:
+        pages: addresses at which it changed, two at most.
+        change: the first one.
+        seconds: the shortest time in which it changed.
+        moves: it changed twice in a row, so it is no price that moved once.
+    """
 
     pages: frozenset[str]
     change: Change
     seconds: float
-    moves: bool = False  # it changed twice in a row, so it is no price that moved once
+    moves: bool = False
+
+    def join(self, other: Seen) -> Seen:
+        """Return what both have seen."""
+        return self._replace(
+            pages=frozenset([*self.pages, *other.pages - self.pages][:_PAGES]),
+            change=self.change._replace(most=max(self.change.most, other.change.most)),
+            seconds=min(self.seconds, other.seconds),
+            moves=self.moves or other.moves,
+        )
+
+
+class Measured(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """What was seen to change on a host, as a store has it.
+
+    Attributes:
+        seen: in which folders, 64 at most.
+        refuted: folders and slots that stayed the same.
+    """
+
+    seen: list[tuple[str, Seen]] = []
+    refuted: list[tuple[str, Slot]] = []
+
+
+def join(one: Measured, other: Measured) -> Measured:
+    """Return what two crawls have seen; of too much the first."""
+    seen = {(folder, each.change.slot): each for folder, each in one.seen}
+    for folder, each in other.seen:
+        before = seen.get((folder, each.change.slot))
+        if before is not None or len(seen) < MOST_SLOTS:
+            seen[folder, each.change.slot] = before.join(each) if before else each
+    refuted = sorted({*one.refuted, *other.refuted})[:_MOST_REFUTED]
+    return Measured([(folder, each) for (folder, _), each in seen.items()], refuted)
 
 
 def _is_wall(one: Change, other: Change) -> bool:
@@ -446,13 +487,15 @@ class Noise:
     """What was seen to change on a host in a crawl."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, Slot], _Seen] = {}
+        self._seen: dict[tuple[str, Slot], Seen] = {}
         self._refuted: set[tuple[str, Slot]] = set()
+        # What earlier crawls saw counts once this one has seen it, too.
+        self._earlier: dict[tuple[str, Slot], Seen] = {}
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._own: dict[str, tuple[Change, ...]] = {}
-        self._views: dict[str, list[_Seen]] = {}
+        self._views: dict[str, list[Seen]] = {}
         self._slots: dict[Hashable, Slots] = {}
-        self.version = 0
+        self.version, self.is_recalled = 0, False
 
     def may_move(self, changes: Iterable[Change]) -> bool:
         """Whether one of these would count, were it known to change more than once."""
@@ -473,21 +516,41 @@ class Noise:
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
             key = folder, change.slot
-            before = self._seen.get(key)
+            now = Seen(frozenset((url,)), change, seconds, change.slot in moving)
+            before = self._seen.get(key) or self._earlier.get(key)
             if before is None:
-                if len(self._seen) >= MOST_SLOTS:
-                    continue
-                moves = change.slot in moving
-                self._seen[key] = _Seen(frozenset((url,)), change, seconds, moves)
+                if len(self._seen) < MOST_SLOTS:
+                    self._seen[key] = now
             elif url in before.pages or not _is_wall(before.change, change):
-                most = max(before.change.most, change.most)
-                self._seen[key] = before._replace(
-                    pages=before.pages | {url} if len(before.pages) < _PAGES else before.pages,
-                    change=before.change._replace(most=most),
-                    seconds=min(before.seconds, seconds),
-                    moves=before.moves or change.slot in moving,
-                )
+                self._seen[key] = before.join(now)
         self._touch()
+
+    def describe(self) -> Measured:
+        """Return what was seen, for the store."""
+        seen = [(folder, each) for (folder, _), each in self._seen.items()]
+        return Measured(seen, sorted(self._refuted)[:_MOST_REFUTED])
+
+    def recall(self, measured: Measured) -> None:
+        """Take in what earlier crawls saw."""
+        self.is_recalled = True
+        self._refuted.update(measured.refuted)
+        self._earlier = {(folder, seen.change.slot): seen for folder, seen in measured.seen}
+        self._touch()
+
+    def list_measured(self, url: str) -> list[Change]:
+        """List what any crawl saw to change in the folder of an address, for a page fetched again.
+
+        It was seen at two addresses there, and within a crawl.
+        """
+        folder = folder_of(url)
+        return [
+            seen.change
+            for (where, slot), seen in (self._earlier | self._seen).items()
+            if where == folder
+            and (where, slot) not in self._refuted
+            and len(seen.pages) >= _PAGES
+            and (seen.moves or not seen.change.weak)
+        ]
 
     def test(self, sought: Iterable[Change], first: Page, second: Page) -> None:
         """Note which slots are the same in two answers to one address."""
@@ -566,12 +629,12 @@ class Noise:
             self._slots[key] = Slots((*changes, *self.list_own(own)))
         return self._slots[key]
 
-    def list(self, url: str) -> list[_Seen]:
+    def list(self, url: str) -> list[Seen]:
         """List what counts as noise at an address."""
         folder = folder_of(url)
         found = self._views.get(folder)
         if found is None:
-            folders: defaultdict[Slot, list[_Seen]] = defaultdict(list)
+            folders: defaultdict[Slot, list[Seen]] = defaultdict(list)
             for (_, slot), seen in self._seen.items():
                 folders[slot].append(seen)
             found = []

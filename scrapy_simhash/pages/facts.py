@@ -9,7 +9,6 @@ import msgspec
 
 from scrapy_simhash.pages.addresses import plain_form
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
-from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 
 # Of a body; a larger page is not judged (`too_large`).
 MOST_BYTES = 4 * 2**20
@@ -45,7 +44,6 @@ class Page(msgspec.Struct, frozen=True):
         identity: of the final request, see `Facts`.
         time: when it was fetched, seconds since 1970, UTC; None for now.
         requested: address of the request that was redirected to it; "" if none was.
-        is_file: it is no HTML: its bytes are compared, and nothing else.
         reader: who is to get it.
         foreign: a link of another site led to it.
         leads_on: its links may be followed; False at DEPTH_LIMIT.
@@ -57,7 +55,6 @@ class Page(msgspec.Struct, frozen=True):
     identity: bytes = b""
     time: float | None = None
     requested: str = ""
-    is_file: bool = False
     reader: Reader = NOBODY
     foreign: bool = False
     imported: bytes = b""
@@ -125,14 +122,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
             plain_form(address) for address in (self.canonical, *self.views.split("\n")) if address
         }
 
-    @property
-    def file(self) -> bool:
-        """Whether this is no HTML page but a file, such as a PDF, known by a digest of its bytes.
-
-        It is a stub, too, and only a file with the same digest is a near-duplicate of it.
-        """
-        return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
-
 
 @dataclass(frozen=True, slots=True)
 class PageFingerprint:
@@ -149,7 +138,7 @@ class PageFingerprint:
         links: number of distinct link targets on the page.
         extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
         text: the main text.
-        wording: what a reader sees of it, packed, see `wording`; b"" of a file.
+        wording: what a reader sees of it, packed, see `wording`.
         extract_ms: milliseconds for decoding, parsing and extraction.
         fingerprint_ms: milliseconds for features, simhashes and sketch.
         targets: its links; not stored.
@@ -166,8 +155,3 @@ class PageFingerprint:
     extract_ms: float = 0.0
     fingerprint_ms: float = 0.0
     targets: PageLinks = NO_LINKS
-
-    @property
-    def is_file(self) -> bool:
-        """True if this is no HTML page: then `stub` is a digest of its bytes."""
-        return len(self.stub) == FILE_DIGEST_BYTES

@@ -20,8 +20,6 @@ from scrapy_simhash.pages.features import (
 from scrapy_simhash.pages.links import read_links
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
-    FILE,
-    FILE_DIGEST_BYTES,
     WHOLE_TEXT,
     Recipe,
     load_named,
@@ -205,24 +203,6 @@ def fingerprint_text(
         wording=wording,
         targets=targets,
     )
-
-
-def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
-    """Make the fingerprint of a file that is no HTML page, such as PDF: a digest of its bytes.
-
-    Args:
-        body: of the response, decompressed; of any length, a gigabyte takes a second or two.
-        seed: a store's secret, 0 to 2**64 - 1; 0 outside of stores.
-    """
-    import hashlib  # noqa: PLC0415 - 4 MB in each judge, which gets no files
-
-    # A cryptographic hash with a key: nothing but this decides, so nobody must be able to make two
-    # files that agree, and half of it is a place in the tables, which nobody must be able to fill.
-    digest = hashlib.blake2b(
-        body, digest_size=FILE_DIGEST_BYTES, key=seed.to_bytes(8, "big")
-    ).digest()
-    facts = Facts(b"", int.from_bytes(digest[:8], "big"), digest)
-    return PageFingerprint(facts, digest, extractor=FILE)
 
 
 def _repeats_query(

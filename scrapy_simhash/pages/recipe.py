@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 DEFAULT_EXTRACTOR = "turbohtml"
 DEFAULT_FEATURES = "words-1"
-# Stands in the place of an extractor where none read anything: a file that is no HTML page.
-FILE = "file"
-# Of the digest of a file; that of a page has 16. So records of both have one layout.
-FILE_DIGEST_BYTES = 32
 # Of a sketch, see `pages.sketch`.
 SKETCH_BYTES = 768
 # The reader of all visible text, which stands for a main text that was not found.

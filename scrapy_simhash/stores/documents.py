@@ -20,6 +20,7 @@ from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
+from scrapy_simhash.judging.noise import Measured, join
 from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.facts import EVERYONE
 from scrapy_simhash.pages.wording import Wording, unpack
@@ -39,6 +40,7 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     IDENTITIES,
     NAMES,
+    NOISE,
     SITES,
     TABLES,
     TEXTS,
@@ -317,6 +319,17 @@ class Documents:
             (name, list(map(number_of, members)))
             for name, members in zip(names.values(), found, strict=True)
         ]
+
+    def find_noise(self, host: str) -> Measured:
+        """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
+        key = site_key(host, self.seed)
+        rows = [(key, self.values.get(NOISE, key))]
+        return next((measured for _, measured in read_rows(Measured, rows)), Measured())
+
+    def add_noise(self, host: str, measured: Measured) -> None:
+        """Add what a crawl saw to change on a host."""
+        key = site_key(host, self.seed)
+        self.values.put(NOISE, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.

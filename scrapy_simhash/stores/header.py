@@ -28,7 +28,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 18
+FORMAT = 19
 HEADER_KEY = b"store"
 
 

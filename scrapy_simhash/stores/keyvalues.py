@@ -9,6 +9,7 @@ mending. The rows of all kinds are::
     documents      number                         Record
     identities     identity                       number + 4 bytes of a checksum
     texts          number                         8 bytes of a checksum, `pages.wording.pack`
+    noise          digest of a host (8)           Measured
 
     fingerprints   fingerprint                    hash of a group (8) + number (8)
     sites          digest of a host (8)           of its sample: digest of an identity (8) + number
@@ -46,13 +47,14 @@ HEADER = "header"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
 TEXTS = "texts"
+NOISE = "noise"
 FINGERPRINTS = "fingerprints"
 SITES = "sites"
 NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS, NOISE)
 # The width of members in bytes. In TABLES, key and member have 9 bytes together
 # (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {

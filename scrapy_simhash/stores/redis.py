@@ -58,7 +58,7 @@ _LEAD_BYTES = {
     **dict.fromkeys((keyvalues.IDENTITIES, keyvalues.FINGERPRINTS), 2),
     **dict.fromkeys((keyvalues.NAMES, keyvalues.KEYS), 2),
     TABLES: 1,
-    **dict.fromkeys((HEADER, keyvalues.SITES), 0),
+    **dict.fromkeys((HEADER, keyvalues.SITES, keyvalues.NOISE), 0),
 }
 # Lua has room for 8,000 arguments of a command; a change takes the server some microseconds.
 _FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256

@@ -333,8 +333,7 @@ class Store(AbstractContextManager["Store"]):
                     states["damaged"] += 1
                     continue
                 states[record.state.name.lower()] += 1
-                states["stubs"] += record.facts.stub and not record.facts.file
-                states["files"] += record.facts.file
+                states["stubs"] += record.facts.stub
                 scopes[record.facts.scope] += 1
                 if record.state == State.DUPLICATE:
                     distances[record.distance] += 1
@@ -353,7 +352,6 @@ class Store(AbstractContextManager["Store"]):
                 "near_duplicates": states["duplicate"],
                 "distances": {str(bits): distances[bits] for bits in sorted(distances)},
                 "stubs": states["stubs"],
-                "files": states["files"],
                 "scopes": dict(scopes.most_common(_SCOPES_SHOWN)),
                 name: octets,
                 "bytes_per_document": round(octets / max(1, documents), 1),

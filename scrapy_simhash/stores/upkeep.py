@@ -18,6 +18,7 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.hosts import SAMPLE
+from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     rows_of,
@@ -32,6 +33,7 @@ from scrapy_simhash.stores.keyvalues import (
     IDENTITIES,
     KEYS,
     NAMES,
+    NOISE,
     SETS,
     SITES,
     TABLES,
@@ -40,6 +42,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.rows import unpack_row
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES
@@ -114,7 +117,15 @@ class Mender:
                 problems += [
                     f"fingerprint {each:016x} {what} table {number}" for each in some.tolist()
                 ]
-        return [*problems, *self._check_texts()]
+        return [*problems, *self._check_texts(), *self._check_noise()]
+
+    def _check_noise(self) -> Iterator[str]:
+        """Find unreadable noise of hosts; the next doubt about one of their pages replaces it."""
+        for key, packed in self._values.scan(NOISE):
+            try:
+                unpack_row(Measured, key, packed)
+            except DamagedError as error:
+                yield f"{error.what}; it is measured anew"
 
     def mend(self) -> dict[str, int]:
         """Correct all but the records, the texts and the tables; returns what is damaged."""

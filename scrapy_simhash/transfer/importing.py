@@ -27,7 +27,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.opening import make_open
-from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
+from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify
 from scrapy_simhash.errors import (
     NotJudgedError,
     PartlyFailedError,
@@ -38,7 +38,7 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.scopes import find_scope_of_url
 from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, Facts, Page
+from scrapy_simhash.pages.facts import EVERYONE, Facts, Page
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
 from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, read_source
@@ -355,14 +355,11 @@ class _PageMaker:
         response = _respond(request.url, page)
         if reason := find_skip_reason(self._config, request, response):
             return Skipped(reason)
-        if len(response.body) > MOST_BYTES:
-            return Skipped("too_large")  # a source reads no more than that of a file, either
         made = Page(
             url=request.url,
             encoding=find_encoding(response),
             identity=identify(self._fingerprinter.fingerprint(request)),
             time=page.time,
-            is_file=not is_page(response),
             reader=EVERYONE,
         )
         return made, response.body

@@ -71,7 +71,7 @@ def test_json_lines(
     found = {name(kept["url"]): [name(d["url"]) for d in kept["duplicates"]] for kept in answers}
     assert found == expected
     first = answers[0]
-    assert (first["title"], first["state"], first["file"]) == ("A page", "done", False)
+    assert (first["title"], first["state"]) == ("A page", "done")
     assert set(first["duplicates"][0]) == {
         *("url", "document", "distance", "similarity", "crawls", "time", "undone")
     }

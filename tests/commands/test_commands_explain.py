@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.sentences import tell_reason
 from scrapy_simhash.judge.log import NOT_FOLLOWED
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
@@ -143,7 +142,6 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
 def test_page_of_the_log_only(run: Run, store: Path) -> None:
     answer = run.answer("explain", EMPTY, "--store", store)
     assert answer["verdict"] == "Not judged, so it came through: its body is empty"
-    assert "SIMHASH_FILES" not in tell_reason("binary")[1]  # which is for what is no HTML
     out = run.text("explain", EMPTY, "--store", store)
     assert re.search(r"\nin the log +not judged \(empty\) 20", out)
 

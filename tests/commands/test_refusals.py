@@ -21,7 +21,7 @@ stats --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
 stats --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
--s A=1 export -s SIMHASH_REFETCH=-3 store out --store s -s SIMHASH_FILES=no -> SIMHASH_REFETCH =
+-s A=1 export -s SIMHASH_REFETCH=-3 store out --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
 stats --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 stats --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
 stats --store in -> /in, which is a file; name the folder

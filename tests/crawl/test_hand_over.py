@@ -61,9 +61,7 @@ class TextSpider(PagesSpider):
 async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
     site: Site, tmp_path: Path
 ) -> None:
-    done = await crawl(
-        tmp_path, site.urls(), TextSpider, SIMHASH_HAND_OVER_TEXT=True, SIMHASH_FILES=True
-    )
+    done = await crawl(tmp_path, site.urls(), TextSpider, SIMHASH_HAND_OVER_TEXT=True)
     spider = done.spider
     assert spider.texts == {
         "one": read_main_text(page(1)),

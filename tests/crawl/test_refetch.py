@@ -219,3 +219,27 @@ async def test_a_judge_that_dies_in_doubt_judges_again(tmp_path: Path) -> None:
     kept = {item["path"].partition("?")[0] for item in done.items}
     assert len(kept) == PRODUCTS
     assert done.counted["pages"] == 2 * PRODUCTS
+
+
+@pytest.mark.parametrize("unchanged", ["pass", "drop"])
+async def test_what_changes_by_itself_makes_no_page_new(tmp_path: Path, unchanged: str) -> None:
+    """What was seen in one crawl counts for the same pages in the next one; an edit does not."""
+    edited = f"/p/7-{make_words(7, 1)[0]}"
+
+    def sell(number: int, stock: int) -> str:
+        return product(number, stock).replace("</main>", later if number == 7 else "</main>")
+
+    later = "</main>"
+    with serve(shop(sell)) as site:
+        first = await crawl_shop(tmp_path, site)
+        kept = {item["path"] for item in first.items}
+        later = "<p>Now also in green.</p></main>"
+        again = await crawl_shop(tmp_path, site, SIMHASH_UNCHANGED=unchanged)
+    revisits = [each for each in again.decisions if each["status"] == "revisit"]
+    assert len(revisits) >= PRODUCTS
+    new = {each["url"] for each in revisits if each["reason"] == "changed"}
+    assert {url.partition("?")[0].rpartition("/p/")[2] for url in new} == {edited[3:]}
+    dropped = {each["url"] for each in revisits if each["action"] == "follow"}
+    assert len(dropped) == (len(revisits) - len(new)) * (unchanged == "drop")
+    came = {item["path"] for item in again.items}
+    assert kept - came == (kept - {edited, f"{edited}?ref=mail"} if unchanged == "drop" else set())

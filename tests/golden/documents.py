@@ -2,7 +2,7 @@
 
 An episode does all that crawls do to a store, in an order that follows from its seed and from the
 verdicts before: documents in groups of all sizes, most of them made from an earlier one (some bits,
-a part of either text, another name), revisits, stubs and files, walls, scopes, several readers and
+a part of either text, another name), revisits, stubs, walls, scopes, several readers and
 imports, crawls that count only what they got; drops that are undone, pages that are gone,
 deletions, bulk-loaded fingerprints and queries.
 """
@@ -243,10 +243,10 @@ class _World:
         )
 
     def make_stub(self) -> Document:
-        """Make a page with too little text, or a file."""
+        """Make a page with too little text."""
         number = len(self.pages)
         calm = Random(int(self.random.random() * 12))  # noqa: S311
-        digest = calm.randbytes(self.choose((16, 16, 32)))
+        digest = calm.randbytes(16)
         return Document(
             Facts(
                 identity=b"page %d" % number,
@@ -256,7 +256,7 @@ class _World:
                 reader=self.choose(READERS),
                 title=self.name(),
                 stub=True,
-                sketch=b"" if len(digest) == 32 else calm.randbytes(SKETCH_BYTES),
+                sketch=calm.randbytes(SKETCH_BYTES),
             ),
         )
 

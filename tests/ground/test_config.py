@@ -43,7 +43,7 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("SCOPE", "host", "host"),
         ("PROCESSES", "0", 0),
         ("INCREMENTAL", "True", True),
-        ("FILES", "True", True),
+        ("UNCHANGED", "drop", "drop"),
         ("LOG", "decisions.jsonl", "decisions.jsonl"),
         ("LOG", Path("decisions.jsonl"), "decisions.jsonl"),
         ("LOG", None, None),
