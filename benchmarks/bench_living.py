@@ -2,7 +2,8 @@
 
 Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, in a
 process of its own, with a store of its own. With `--attacks`, also those of `living_attacks.py`;
-with `--trial FOLDER`, also a shop, a forum and cases that scripts there make. An answer takes
+with `--trial FOLDER`, also a shop, a forum and cases that scripts there make; with `--pages`, also
+the pages of labelled folders, with three parts that vary (`living_pages.py`). An answer takes
 `--latency` seconds, give or take half; nothing is fetched from anywhere.
 
 - right, wrong: pages dropped for one of the same document, of another one;
@@ -36,6 +37,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from living import SITES, Answer, Site, draw
 from living_attacks import ATTACKS
+from living_pages import load_sites
 from machine import print_table, progress, write_result
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
@@ -160,7 +162,8 @@ class LivingSpider(Spider):
 def crawl(given: dict[str, Any]) -> dict[str, Any]:
     """Crawl a site in this process; `given` has its name, the seed, a folder and the options."""
     folder = given["folder"]
-    SiteHandler.given, SiteHandler.site = given, _find_sites(given["trial"])[given["site"]]()
+    made = _find_sites(given["trial"], given["pages"])[given["site"]]
+    SiteHandler.given, SiteHandler.site = given, made()
     settings = {
         "ADDONS": {"scrapy_simhash.Addon": 500},
         "AUTOTHROTTLE_ENABLED": given["autothrottle"],
@@ -232,8 +235,9 @@ def judge_crawl(site: Site, items: set[str], log: list[dict[str, Any]]) -> dict[
     }
 
 
-def _find_sites(trial: str | None) -> dict[str, Callable[[], Site]]:
-    return SITES | (load_trial(Path(trial)) if trial else {}) | ATTACKS
+def _find_sites(trial: str | None, pages: list[str]) -> dict[str, Callable[[], Site]]:
+    made = SITES | (load_trial(Path(trial)) if trial else {}) | ATTACKS
+    return made | load_sites(map(Path, pages))
 
 
 def _show(crawls: list[dict[str, Any]]) -> None:
@@ -262,6 +266,7 @@ def main() -> None:
     parser.add_argument("--sites", nargs="+", metavar="NAME", help="these; * is any characters")
     parser.add_argument("--attacks", action="store_true", help="those of living_attacks.py, too")
     parser.add_argument("--trial", metavar="FOLDER", help="with the trial's scripts")
+    parser.add_argument("--pages", nargs="+", default=[], metavar="FOLDER", help="real pages, too")
     parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
     parser.add_argument("--at-once", type=int, nargs="+", default=[16], help="default 16")
     parser.add_argument("--delay", type=float, default=0, help="DOWNLOAD_DELAY (default 0)")
@@ -276,7 +281,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(crawl(options.one)))
         return
-    makers = _find_sites(options.trial)
+    makers = _find_sites(options.trial, options.pages)
     if not options.trial:
         progress("Left out, without --trial: trialshop, trialforum, and the trial's cases.")
     wanted = options.sites or [name for name in makers if options.attacks or name not in ATTACKS]

@@ -318,7 +318,7 @@ def _explain_duplicate(
     if original is None:
         return explained
     # What changes by itself, the crawl knew; the store does not.
-    noise = any(test.endswith(CHANGES) for test in document.record.tests)
+    noise = any(CHANGES in test for test in document.record.tests)
     changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
     return {
         **explained,

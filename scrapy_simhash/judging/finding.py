@@ -6,6 +6,7 @@ to be asked for once more, which shows what changes there by itself.
 
 from __future__ import annotations
 
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from scrapy_simhash.judging.documents import Candidate
 from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.noise import Slots, learn
+from scrapy_simhash.judging.noise import Slots, learn, list_standing
 from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
 from scrapy_simhash.judging.rule import Answer as Said
 from scrapy_simhash.judging.words import Words, find_signs, look
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
     MayAsk = Callable[[int, str], bool]
 
-LEFT_OUT, CHANGES = "left out: ", "(changes by itself)"
+LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
+# So many places in which a drop rests on noise are named.
+_MOST_NAMED = 3
 # Candidates whose words are compared; their originals are among the best.
 MOST_COMPARED = 8
 # What parts a page from the one in doubt is at most so much of its words.
@@ -73,12 +76,14 @@ class Found(NamedTuple):
         doubt: about a page of which it may be a near-duplicate.
         rests: candidates that the page repeats but for noise, by their numbers.
         sides: both pages without noise, and their sites, by the numbers of candidates.
+        noise: what was left out of them.
     """
 
     near: list[Compared]
     doubt: Doubt | None = None
     rests: Mapping[int, Doubt] = MappingProxyType({})
     sides: Mapping[int, tuple[Page, Page, tuple[Site, Site]]] = MappingProxyType({})
+    noise: Mapping[int, Iterable[Change]] = MappingProxyType({})
 
     def describe(self, compared: Compared) -> Compared:
         """Add for people what parts a page from a candidate, and what was left out."""
@@ -98,8 +103,8 @@ class Found(NamedTuple):
         tests = list(compared.answer.tests)
         if template := int((side.alone & ~side.own).sum()):
             tests.append(f"{LEFT_OUT}{template} words of the site's template")
-        if mine.noise:
-            tests.append(f"{LEFT_OUT}{mine.noise!r} {CHANGES}")
+        noise = islice(self.noise.get(compared.candidate.number, ()), _MOST_NAMED)
+        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
         words = tuple(each.words.list_words(each.alone) for each in (side, other))
         answer = compared.answer._replace(
             evidence=evidence, tests=tuple(tests), words=(words[0], words[1])
@@ -169,6 +174,7 @@ class Finder(NamedTuple):
         parted: list[_Parted] = []
         rests: dict[int, Doubt] = {}
         sides: dict[int, tuple[Page, Page, tuple[Site, Site]]] = {}
+        noise: dict[int, Iterable[Change]] = {}
         for candidate, record in found:
             if candidate.number not in wordings:
                 continue
@@ -186,10 +192,11 @@ class Finder(NamedTuple):
             has_noise = mine.words is not page.words or theirs.words is not kept.words
             if (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
                 rests[candidate.number] = Doubt(candidate.number, kept)
+                noise[candidate.number] = self._list_noise(page, kept, candidate.number)
             if self.is_best(compared[-1]):
                 break
         one = any(each.answer.duplicate for each in compared)
-        return Found(compared, None if one else self._find_doubt(page, parted), rests, sides)
+        return Found(compared, None if one else self._find_doubt(page, parted), rests, sides, noise)
 
     def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
         """Take out of two pages what changes by itself."""
@@ -197,6 +204,13 @@ class Finder(NamedTuple):
             return self.hosts.clean_both(page, kept)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
         return slots.clean(page), slots.clean(kept)
+
+    def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Change]:
+        """List what of two pages changes by itself."""
+        if self.trusted is not None:
+            found = self.trusted.changes if self.trusted.document == number else ()
+            return list_standing(found, (page, kept))
+        return self.hosts.list_noise(page, kept)
 
     def _find_sites(self, page: Facts, kept: Facts, without: tuple[int, int]) -> tuple[Site, Site]:
         mine = self.hosts.find(self.documents, page.url, without)

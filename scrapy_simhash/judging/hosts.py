@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import Noise, Slots
+from scrapy_simhash.judging.noise import Noise, Slots, list_standing
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from scrapy_simhash.judging.documents import Reading
+    from scrapy_simhash.judging.noise import Change
 
 AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
@@ -106,6 +107,13 @@ class Hosts:
             return self._clean(page, slots), self._clean(kept, slots)
         one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
         return self._clean(page, one), self._clean(kept, other)
+
+    def list_noise(self, page: Page, kept: Page) -> list[Change]:
+        """List what `clean_both` leaves out of two pages of one host."""
+        noise, seconds = self.get_noise(kept.facts.url), abs(page.facts.time - kept.facts.time)
+        own = list_standing(noise.list_own(kept.facts.url), (page, kept))
+        found = {each.slot: each for each in noise.list_used(seconds, (page, kept))}
+        return [*(found | {each.slot: each for each in own}).values()]
 
     def _clean(self, page: Page, slots: Slots) -> Page:
         if not slots:

@@ -21,7 +21,7 @@ from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
@@ -45,6 +45,7 @@ _PAGES = 2
 # What changes within so short a time does so at every fetch, or nearly.
 _AT_EVERY_FETCH_SECONDS = 60.0
 MOST_SLOTS = 64
+_LONGEST_SHOWN = 60
 _MOST_REFUTED = 1_000
 _MOST_CHANGED_BLOCKS = 64
 _MOST_PAIRED = 30
@@ -77,12 +78,22 @@ class Change(NamedTuple):
         most: how many words it has, or blocks, at most.
         values: before and after.
         weak: it may be a record's, so two pages are needed.
+        url: where it changed; "" for two pages.
     """
 
     slot: Slot
     most: int
     values: tuple[str, str] = ("", "")
     weak: bool = False
+    url: str = ""
+
+    def __str__(self) -> str:
+        """Name it for people."""
+        before, after = (
+            each if len(each) <= _LONGEST_SHOWN else f"{each[:_LONGEST_SHOWN]}..."
+            for each in self.values
+        )
+        return f"{before!r} / {after!r} at {self.url}"
 
 
 def _mask(word: str) -> str:
@@ -389,13 +400,20 @@ class Slots:
         words = page.words.without(marked) if marked.any() else page.words
         title = self._clean_name(page.title, page.facts.title)
         heading = self._clean_name(page.heading, page.facts.heading)
-        return Page(page.facts, words, title, heading, page.words.show(marked))
+        return Page(page.facts, words, title, heading)
 
     def _clean_name(self, name: tuple[str, ...], shown: str) -> tuple[str, ...]:
         return name[1:] if self._name and _LEADING.match(shown) else name
 
 
 NO_SLOTS = Slots()
+
+
+def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterator[Change]:
+    """List the changes whose slots stand on one of some pages."""
+    slots = Slots(changes)
+    there = {slot for page in pages for slot in slots.locate(page)}
+    return (each for each in changes if each.slot in there)
 
 
 def _read_leading(page: Page) -> tuple[str, ...]:
@@ -493,7 +511,7 @@ class Noise:
         self._earlier: dict[tuple[str, Slot], Seen] = {}
         self._tested: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # by folder
         self._own: dict[str, tuple[Change, ...]] = {}
-        self._views: dict[str, list[Seen]] = {}
+        self._views: dict[str, Sequence[Seen]] = {}
         self._slots: dict[Hashable, Slots] = {}
         self.version, self.is_recalled = 0, False
 
@@ -511,7 +529,7 @@ class Noise:
     ) -> None:
         """Note what changed at an address within some seconds; `moving` did so twice in a row."""
         seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
-        folder, changes = folder_of(url), tuple(changes)
+        folder, changes = folder_of(url), [each._replace(url=url) for each in changes]
         known = {slot for (_, slot), seen in self._seen.items() if seen.moves}.union(moving)
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
@@ -538,19 +556,8 @@ class Noise:
         self._touch()
 
     def list_measured(self, url: str) -> list[Change]:
-        """List what any crawl saw to change in the folder of an address, for a page fetched again.
-
-        It was seen at two addresses there, and within a crawl.
-        """
-        folder = folder_of(url)
-        return [
-            seen.change
-            for (where, slot), seen in (self._earlier | self._seen).items()
-            if where == folder
-            and (where, slot) not in self._refuted
-            and len(seen.pages) >= _PAGES
-            and (seen.moves or not seen.change.weak)
-        ]
+        """List what any crawl saw to change at an address, for a page fetched again."""
+        return [each.change for each in self._list_of(self._earlier | self._seen, folder_of(url))]
 
     def test(self, sought: Iterable[Change], first: Page, second: Page) -> None:
         """Note which slots are the same in two answers to one address."""
@@ -571,10 +578,8 @@ class Noise:
             each.slot: each
             for page in pages
             for each in self._list_counting(page.facts.url, seconds)
-        }.values()
-        slots = Slots(counting)
-        there = {slot for page in pages for slot in slots.locate(page)}
-        return (each for each in counting if each.slot in there)
+        }
+        return list_standing(counting.values(), pages)
 
     def check(self, first: Page, second: Page, seconds: float) -> tuple[list[Change], list[Change]]:
         """List what counts as noise and is the same in a second answer, and what has changed.
@@ -629,25 +634,27 @@ class Noise:
             self._slots[key] = Slots((*changes, *self.list_own(own)))
         return self._slots[key]
 
-    def list(self, url: str) -> list[Seen]:
+    def list(self, url: str) -> Sequence[Seen]:
         """List what counts as noise at an address."""
         folder = folder_of(url)
-        found = self._views.get(folder)
-        if found is None:
-            folders: defaultdict[Slot, list[Seen]] = defaultdict(list)
-            for (_, slot), seen in self._seen.items():
-                folders[slot].append(seen)
-            found = []
-            for slot, each in folders.items():
-                if (folder, slot) in self._refuted:
-                    continue
-                if each[0].change.weak and not any(seen.moves for seen in each):
-                    continue
-                mine = self._seen.get((folder, slot))
-                if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
-                    most = max(seen.change.most for seen in each)
-                    least = min(each, key=lambda seen: seen.seconds)
-                    found.append(least._replace(change=least.change._replace(most=most)))
-            found.sort(key=lambda seen: seen.seconds)
-            self._views[folder] = found
-        return found
+        if folder not in self._views:
+            self._views[folder] = self._list_of(self._seen, folder)
+        return self._views[folder]
+
+    def _list_of(self, everywhere: Mapping[tuple[str, Slot], Seen], folder: str) -> Sequence[Seen]:
+        """List what counts in a folder of what was seen, what changes in the least time first."""
+        folders: defaultdict[Slot, list[Seen]] = defaultdict(list)
+        for (_, slot), seen in everywhere.items():
+            folders[slot].append(seen)
+        found = []
+        for slot, each in folders.items():
+            if (folder, slot) in self._refuted:
+                continue
+            if each[0].change.weak and not any(seen.moves for seen in each):
+                continue
+            mine = everywhere.get((folder, slot))
+            if len(each) >= _PAGES or (mine is not None and len(mine.pages) >= _PAGES):
+                most = max(seen.change.most for seen in each)
+                least = min(each, key=lambda seen: seen.seconds)
+                found.append(least._replace(change=least.change._replace(most=most)))
+        return sorted(found, key=lambda seen: seen.seconds)

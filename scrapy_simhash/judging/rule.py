@@ -38,6 +38,8 @@ SHARE_OF_TEMPLATE = 0.2
 LEAST_OF_TEMPLATE = 3
 # Shorter pages must be equal word by word; and main texts are no evidence by themselves.
 STUB_WORDS = 32
+# Of a page that writes out its address so many words are left without it.
+LEAST_BESIDE_ADDRESS = 8
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
 # As so many own words names count that differ, half of it where one says more.
@@ -76,20 +78,19 @@ class Page(NamedTuple):
         facts: what is known of it.
         words: without noise.
         title, heading: the words and signs of its names, without noise.
-        noise: the first words that change by themselves, for people.
     """
 
     facts: Facts
     words: Words
     title: tuple[str, ...]
     heading: tuple[str, ...]
-    noise: str = ""
 
     @classmethod
     def make(cls, facts: Facts, words: Words) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
-        address = words.mark_address(facts.url) if len(words) >= STUB_WORDS else None
-        kept = words if address is None else words.without(address)
+        address = words.mark_address(facts.url)
+        few = address is None or len(words) - int(address.sum()) < LEAST_BESIDE_ADDRESS
+        kept = words if address is None or few else words.without(address)
         return cls(facts, kept, read_name(facts.title), read_name(facts.heading))
 
 

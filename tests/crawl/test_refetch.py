@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -64,6 +65,9 @@ async def test_copies_with_what_changes_are_dropped(
     assert 2 <= done.counted["refetched"] <= 10
     assert len(site.asked) == 2 * PRODUCTS + done.counted["refetched"]
     assert len(done.decisions) == 2 * PRODUCTS  # none is judged twice
+    dropped = [" ".join(each["tests"]) for each in done.decisions if each["action"] == "drop"]
+    named = r"changes by itself: 'only \d+ pieces .*' / 'only \d+ pieces .*' at http://\S+/p/"
+    assert all(re.search(named, tests) for tests in dropped)
 
 
 async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:

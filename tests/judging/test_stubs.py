@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import Rule
+from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
+from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.wording import unpack
 from tests.helpers.crawling import crawl
 from tests.helpers.server import serve
 
@@ -90,3 +94,16 @@ def test_a_page_read_for_another_rule_is_refused() -> None:
     page = fingerprint_page(HTML.format("<p>one two three</p>"), min_features=3)
     with pytest.raises(ValueError, match=r"a page of 3 features .* the rule's, 32; read it again"):
         make_document(page, Config().chosen_rule)
+
+
+@pytest.mark.parametrize(("texts", "one"), [(("", ""), True), ((" 17", " 18"), False)])
+def test_the_address_that_a_wall_writes_out_is_none_of_its_words(
+    texts: tuple[str, str], one: bool
+) -> None:
+    said = "You have no permission to open {} on this server. Please go away."
+    pages = []
+    for path, text in zip(("shop/red-kettle", "new/green-tea"), texts, strict=True):
+        url = f"http://site.example/{path}"
+        made = fingerprint_page(HTML.format(f"<p>{said.format(url)}{text}</p>"), url=url)
+        pages.append(Page.make(replace(made.facts, url=url), Words.read(unpack(made.wording))))
+    assert judge(pages[0], pages[1], UNKNOWN, UNKNOWN).one == one
