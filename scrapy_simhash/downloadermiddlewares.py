@@ -379,7 +379,6 @@ class SimhashDownloaderMiddleware:
             decision = said.decision or self._log.pass_over(response.url, "failed", octets)
             self._is_failing = False
             if said.waited_seconds:
-                count(self._crawler, "waited")
                 count(self._crawler, "waited_seconds", said.waited_seconds)
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
             if self.config.text_reader and is_page(response) and decision.action != "drop":

@@ -147,7 +147,6 @@ class Actions:
         if decision.status == "near_duplicate":
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
-            count(self._crawler, f"proposed/{decision.proposed_by}")
         elif decision.status == "not_judged":
             count(self._crawler, f"not_judged/{decision.reason}")
             return

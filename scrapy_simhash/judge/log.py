@@ -69,23 +69,23 @@ class Published(msgspec.Struct, kw_only=True):
     tests: list[str] = []
     new_links: float | None = None
     fingerprint: str | None = None
-    body_bytes: _Count | None = None
-    language: str = ""
-    scope: str = ""
-    extractor: str = ""
-    crawl: str = ""
     document: _Count = 0
     match_document: _Count = 0
     better_url: bool = False
     canonical: str = ""
-    text_digest: str = ""
 
 
 class Decision(Published, kw_only=True):
     """What was decided on a page: a line of the log. One that lacks a field has its default."""
 
+    crawl: str = ""
     spider: str = ""
     requested_url: str = ""
+    body_bytes: _Count | None = None
+    language: str = ""
+    scope: str = ""
+    extractor: str = ""
+    text_digest: str = ""
     match_fingerprint: str | None = None
     own_words: list[str] = []
     match_own_words: list[str] = []
@@ -103,13 +103,6 @@ class Decision(Published, kw_only=True):
     extract_ms: float | None = None
     fingerprint_ms: float | None = None
     store_ms: float | None = None
-
-    @property
-    def proposed_by(self) -> str:
-        """What made the original of a near-duplicate a candidate."""
-        if self.evidence is None or not (self.evidence.named or self.evidence.keys):
-            return "fingerprint"
-        return "name" if self.evidence.named else "triples"
 
     @property
     def text(self) -> str:

@@ -207,7 +207,7 @@ def test_a_signal_ends_the_waits_of_pages(site: Site, tmp_path: Path) -> None:
     done = finish_crawl(process, tmp_path)
     assert done.exit_code == 0
     assert sorted(done.paths) == ["/g0/c0", "/g0/c1"]
-    assert done.counted["waited"] == 1
+    assert done.counted["waited_seconds"] > 0
     assert done.counted["waited_seconds"] < 5
 
 

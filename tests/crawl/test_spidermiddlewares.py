@@ -45,7 +45,6 @@ async def test_dropped_page_reaches_no_callback(
         "new": 2,
         "near_duplicate": 2,
         "distance/0": 2,
-        "proposed/fingerprint": 2,
         "dropped": 2,
         "bytes_dropped": sum(sizes),
         "links_dropped": 2,

@@ -3,12 +3,10 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scrapy_simhash.judge.log import Decision, DecisionLog, make_line
-from scrapy_simhash.judging.evidence import Deciding, Evidence
+from scrapy_simhash.judge.log import DecisionLog, make_line
 from tests.helpers.crawling import read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
@@ -34,16 +32,6 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     assert octets.endswith(b"\n")
     assert set(octets[:-1]) <= set(range(0x20, 0x7F))
     assert json.loads(octets) == {"url": text, text: 1}
-
-
-@pytest.mark.parametrize(
-    ("proposal", "by"),
-    [({}, "fingerprint"), ({"named": True, "keys": 0}, "name"), ({"keys": 3}, "triples")],
-)
-def test_what_proposed(proposal: dict[str, Any], by: str) -> None:
-    evidence = Evidence(deciding=Deciding.WORDS, distance=9, within=7, **proposal)
-    decision = Decision(url="", status="near_duplicate", evidence=evidence)
-    assert decision.proposed_by == by
 
 
 def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
