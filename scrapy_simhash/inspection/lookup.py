@@ -15,10 +15,7 @@ from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedE
 from scrapy_simhash.inspection.log import find_host
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.fingerprint import (
-    fingerprint_page,
-    load_features,
-)
+from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is

@@ -256,8 +256,8 @@ class Walls:
     def is_shown(self, decision: Decision) -> bool:
         """Return whether a page repeats a wall, of which its address may be the last proof.
 
-        Where redirects led to it, the
-        address counts that was asked for: after one, all those of a login page are alike.
+        Where redirects led to it, the address counts that was asked for: after one, all those of a
+        login page are alike.
         """
         led_here = last_name_of(decision.requested_url or decision.url, decision.canonical)
         if led_here is None:

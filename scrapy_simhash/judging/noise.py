@@ -517,8 +517,11 @@ class Noise:
 
     def may_move(self, changes: Iterable[Change]) -> bool:
         """Whether one of these would count, were it known to change more than once."""
-        moving = {slot for (_, slot), seen in self._seen.items() if seen.moves}
+        moving = self._list_moving()
         return any(each.weak and each.slot not in moving for each in changes)
+
+    def _list_moving(self) -> set[Slot]:
+        return {slot for (_, slot), seen in self._seen.items() if seen.moves}
 
     def list_own(self, url: str) -> tuple[Change, ...]:
         """List what was seen to change at an address itself."""
@@ -530,7 +533,7 @@ class Noise:
         """Note what changed at an address within some seconds; `moving` did so twice in a row."""
         seconds = 0.0 if seconds <= _AT_EVERY_FETCH_SECONDS else seconds
         folder, changes = folder_of(url), [each._replace(url=url) for each in changes]
-        known = {slot for (_, slot), seen in self._seen.items() if seen.moves}.union(moving)
+        known = self._list_moving().union(moving)
         self._own[url] = tuple(each for each in changes if not each.weak or each.slot in known)
         for change in changes:
             key = folder, change.slot

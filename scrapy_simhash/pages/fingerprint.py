@@ -18,12 +18,7 @@ from scrapy_simhash.pages.features import (
     tokenise,
 )
 from scrapy_simhash.pages.links import read_links
-from scrapy_simhash.pages.recipe import (
-    DEFAULT_EXTRACTOR,
-    WHOLE_TEXT,
-    Recipe,
-    load_named,
-)
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, Recipe, load_named
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import (
     PageText,

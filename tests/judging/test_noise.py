@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, learn
+from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, join, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import Facts
@@ -149,6 +149,19 @@ def test_a_refutation_wins_for_good() -> None:
     noise.refute("http://a.example/p/7", changed())
     noise.add("http://a.example/p/99", changed(), 5)
     assert noise.list("http://a.example/p/2") == []
+
+
+def test_what_earlier_crawls_saw_counts_once_this_one_has_seen_it() -> None:
+    one, other, later, url = Noise(), Noise(), Noise(), "http://a.example/p/9"
+    one.add("http://a.example/p/1", changed(), 5)
+    other.add("http://a.example/p/2", changed(), 5)
+    later.recall(join(one.describe(), other.describe()))
+    assert (len(later.list_measured(url)), len(later.list(url))) == (1, 0)
+    later.add("http://a.example/p/3", changed(), 5)
+    assert len(later.list(url)) == 1
+    other.refute("http://a.example/p/7", changed())
+    later.recall(join(one.describe(), other.describe()))
+    assert (len(later.list_measured(url)), len(later.list(url))) == (0, 0)
 
 
 def test_weak_slots_have_to_change_twice_in_a_row() -> None:
