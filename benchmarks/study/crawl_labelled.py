@@ -119,8 +119,9 @@ def crawl_labelled(folder: Path, orders: int, beside: Path | None = None) -> dic
 
     corpus = read_corpus(folder)
     truth = _Truth(corpus, folder / "pairs_grey.csv")
-    # A crawl takes an equal address for a revisit.
-    name_of = {Request(locate(page)).url: name for name, page in corpus.pages.items()}
+    # A crawl takes an equal address for a revisit; a page without one is not in it.
+    pages_at = ((locate(page), name) for name, page in corpus.pages.items())
+    name_of = {Request(url).url: name for url, name in pages_at if url}
     urls = {name: url for url, name in name_of.items()}
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for seed in range(orders):

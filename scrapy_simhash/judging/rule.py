@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import regex
@@ -457,10 +458,9 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
-    own = max(int(side.own.sum()), _count_own(other))
     # More are those of a list whose pages all declare the first one, or of somebody else's page.
     few = (side.own & side.words.numbers).sum() <= _MOST_CELLS
-    return few and common >= LEAST_COMMON and own <= OWN_SHARE * common
+    return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
 
 
 def _find_beside(page: Page, kept: Page, site: Site) -> str:
@@ -589,9 +589,11 @@ def _count_names(page: Page, kept: Page, sites: tuple[Site, Site]) -> int:
 
 
 def _find_address_word(page: Page, kept: Page, side: Side, other: Side) -> str:
-    """Find a word of the last segment of one address that its page alone says, or return ""."""
-    names = last_segment(page.facts.url), last_segment(kept.facts.url)
-    word = _find_subject(*names, side) or _find_subject(*names[::-1], other)
+    """Find a word that only one address has, in its last segment, and only its page, or ""."""
+    mine, theirs = page.facts.url, kept.facts.url
+    one, another = (unquote(url.rpartition("://")[2].partition("/")[2]) for url in (mine, theirs))
+    word = _find_subject(last_segment(mine), another, side)
+    word = word or _find_subject(last_segment(theirs), one, other)
     return f"a word of one address: {word!r}" if word else ""
 
 

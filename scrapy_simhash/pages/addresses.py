@@ -58,12 +58,14 @@ def bound_url(url: str, seed: int) -> str:
 
 @lru_cache(maxsize=1_024)
 def plain_form(url: str) -> str:
-    """Return an address without its scheme, "www.", a fragment and a slash at the end, or ""."""
+    """Return an address without its scheme, "www.", fragment, index file and last slash, or ""."""
     address = parse_address(url)
     if address is None:
         return ""
     query = "?" + "&".join(address.query) if address.query else ""
-    return f"{address.host.removeprefix('www.')}/{'/'.join(address.path).rstrip('/')}{query}"
+    *folders, last = address.path
+    path = "/".join(folders if _INDEX.match(last) else address.path)
+    return f"{address.host.removeprefix('www.')}/{path.rstrip('/')}{query}"
 
 
 @lru_cache(maxsize=4_096)  # the host of each candidate is needed several times

@@ -401,6 +401,24 @@ def test_a_declared_copy_without_the_top_of_the_page() -> None:
     assert list_dropped(judge_pages([ARTICLES[7], ("/print", view)])) == ["/print"]
 
 
+def test_a_view_of_a_page_with_much_beside_its_text() -> None:
+    """AMP views say less than their pages, and mirrors declare them by the file of a folder."""
+    page = make_article(7, beside=f"<p>Read also: {' '.join(make_words(70, 60))}</p>")
+    head, ago = canonical("/article/7/index.html"), "<p>Written seven years ago"
+    view = make_article(7, beside=ago, head=head)
+    pages = [("/article/7/", page), ("/article/7/amp/", view)]
+    assert list_dropped(judge_pages(pages)) == ["/article/7/amp/"]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == ["/article/7/amp/"]
+
+
+def test_a_view_that_leaves_out_a_word_of_its_address() -> None:
+    """Both addresses have the word: it does not make them two."""
+    views = [(f"/{number}-lamps/amp/", make_article(number)) for number in range(7)]
+    page = ("/lamps-of-glass/", make_article(8, beside="<p>Filed under lamps"))
+    pages = [*views, page, ("/lamps-of-glass/amp/", make_article(8))]
+    assert list_dropped(judge_pages(pages)) == ["/lamps-of-glass/amp/"]
+
+
 def test_pages_of_a_list_that_declare_its_first() -> None:
     """A common mistake of shops, of which two thirds of the items were lost."""
     top = (
