@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 
 # For each command: its module in this package, and its description.
 COMMANDS = {
-    "stats": ("look", "Count documents, duplicates, distances, scopes and bytes of a store"),
     "log": ("look", "Read the decision log, newest last"),
-    "query": ("look", "Find stored pages near a URL, file, text or fingerprint"),
-    "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
+    "explain": ("look", "Explain why a URL was dropped or kept; compare pages, or find near ones"),
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
     "urls": ("look", "Find rules by which several addresses lead to one page"),
     "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),
     "import": ("transfer", "Fill a store from pages, an archive or other stores"),
     "prune": ("upkeep", "Delete documents by URL, age, scope or crawl"),
-    "check": ("upkeep", "Compare the tables of a store with its documents, pack or rebuild them"),
+    "check": ("upkeep", "Count and compare what a store has, pack it or rebuild its tables"),
     "find-all": ("batch", "Find all pairs of near fingerprints, or their clusters"),
     "batch-query": ("batch", "Look up many fingerprints among many others"),
     "spark": ("batch", "Fingerprint, join and cluster billions of pages on Spark"),

@@ -1,4 +1,4 @@
-"""Commands that show pages, drops and addresses: stats, log, query, explain, report, urls."""
+"""Commands that show pages, drops and addresses: log, explain, report, urls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
     Command,
     add_crawl,
@@ -29,13 +28,11 @@ from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
-from scrapy_simhash.inspection.lookup import fingerprint_files, query
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.finding import LEFT_OUT
-from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -43,32 +40,12 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.commands.frame import Answer
 
-# Lines of at most 80 columns, for `--help` and `stats`.
-_STATS_TERMS = """\
-near duplicates: dropped or flagged, at these distances (bits); in no table
-done: their items came through
-stubs: too short for a simhash; near-duplicates only of an equal page
-complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
 _PASSAGES_SHOWN = 4
 _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
-
-
-def _count_store(config: Config) -> Iterator[dict[str, Any]]:
-    """Describe the store."""
-    with open_as_it_is(config.store) as store:
-        with show_progress("counting"):
-            counted = store.stats()
-        yield counted
-
-
-def _print_stats(answer: Answer) -> Iterable[str]:
-    yield from print_fields(answer)
-    yield ""
-    yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
 
 
 def _print_log(answer: Answer) -> Iterable[str]:
@@ -108,33 +85,12 @@ def _print_summary(answer: Answer) -> Iterable[str]:
         yield "A page counts once in each crawl that met it."
 
 
-def _query(
-    config: Config,
-    what: str | None,
-    text: str | None,
-    distance: int | None,
-    files: list[str] | None,
-    store: str | None,
-) -> Iterator[Answer]:
-    if files:
-        return fingerprint_files(config, files, store)
-    if what is None and text is None:
-        raise ValueError(
-            "name what to look up: a URL, FILE or FINGERPRINT, --text or --fingerprint"
-        )
-    return query(config, what, text, distance)
-
-
-def _print_match(answer: Answer) -> Iterable[str]:
-    if "file" in answer:
-        yield json.dumps(answer)
-        return
-    bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
-    yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
-
-
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
+    if "verdict" not in answer:  # a stored page near what was named
+        bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
+        yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
+        return
     yield style(printable(answer["verdict"]), "bold")
     yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
@@ -246,20 +202,10 @@ def _add_log(parser: ArgumentParser) -> None:
     add("--top", type=read_count, default=10, metavar="N", help=about)
 
 
-def _add_query(parser: ArgumentParser) -> None:
-    add = parser.add_mutually_exclusive_group().add_argument
-    about = "what to look up; - reads an HTML page from standard input"
-    add("what", nargs="?", metavar="URL|FILE|FINGERPRINT", help=about)
-    add("--text", help="words of a page")
-    about = "fingerprint HTML files as a crawl would, look nothing up; - reads standard input"
-    add("--fingerprint", dest="files", nargs="+", metavar="FILE", help=about)
-    about = "how many bits may differ (default: SIMHASH_DISTANCE)"
-    parser.add_argument("--distance", type=int, metavar="BITS", help=about)
-
-
 def _add_explain(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
+    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
+    add("what", nargs="+", metavar="URL|FILE", help=about)
     add_log(parser)
     about = "write the texts side by side to an HTML file"
     add("--html", dest="html_path", type=Path, metavar="FILE", help=about)
@@ -335,12 +281,6 @@ def _add_urls(parser: ArgumentParser) -> None:
 
 
 COMMANDS = {
-    "stats": Command(
-        _count_store,
-        printer=_print_stats,
-        examples=("stats", "stats --store .scrapy/simhash --json"),
-        details=_STATS_TERMS,
-    ),
     "log": Command(
         show_log,
         _add_log,
@@ -354,24 +294,6 @@ COMMANDS = {
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),
-    "query": Command(
-        _query,
-        _add_query,
-        _print_match,
-        examples=(
-            "query http://site.example/again",
-            "query page.html --distance 3",
-            "query 0123456789abcdef",
-            'query --text "some words of a page"',
-            "query --fingerprint page.html other.html",
-        ),
-        details="An argument that begins with http:// or https:// is a URL in the store. Otherwise "
-        "it is a file if there is one with this name, a fingerprint if it has 16 hexadecimal "
-        "digits, or a text if it has several words. Anything else is refused. --fingerprint prints "
-        "one JSON line a file. Each store has its own secret seed: without --store that of "
-        "--fingerprint is 0, even in a project, and the fingerprints cannot be compared with those "
-        "of a store.",
-    ),
     "explain": Command(
         explain,
         _add_explain,
@@ -382,10 +304,14 @@ COMMANDS = {
             "explain page.html other.html",
             "explain page.html http://site.example/two",
             "explain http://site.example/again --html difference.html",
+            "explain page.html         # which stored pages are near it?",
+            "explain 0123456789abcdef",
+            'explain "some words of a page"',
         ),
         details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
         "or --store, this uses the recipe and seed of the store, otherwise the recipe of the "
-        "settings and seed 0.",
+        "settings and seed 0. A file, - (a page on standard input), a fingerprint (16 hexadecimal "
+        "digits) or a text of several words alone lists the stored pages within SIMHASH_DISTANCE.",
     ),
     "report": Command(
         write_report,

@@ -50,13 +50,8 @@ def _compare(config: Config) -> Iterator[Answer]:
     with open_as_it_is(config.store) as store:
         with show_progress("comparing tables and documents"):
             problems = store.check()
-        # This counts rows without reading them, so damaged buckets do not matter.
-        counted = store.table_stats()
-        yield {
-            "problems": problems,
-            "tables": counted["tables"],
-            "fingerprints": counted["fingerprints"],
-        }
+            counted = store.stats()
+        yield {**counted, "problems": problems}
     if problems:
         found = plural(len(problems), "problem")
         raise PartlyFailedError(
@@ -99,9 +94,9 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
 
 
 def _print_check(answer: Answer) -> Iterable[str]:
+    yield from print_fields(answer)
     if answer.get("problems") == []:
         yield "no problems: the tables agree with each other and with the documents"
-    yield from print_fields(answer)
 
 
 def _prune(  # the criteria, each by its name
@@ -290,8 +285,10 @@ COMMANDS = {
         _add_check,
         _print_check,
         examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
-        details="Prints one problem a line; the exit code is 1 if there are any. --compact is for "
-        "a store in a folder, while nobody else has it open.",
+        details="Counts pages, and near-duplicates at each distance (bits); `done` are those whose "
+        "items came through, `stubs` are too short for a simhash. Then it prints one problem a "
+        "line; the exit code is 1 if there are any. --compact is for a store in a folder, while "
+        "nobody else has it open.",
     ),
     "prune": Command(
         _prune,

@@ -15,6 +15,7 @@ from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.lookup import (
     add_suggestions,
     find_documents,
+    find_near,
     find_recipe,
     fingerprint_named,
     is_url,
@@ -69,7 +70,7 @@ def explain(
     *,
     overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how two URLs or files compare.
+    """Explain why a URL was dropped or kept, how two pages compare, or what is near one.
 
     `option` is what commands need to find the store; without it, two files have seed 0. An HTML
     file gets the texts side by side.
@@ -93,10 +94,11 @@ def _explain(
     if len(what) == 1 and is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
         return
+    if len(what) == 1:
+        yield from find_near(config, what[0])
+        return
     if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(
-            f"name a URL (http://...), or two URLs or files; got {' '.join(what)!r}"
-        )
+        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
     stored = named or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         recipe, seed = find_recipe(opened)

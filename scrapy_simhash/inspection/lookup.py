@@ -1,11 +1,10 @@
-"""The command query: which stored pages are near one; and how pages, files and texts are named."""
+"""Find pages by what people name: a URL, a file, a fingerprint, a text."""
 
 from __future__ import annotations
 
 import re
 import sys
 from bisect import bisect_left
-from contextlib import nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -34,7 +33,7 @@ _MOST_SUGGESTED = 3
 _NEIGHBOURS = 50
 _LEAST_ALIKE = 0.7
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
-_SHOWN_OF_FACTS = ("features", "words", "language", "title")
+_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 
 
 def add_suggestions(problem: str, url: str, known: Collection[str]) -> str:
@@ -78,35 +77,6 @@ def _reduce(url: str) -> str:
     return host + _ENDING.sub("", path) + f"?{query}" * bool(query)
 
 
-_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
-
-
-def fingerprint_files(
-    config: Config, files: Sequence[str], store: str | None
-) -> Iterator[dict[str, Any]]:
-    """Fingerprint HTML files, with recipe and seed of a store if one is named."""
-    with open_as_it_is(config.store) if store is not None else nullcontext() as opened:
-        recipe, seed = find_recipe(opened)
-    failures = []
-    for name in files:
-        try:
-            page = fingerprint_named(config, name, recipe, seed)
-        except InspectionError as error:
-            failures.append(str(error))
-            continue
-        yield {
-            "file": name,
-            "fingerprint": f"{page.facts.fingerprint:016x}",
-            "seed": "0" if store is None else "of the store",
-            **{name: getattr(page.facts, name) for name in _SHOWN_OF_FACTS},
-            "extractor": page.extractor,
-            "extract_ms": page.extract_ms,
-            "fingerprint_ms": page.fingerprint_ms,
-        }
-    if failures:
-        raise PartlyFailedError("; ".join(failures))
-
-
 def find_recipe(store: Store | None) -> tuple[Recipe, int]:
     """Find the recipe and the seed of a store; without one, the default ones."""
     if store is not None:
@@ -123,23 +93,24 @@ def fingerprint_named(config: Config, name: str, recipe: Recipe, seed: int) -> P
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
 
 
-def query(
-    config: Config, what: str | None, text: str | None, distance: int | None
-) -> Iterator[dict[str, Any]]:
-    """Find near-duplicates in the store."""
-    # `what` is a URL in the store, a file, 16 hexadecimal digits, "-" for standard input, or a text
-    # if it has spaces. If the distance is None, that of the settings is used, but no more than the
-    # tables are complete for.
+def find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
+    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text.
+
+    Args:
+        config: with the store; its distance is cut to what the tables are complete for.
+        what: a file, 16 hexadecimal digits, "-" for a page on standard input, or several words.
+
+    Raises:
+        InspectionError: it is none of these, or the page has no fingerprint.
+    """
     with open_as_it_is(config.store) as store:
-        if distance is None:
-            distance = min(config.distance, parse_design(store.design).reach_bits)
-        fingerprint = _find_fingerprint(config, store, what, text)
+        distance = min(config.distance, parse_design(store.design).reach_bits)
+        fingerprint = _find_fingerprint(config, store, what)
         for match in store.query(fingerprint, distance):
             document = store.get_document(match.document)
             yield {
-                "query": f"{fingerprint:016x}",
-                "distance": match.distance,
                 "fingerprint": f"{match.fingerprint:016x}",
+                "distance": match.distance,
                 "document": match.document,
                 "url": match.url,
                 "state": document.state if document else "imported",
@@ -147,26 +118,18 @@ def query(
             }
 
 
-def _find_fingerprint(config: Config, store: Store, what: str | None, text: str | None) -> int:
-    if what is None:
-        return _fingerprint_text(store, str(text))
-    if is_url(what):
-        return find_documents(store, what)[-1].facts.fingerprint
+def _find_fingerprint(config: Config, store: Store, what: str) -> int:
     if what == "-" or is_file(what):
         page = fingerprint_named(config, what, store.recipe, store.seed)
         return make_document(page, config.chosen_rule).facts.fingerprint
     if _HEX_FINGERPRINT.fullmatch(what):
         return int(what, 16)
     if " " in what.strip():
-        return _fingerprint_text(store, what)
+        return simhash(*load_features(store.recipe.features).extract(what, store.seed))
     raise InspectionError(
-        f"{what!r} is not a URL (http://...), an existing file or a fingerprint (16 "
-        "hexadecimal digits); for a text write --text"
+        f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
+        "digits) or a text of several words"
     )
-
-
-def _fingerprint_text(store: Store, text: str) -> int:
-    return simhash(*load_features(store.recipe.features).extract(text, store.seed))
 
 
 def is_url(what: str) -> bool:

@@ -1,6 +1,5 @@
 """`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,7 @@ import pytest
 
 from scrapy_simhash.commands import look
 from scrapy_simhash.config import Config
-from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.stores.opening import open_store
-from tests.helpers.commanding import AGAIN, ONE, Run, assert_printable
+from tests.helpers.commanding import AGAIN, ONE, Run
 from tests.helpers.crawling import read_files
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -25,74 +22,32 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return first, second
 
 
-def test_stats(run: Run, store: Path) -> None:
-    out = run.text("stats", "--store", store)
-    assert "documents: 4\n" in out
-    assert "near duplicates: 1\n" in out
-    assert "design: 4\n" in out
-    assert AGAIN not in out
-    for text in (out, run("stats", "--help").out):
-        assert "stubs: too short for a simhash" in text
-    assert_printable(out)
-    answer = run.answer("stats", "--store", store)
-    with open_store(str(store), readonly=True) as opened:
-        assert answer == opened.stats()
-    assert answer["distances"] == {"0": 1}
-
-
-def test_query_by_url_file_hex_and_stdin(
+def test_near_pages_by_file_hex_text_and_stdin(
     run: Run, store: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_url = run.answers("query", ONE, "--store", store)
-    # By its main text and by its whole text; the duplicate is not in the tables.
-    found = {(each["url"], each["distance"], each["state"]) for each in by_url}
-    assert found == {(ONE, 0, "done")}
-    assert len({each["query"] for each in by_url}) == len(by_url) <= 2
-    answer = run.answer("query", files[0], "--store", store)
-    assert answer in by_url
+    answer = run.answer("explain", files[0], "--store", store)
+    assert (answer["url"], answer["distance"], answer["state"]) == (ONE, 0, "done")
     for text in (answer["fingerprint"], "0x" + answer["fingerprint"].upper()):
-        assert run.answer("query", text, "--store", store) == answer
+        assert run.answer("explain", text, "--store", store) == answer
     with files[0].open(encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert run.answer("query", "-", "--store", store) == answer
-    lines = run.text("query", AGAIN, "--store", store).splitlines()
-    assert f" 0 bits  done         {ONE}" in lines
-    assert all(line.endswith(f" bits  done         {ONE}") for line in lines)
-
-
-def test_query_distance(run: Run, store: Path) -> None:
-    near = run.answer("query", ONE, "--store", store, "--distance", "0")
-    with open_store(str(store), readonly=True) as opened:
-        document = opened.get_document(near["document"])  # the answer names one fingerprint of it
-    assert document
-    flipped = f"{document.facts.fingerprint ^ 3:016x}"
-    found = run.answers("query", flipped, "--store", store)
-    assert [(answer["url"], answer["distance"]) for answer in found] == [(ONE, 2)]
-    assert run("query", flipped, "--store", store, "--distance", "1").exit_code == 1
-
-
-def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
-    answers = run.answers("query", "--fingerprint", *files)
-    assert [answer["file"] for answer in answers] == [str(path) for path in files]
-    made = fingerprint_page(files[0].read_bytes())
-    answer = answers[0]
-    assert answer["fingerprint"] == f"{made.facts.fingerprint:016x}"
-    assert (answer["features"], answer["words"]) == (made.facts.features, made.facts.words)
-    assert answer["extract_ms"] > 0
-    out = run.text("query", "--fingerprint", files[0])
-    assert out.isascii()
-    assert json.loads(out)["fingerprint"] == answer["fingerprint"]
+        assert run.answer("explain", "-", "--store", store) == answer
+    assert run.text("explain", files[0], "--store", store) == f" 0 bits  done         {ONE}\n"
+    assert run("explain", "words that no page has", "--store", store).exit_code == 1
+    far = ("explain", f"{int(answer['fingerprint'], 16) ^ 3:016x}", "--store", store)
+    assert [(each["url"], each["distance"]) for each in run.answers(*far)] == [(ONE, 2)]
+    assert run("-s", "SIMHASH_DISTANCE=1", *far).exit_code == 1
 
 
 def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
-    done = run("-s", "SIMHASH_DIR=x", "stats", "--store", store)
+    done = run("-s", "SIMHASH_DIR=x", "log", "--store", store)
     assert done.exit_code == 0
     assert done.err == "ignored settings that do not exist: SIMHASH_DIR\n"
 
 
 @pytest.mark.parametrize("json_", [[], ["--json"]])
 @pytest.mark.parametrize(
-    ("arguments", "exit_code"), [(["stats"], 130), (["log"], 130), (["log", "--follow"], 0)]
+    ("arguments", "exit_code"), [(["urls"], 130), (["log"], 130), (["log", "--follow"], 0)]
 )
 def test_interrupted(
     run: Run,
@@ -107,7 +62,7 @@ def test_interrupted(
         signal.raise_signal(signal.SIGINT)
         yield {"distance": config.distance}
 
-    for name in ("stats", "log"):
+    for name in ("urls", "log"):
         monkeypatch.setitem(look.COMMANDS, name, look.COMMANDS[name]._replace(runner=interrupt))
     done = run(*arguments, *json_)
     assert (done.exit_code, done.out, done.err) == (exit_code, "", "")
@@ -115,6 +70,6 @@ def test_interrupted(
 
 def test_looking_changes_nothing(run: Run, store: Path) -> None:
     before = read_files(store)
-    for arguments in (["stats"], ["log"], ["query", ONE], ["explain", AGAIN]):
+    for arguments in (["check"], ["log"], ["explain", AGAIN]):
         assert run(*arguments, "--store", store).exit_code == 0
     assert read_files(store) == before

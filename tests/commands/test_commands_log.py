@@ -77,7 +77,7 @@ def test_a_crawl_that_the_log_lacks_is_named(run: Run, store: Path) -> None:
     assert f"the decision log {store / 'log.jsonl'} has no crawl foo; its newest is " in err
 
 
-@pytest.mark.parametrize("command", ["undo", "explain", "query"])
+@pytest.mark.parametrize("command", ["undo", "explain"])
 def test_an_address_that_is_unknown_is_nothing_found(run: Run, store: Path, command: str) -> None:
     assert "in the store" in run.failed(command, "http://site.example/nowhere", "--store", store)
 

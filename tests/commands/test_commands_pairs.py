@@ -60,20 +60,17 @@ def test_the_verdict_on_two_pages_is_that_of_the_settings(
     assert (answer["distance"], answer["judged"]) == (3, judged)
 
 
-@pytest.mark.parametrize("command", ["explain", "query"])
-def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) -> None:
+def test_a_url_that_is_written_otherwise(run: Run, store: Path) -> None:
     assert f"; did you mean {ONE} ?" in run.failed(
-        command, ONE.replace("http://", "https://www.") + "/", "--store", store
+        "explain", ONE.replace("http://", "https://www.") + "/", "--store", store
     )
 
 
 @pytest.mark.parametrize(
     "what", ["htp://site.example/one", "site.example/one", "pge.html", "0123456789abcde", ""]
 )
-def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: str) -> None:
-    err = run.refused("query", what, "--store", store)
-    assert f"{what!r} is not a URL" in err
-    assert "--text" in err
+def test_explain_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: str) -> None:
+    assert f"{what!r} is not a URL" in run.refused("explain", what, "--store", store)
 
 
 @pytest.fixture

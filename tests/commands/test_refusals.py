@@ -16,28 +16,25 @@ from tests.helpers.documents import document, open_lmdb
 REFUSED = """
  -> name a command
 reprot -> invalid choice: 'reprot' (choose from
-stats --no-such-option -> unknown arguments: --no-such-option
-stats --nolog -> unknown arguments: --nolog$
+check --no-such-option -> unknown arguments: --no-such-option
+check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
-stats --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+check --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 -s A=1 export -s SIMHASH_REFETCH=-3 store out --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
-stats --set A -> Invalid -s value, use -s NAME=VALUE
--s SIMHASH_DISTNCE=3 stats --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
-stats --store in -> /in, which is a file; name the folder
+check --set A -> Invalid -s value, use -s NAME=VALUE
+-s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
+check --store in -> /in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
 log --last many -> 'many' is not a whole number
 log --follow --summary -> --follow never ends
-query -> name what to look up: a URL
-query - --text a -> not allowed with
-query --fingerprint -> expected at least one argument
-query --fingerprint nix -> : nix: No such file or directory; check that path
 import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files
+explain nix --store s -> 'nix' is not a URL
 
-stats --store redis://host -> redis
+check --store redis://host -> redis
 check --store nowhere -> there is no store at
 prune --days 1 --store nowhere -> there is no store at
 export fingerprints out --store nowhere -> there is no store at

@@ -98,7 +98,7 @@ def test_passwords_are_not_shown(account: str) -> None:
 def test_passwords_in_a_misspelt_url_are_not_shown(
     url: str, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = run("stats", "--store", url)
+    done = run("check", "--store", url)
     assert done.exit_code == 2
     assert done.err
     assert SECRET not in done.out + done.err
