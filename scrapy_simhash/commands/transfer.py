@@ -53,13 +53,10 @@ def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str,
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.batch.parquet import ParquetSource  # noqa: PLC0415 - only for this
     from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads trafilatura
 
     sources = [(name, importing.find_kind(name)) for name in options.sources]
-    yield from importing.import_sources(
-        config, options.settings, sources, import_archive, ParquetSource
-    )
+    yield from importing.import_sources(config, options.settings, sources, import_archive)
 
 
 def _print_import(answer: Answer) -> Iterable[str]:
@@ -161,7 +158,7 @@ def _add_duplicates(parser: ArgumentParser) -> None:
 
 def _add_import(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    about = "WARC, feed (JSON Lines), folder of HTML files, archive, store, or Parquet of `spark`"
+    about = "WARC or WACZ, feed (JSON Lines), folder of HTML files, archive, or store"
     add("sources", nargs="+", metavar="SOURCE", help=about)
     about = "another name of --store: folder or URL; made if it does not exist"
     add("--into", dest="store", default=argparse.SUPPRESS, metavar="STORE", help=about)

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _CHARACTERS_TO_DETECT = 2_000
 
 
-def everything(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001 - scopes' signature
+def everything(url: str, page: PageFingerprint) -> str:  # noqa: ARG001 - scopes' signature
     """Compare all pages with each other, as the paper does."""
     return ""
 
 
-def host(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
+def host(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one host name and port."""
     return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
-def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
+def site(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one registrable domain: www.example.co.uk and example.co.uk are one."""
     return find_site(urlsplit(url).netloc)
 
@@ -68,19 +68,12 @@ def _detect(text: str) -> str:
     return found
 
 
-# Scopes that need the URL only; the others get the main text as well.
-SCOPES_WITHOUT_TEXT = {"global": everything, "site": site, "host": host}
-SCOPES: dict[str, Scope] = {**SCOPES_WITHOUT_TEXT, "language": language}
-
-
-def find_scope_of_url(name: str, url: str) -> str:
-    """Find the scope of a page by its URL alone; `ValueError` if the scope needs the text, too."""
-    if name not in SCOPES_WITHOUT_TEXT:
-        raise ValueError(
-            f"SIMHASH_SCOPE = {name!r} needs the text of a page, but only fingerprints are "
-            f"there; set it to {', '.join(sorted(SCOPES_WITHOUT_TEXT))}, or import the pages"
-        )
-    return SCOPES_WITHOUT_TEXT[name](url, None)
+SCOPES: dict[str, Scope] = {
+    "global": everything,
+    "site": site,
+    "host": host,
+    "language": language,
+}
 
 
 @lru_cache(maxsize=16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -30,12 +30,6 @@ _CRAWLS_KEPT = 4
 
 # Of a page of which only the text matters.
 _UNKNOWN = Page("", identity=b"-")
-# The facts of a document in a row of Parquet; the project that imports it determines the others.
-FACT_COLUMNS: dict[str, Any] = {
-    name: kind
-    for name, kind in get_type_hints(Facts).items()
-    if name not in {"identity", "fingerprint", "scope", "reader"}
-} | {"fingerprints": tuple[int, ...], "wording": bytes}
 
 
 class Document(msgspec.Struct, frozen=True):

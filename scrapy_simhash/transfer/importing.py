@@ -8,13 +8,13 @@ an import that was interrupted is run again.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, deque
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 from scrapy import Spider
@@ -36,31 +36,34 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
-from scrapy_simhash.judge.scopes import find_scope_of_url
-from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
-from scrapy_simhash.pages.facts import EVERYONE, Facts, Page
+from scrapy_simhash.judging.documents import Document, State
+from scrapy_simhash.pages.facts import EVERYONE, Page
+from scrapy_simhash.pages.wording import pack
+from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
-from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, StoreSource, read_source
+from scrapy_simhash.transfer.sources import FEEDS, Skipped, SourcePage, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Said
+    from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
     from scrapy_simhash.transfer.sources import Entry
 
 SPIDER = "import"
 # Pages that are on their way to the judge, which has so many at most: so it judges in their order.
 _PAGES_AHEAD = 4
-_FINGERPRINTS = 2**64
 # The source has decoded these encodings already, as Scrapy does in a crawl.
 _UNDONE = (b"Content-Encoding", b"Transfer-Encoding")
 _PROBLEMS_SHOWN = 3
+_DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some milliseconds
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
 _ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
@@ -68,9 +71,8 @@ _ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not impor
 _KINDS = {
     **dict.fromkeys((".warc", ".warc.zst"), "warc"),
     **dict.fromkeys(FEEDS, "jsonl"),
-    ".parquet": "parquet",
+    ".wacz": "wacz",
 }
-Item = TypeVar("Item")
 Show: TypeAlias = "Callable[[int, int | None], None]"  # gets how many were read, and all
 
 
@@ -80,8 +82,7 @@ def find_kind(name: str) -> str:
         return "store"
     path = Path(name)
     if path.is_dir():
-        other = "parquet" if any(path.glob("*.parquet")) else "folder"
-        return "store" if (path / _DATA_FILE_OF_STORE).exists() else other
+        return "store" if (path / _DATA_FILE_OF_STORE).exists() else "folder"
     plain = path.name.lower().removesuffix(".gz")
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) == _ARCHIVE:
@@ -90,22 +91,9 @@ def find_kind(name: str) -> str:
         if plain.endswith(ending):
             return kind
     raise ValueError(
-        f"{name} cannot be used: it is no archive, store or folder; name a WARC .warc or .warc.gz, "
-        f"and a feed {' or '.join(FEEDS)}"
+        f"{name} cannot be used: it is no archive, store or folder; name a WARC .warc, .warc.gz or "
+        f".wacz, and a feed {' or '.join(FEEDS)}"
     )
-
-
-class DocumentSource(Protocol):
-    """A source of documents, all of one recipe and seed: a store, or `batch.parquet`."""
-
-    name: str
-    kind: str
-    total: int  # number of documents
-    recipe: Recipe
-    seed: int
-
-    def read(self) -> Iterator[list[dict[str, Any] | str]]:
-        """Read the facts of documents, or why one has none, in groups that are written at once."""
 
 
 def import_sources(
@@ -113,11 +101,10 @@ def import_sources(
     settings: Settings,
     sources: Sequence[tuple[str, str]],
     load_archive: Callable[[Config, Path], dict[str, Any]],
-    open_parquet: Callable[[Path], DocumentSource],
 ) -> Iterator[dict[str, Any]]:
     """Fill the store from sources, by name and kind, in the given order; yields what was counted.
 
-    `load_archive` is `batch.import_archive`, and `open_parquet` `batch.parquet.ParquetSource`.
+    `load_archive` is `batch.import_archive`.
 
     Raises:
         PartlyFailedError: a source, or a record of one, could not be read; all others were.
@@ -132,8 +119,6 @@ def import_sources(
             elif kind == "store":
                 with open_as_it_is(name) as store:
                     yield running.take_store(store)
-            elif kind == "parquet":
-                yield running.take(open_parquet(Path(name)))
             else:
                 yield running.read(name, kind)
         except SourceError as error:
@@ -229,7 +214,7 @@ class _Import:
                 counts.without_address += made[0].url.startswith("file:")
                 yield made
 
-    def _until_damage(self, entries: Iterable[Item], counts: _Counts) -> Iterator[Item]:
+    def _until_damage(self, entries: Iterator[Entry], counts: _Counts) -> Iterator[Entry]:
         try:
             yield from entries
         except SourceError as error:
@@ -261,47 +246,43 @@ class _Import:
             "verdicts": dict(counts.verdicts),
         }
 
-    def take(self, source: DocumentSource) -> dict[str, Any]:
-        """Import finished documents; a new store adopts their recipe and seed."""
-        counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
-        with (
-            self._open_store(source.recipe, source.seed) as store,
-            self._reading(source.name, "documents", counts) as show,
-        ):
-            for facts in self._until_damage(source.read(), counts):
-                self._add(store, crawl, facts, counts)
-                show(counts.records, source.total)
-        return self._describe(source.name, source.kind, counts, crawl)
-
-    def _add(
-        self, store: Store, crawl: str, facts: Sequence[dict[str, Any] | str], counts: _Counts
-    ) -> None:
-        documents, undone = [], []
-        for each in facts:
-            made = each if isinstance(each, str) else self._maker.make_document(each)
-            if isinstance(made, str):
-                counts.skipped[made] += 1
-            else:
-                documents.append(made)
-                undone.append(isinstance(each, dict) and each.get("spared"))
-        verdicts = store.find_and_add(documents, crawl=crawl)
-        if any(undone):
-            store.spare(list(compress((verdict.document for verdict in verdicts), undone)))
-        counts.records += len(facts)
-        for verdict in verdicts:
-            counts.judged(verdict.status, verdict.reason)
-
     def take_store(self, source: Store) -> dict[str, Any]:
-        """Import the delivered documents of a store, and what was bulk-loaded there."""
+        """Import what came through of a store; a new store adopts its recipe and seed."""
         if source.url == show_url(self._config.store):
             raise ValueError(f"{source.url} is the store itself; name another one with --into")
         source.require_mode(plain=self._config.plain)
-        answer = self.take(StoreSource(source))
+        counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
+        numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
         fingerprints = source.read(list_bulk_loaded)
-        if fingerprints.size:
-            with self._open_store(source.recipe, source.seed) as store:
+        with (
+            self._open_store(source.recipe, source.seed) as store,
+            self._reading(source.url, "documents", counts) as show,
+        ):
+            for group in cut(numbers, _DOCUMENTS_PER_GROUP):
+                self._add(store, crawl, source.read(partial(_read, numbers=group)), counts)
+                show(counts.records, len(numbers))
+            if fingerprints.size:
                 store.bulk_load(fingerprints)
-        return answer | {"fingerprints": fingerprints.size}
+        described = self._describe(source.url, "store", counts, crawl)
+        return {**described, "fingerprints": fingerprints.size}
+
+    def _add(
+        self,
+        store: Store,
+        crawl: str,
+        stored: Sequence[tuple[Document, Record]],
+        counts: _Counts,
+    ) -> None:
+        delivered = [each for each in stored if each[1].state == State.DONE]
+        verdicts = store.find_and_add([document for document, _ in delivered], crawl=crawl)
+        undone = [record.spared for _, record in delivered]
+        if any(undone):
+            store.spare(list(compress((verdict.document for verdict in verdicts), undone)))
+        counts.records += len(stored)
+        states = (record.state for _, record in stored)
+        counts.skipped.update(each.name.lower() for each in states if each != State.DONE)
+        for verdict in verdicts:
+            counts.judged(verdict.status, verdict.reason)
 
     def _open_store(self, recipe: Recipe, seed: int) -> Store:
         """Open the store of the settings for writing; make it if it does not exist."""
@@ -334,7 +315,7 @@ async def _take(
 
 
 class _PageMaker:
-    """Makes pages and documents as a crawl would."""
+    """Makes pages as a crawl would."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
         crawler = Crawler(Spider, settings)
@@ -364,22 +345,12 @@ class _PageMaker:
         )
         return made, response.body
 
-    def make_document(self, facts: dict[str, Any]) -> Document | str:
-        """Make a document of known facts, or return the reason; ValueError if scopes need pages."""
-        if isinstance(kept := facts.get("document"), Facts):
-            return Document(kept, facts["wording"])
-        try:
-            request = Request(facts["url"] or "")
-        except ValueError:
-            return "bad_url"
-        known = {name: facts[name] for name in FACT_COLUMNS if facts.get(name) is not None}
-        # Spark has no unsigned numbers.
-        *_, known["fingerprint"] = (number % _FINGERPRINTS for number in known.pop("fingerprints"))
-        known["identity"] = identify(self._fingerprinter.fingerprint(request))
-        known["scope"] = find_scope_of_url(self._config.scope, request.url)
-        wording = known.pop("wording", b"")
-        made = Facts(**{"time": time.time(), **known}, reader=EVERYONE)
-        return Document(made, wording)
+
+def _read(stored: Documents, numbers: Sequence[int]) -> list[tuple[Document, Record]]:
+    """Read documents as a store takes them, with their records."""
+    wordings, records = stored.get_wordings(numbers), stored.get_all(numbers)
+    packed = {number: pack(wording) for number, wording in wordings.items()}
+    return [(Document(each.facts, packed.get(n, b"")), each) for n, each in records.items()]
 
 
 def _respond(url: str, page: SourcePage) -> Response:

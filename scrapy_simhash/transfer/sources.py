@@ -1,4 +1,4 @@
-"""What `import` reads: pages of WARC files, feeds and folders; documents of stores.
+"""What `import` reads: pages of WARC files, feeds and folders.
 
 Sources are generators, and read nothing twice. What a file unpacks to may be of any size: a line,
 an item, a page and the number of an archive's members are bounded.
@@ -13,25 +13,20 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
+from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.facts import MOST_BYTES
-from scrapy_simhash.pages.wording import pack
-from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.stores.store import Store
+    from collections.abc import Callable, Iterator
 
 # What reading a file may raise, whatever is in it.
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, RuntimeError, MemoryError, zlib.error, csv.Error),
-    msgspec.MsgspecError,
+    *(msgspec.MsgspecError, BadZipFile),
 )
 _GZIP = b"\x1f\x8b\x08"
 
@@ -92,6 +87,13 @@ def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
         read = _read_table if (path / _TABLE).is_file() else _read_folder
         yield from read(path)
+        return
+    if kind == "wacz":
+        with ZipFile(path) as zipped:
+            for member in zipped.namelist():
+                if member.startswith("archive/") and not member.endswith("/"):
+                    with zipped.open(member) as file:
+                        yield from _read_warc(cast("BinaryIO", file))
         return
     with path.open("rb") as file:
         yield from (_read_warc if kind == "warc" else _read_feed)(file)
@@ -302,41 +304,3 @@ def read_warc(path: Path) -> Iterator[tuple[str, bytes, int, str, float | None]]
         if isinstance(page, SourcePage):
             kinds = (value for name, value in page.headers if name.lower() == "content-type")
             yield page.url, page.body, page.status, next(kinds, ""), page.time
-
-
-# Documents of another store
-
-
-_DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some milliseconds
-
-
-class StoreSource:
-    """Another store, open for reading: the documents whose pages were delivered."""
-
-    kind = "store"
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.name, self.recipe, self.seed = store.url, store.recipe, store.seed
-        self._numbers = store.read(lambda stored: [number for number, _ in stored.scan()])
-        self.total = len(self._numbers)
-
-    def read(self) -> Iterator[list[dict[str, Any] | str]]:
-        """Read the facts of documents, or their state, in groups."""
-        for numbers in cut(self._numbers, _DOCUMENTS_PER_GROUP):
-            yield self._store.read(partial(_read_delivered, numbers=numbers))
-
-
-def _read_delivered(stored: Documents, numbers: Sequence[int]) -> list[dict[str, Any] | str]:
-    """Read the facts of delivered documents; the state of others, whose items nobody may have."""
-    wordings = stored.get_wordings(numbers)
-    return [
-        {
-            "document": record.facts,
-            "wording": pack(wordings[number]) if number in wordings else b"",
-            "spared": record.spared,
-        }
-        if record.state == State.DONE
-        else record.state.name.lower()
-        for number, record in stored.get_all(numbers).items()
-    ]

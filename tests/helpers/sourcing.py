@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -52,6 +54,15 @@ def warc_whole(pages: Mapping[str, str]) -> bytes:
     return gzip.compress(warc_plain(pages), mtime=0)
 
 
+def wacz(pages: Mapping[str, str]) -> bytes:
+    """Pack pages as Browsertrix does; its other files are no archives."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("archive/data.warc.gz", warc_by_record(pages))
+        file.writestr("pages/pages.jsonl", b"{}")
+    return packed.getvalue()
+
+
 def json_lines(pages: Mapping[str, str]) -> bytes:
     items = ({"url": url, "html": html} for url, html in pages.items())
     return b"".join(json.dumps(item).encode() + b"\n" for item in items)
@@ -61,6 +72,7 @@ MAKERS: dict[str, Callable[[Mapping[str, str]], bytes]] = {
     "by-record.warc.gz": warc_by_record,
     "plain.warc": warc_plain,
     "whole.warc.gz": warc_whole,
+    "crawl.wacz": wacz,
     "feed.jsonl": json_lines,
     "feed.jsonl.gz": lambda pages: gzip.compress(json_lines(pages), mtime=0),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import pyarrow as pa
 import xxhash
@@ -22,9 +22,9 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
 from scrapy_simhash.judge.client import Judges, read_only
-from scrapy_simhash.judging.documents import FACT_COLUMNS, list_fingerprints, make_document
+from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import MOST_BYTES, Page
+from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
@@ -49,10 +49,16 @@ _KINDS: dict[object, pa.DataType] = {
     tuple[int, ...]: pa.list_(pa.int64()),
     tuple[bytes, ...]: pa.list_(pa.binary()),
 }
+# The facts of a document in a row of Parquet.
+_FACT_COLUMNS: dict[str, Any] = {
+    name: kind
+    for name, kind in get_type_hints(Facts).items()
+    if name not in {"identity", "fingerprint", "scope", "reader"}
+} | {"fingerprints": tuple[int, ...], "wording": bytes}
 # `host` and `called` are those of the page and of its names, for pages of one host.
 _COLUMNS = {
     "id": bytes,
-    **FACT_COLUMNS,
+    **_FACT_COLUMNS,
     "host": str,
     "called": tuple[bytes, ...],
     "reason": str,
@@ -167,7 +173,7 @@ async def _make_row(
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.chosen_rule, Page(url, identity=b"-"))
     values = {"wording": document.wording, **structs.asdict(document.facts)}
-    values = {name: values[name] for name in FACT_COLUMNS if name in values}
+    values = {name: values[name] for name in _FACT_COLUMNS if name in values}
     fingerprints = list_fingerprints(made, config.chosen_rule) or (document.facts.fingerprint,)
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
