@@ -30,7 +30,7 @@ from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
-from scrapy_simhash.inspection.urlrules import audit, describe, find_rules, list_discarder_rules
+from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.finding import LEFT_OUT
 
@@ -223,18 +223,13 @@ def _add_report(parser: ArgumentParser) -> None:
 
 
 def _find_rules(
-    config: Config, output: Path | None, audited: Path | None, option: str, *, overwrite: bool
+    config: Config, output: Path | None, option: str, *, overwrite: bool
 ) -> Iterator[Answer]:
-    """Find rules, and write them; or audit a list."""
-    if audited is not None:
-        yield from audit(config, audited)
-        return
+    """Find rules, and write them."""
     found = find_rules(config)
     shown = set[tuple[str, str]]()
     for each in found:
-        written = len(list_discarder_rules([each]))
-        described = describe(str(each.rule), each.votes, shown, each.directories)
-        yield {**described, "expressible": written}
+        yield {**describe(each, shown), "expressible": len(list_discarder_rules([each]))}
     if output is not None:
         rules = list_discarder_rules(found)
         write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
@@ -276,8 +271,6 @@ def _add_urls(parser: ArgumentParser) -> None:
     about = "write the proven rules that duplicate-url-discarder can express, as its list"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
     add_overwrite(parser)
-    about = "let pages speak against a list of duplicate-url-discarder; exit code 1 if some do"
-    parser.add_argument("--audit", type=Path, metavar="FILE", dest="audited", help=about)
 
 
 COMMANDS = {
@@ -323,6 +316,6 @@ COMMANDS = {
         _find_rules,
         _add_urls,
         _print_rule,
-        examples=("urls", "urls --output rules.json", "urls --audit rules.json"),
+        examples=("urls", "urls --output rules.json"),
     ),
 }

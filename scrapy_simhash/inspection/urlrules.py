@@ -22,9 +22,6 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tldextract import tldextract
-
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judge.doubts import UNLIKE_ADDRESSES
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
@@ -43,7 +40,6 @@ from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -57,8 +53,6 @@ class RuleKind(StrEnum):
     DROP_VALUE = "drop-value"  #: Drops one `name=value`.
     #: Drops one to five parameters where all are there, whatever their values.
     DROP_PARAMETERS = "drop-parameters"
-    DROP_MATRIX = "drop-matrix"  #: Drops `;name=...` from the path.
-    STRIP_SLASH = "strip-slash"  #: Strips the slash at the end of a path.
     DROP_LEADING = "drop-leading"  #: Drops these segments from the beginning of a path.
     DROP_SEGMENTS = "drop-segments"  #: Drops these where they first follow each other in a path.
 
@@ -82,11 +76,6 @@ class UrlRule(NamedTuple):
             case RuleKind.DROP_PARAMETERS:
                 if {split_pair(pair)[0] for pair in query}.issuperset(args):
                     query = tuple(pair for pair in query if split_pair(pair)[0] not in args)
-            case RuleKind.DROP_MATRIX:
-                named = f";{re.escape(args[0])}(=[^;]*)?(?=;|$)"
-                path = tuple(re.sub(named, "", segment) for segment in path)
-            case RuleKind.STRIP_SLASH:
-                path = path if path[-1] else path[:-1]  # the root keeps its slash
             case RuleKind.DROP_LEADING | RuleKind.DROP_SEGMENTS:
                 last = 1 if self.kind is RuleKind.DROP_LEADING else len(path)
                 places = (n for n in range(last) if path[n : n + len(args)] == args)
@@ -152,25 +141,15 @@ def _relate_queries(host: str, *queries: tuple[str, ...]) -> Iterator[UrlRule]:
 
 
 def _relate_paths(host: str, *paths: tuple[str, ...]) -> Iterator[UrlRule]:
-    matrix = {part for path in paths for segment in path for part in segment.split(";")[1:]}
-    for name in sorted({split_pair(part)[0] for part in matrix}):
-        yield UrlRule(RuleKind.DROP_MATRIX, host, (name,))
-    shorter, longer = sorted(paths, key=lambda path: (len(path), path))
-    if longer == (*shorter, ""):
-        yield UrlRule(RuleKind.STRIP_SLASH, host)
-    elif len(longer) > len(shorter):
-        yield from _drop_from(host, longer, shorter)
-
-
-def _drop_from(host: str, longer: tuple[str, ...], shorter: tuple[str, ...]) -> Iterator[UrlRule]:
     """Propose to drop the segments that only the longer path has."""
+    shorter, longer = sorted(paths, key=len)
     start, end = (
         sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False)))
         for paths in ((longer, shorter), (longer[::-1], shorter[::-1]))
     )
     end = min(end, len(shorter) - start)
     dropped = longer[start : len(longer) - end]
-    if start + end < len(shorter) or len(dropped) > MOST_SEGMENTS or not all(dropped):
+    if start + end < len(shorter) or not 0 < len(dropped) <= MOST_SEGMENTS or not all(dropped):
         return
     # The last segment names the page, unless it says how the page is shown.
     if end or (len(dropped) == 1 and _VIEW.fullmatch(dropped[0])):
@@ -407,7 +386,6 @@ def _choose_directories(rule: UrlRule, votes: Iterable[Vote]) -> list[str]:
 
 # What means something in a pattern.
 _SPECIAL = re.compile(r"[*|?#]")
-_WWW = re.compile(r"www\d*\.")  # stripped by the normalizer
 
 
 def list_discarder_rules(found: Iterable[FoundRule]) -> list[dict[str, Any]]:
@@ -420,8 +398,6 @@ def list_discarder_rules(found: Iterable[FoundRule]) -> list[dict[str, Any]]:
             exclude = [rule.host + "/*" * (path.count("/") + 1)]
             if path.endswith("/*"):  # names with an ending are in another directory
                 exclude.append(f"{rule.host}{path}.*|")
-            if processor == "normalizer":
-                exclude.append(f"www.{rule.host}")
             if processor == "subpathRemoval":
                 others = cut[rule.host, path.count("/")]
                 exclude += others
@@ -442,9 +418,7 @@ def _express(rule: UrlRule, directory: str) -> Iterator[tuple[str, list[str | in
         yield "queryRemoval", [args[0].partition("=")[0]], directory, f"?{args[0]}"
     elif kind is RuleKind.DROP_PARAMETERS:
         yield "queryRemoval", [*args], directory, "?" + "&".join(f"{name}=*" for name in args)
-    elif kind is RuleKind.STRIP_SLASH and segments[-1] and not _WWW.match(rule.host):
-        yield "normalizer", [], f"{directory}/", ""
-    elif kind in {RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS}:
+    else:
         last = len(segments) + bool(segments[-1])
         for place in [0] if kind is RuleKind.DROP_LEADING else range(1, last):
             path = "/".join(["", *segments[:place], *args, *segments[place:]])
@@ -480,70 +454,19 @@ def _read_sites(config: Config) -> Iterator[list[StoredDocument]]:
             yield [page for pages in read for page in pages]
 
 
-def describe(
-    rule: str,
-    votes: Iterable[Vote],
-    shown: set[tuple[str, str]],
-    directories: Iterable[str] = (),
-) -> dict[str, Any]:
+def describe(found: FoundRule, shown: set[tuple[str, str]]) -> dict[str, Any]:
     """Describe a rule and the votes on it, ready for JSON; adds the pairs to those `shown`."""
     pairs: dict[Outcome, list[tuple[str, str]]] = {outcome: [] for outcome in Outcome}
-    for vote in votes:
+    for vote in found.votes:
         pairs[vote.outcome].append((vote.page.document.facts.url, vote.kept.document.facts.url))
-    counts = {outcome.name.lower(): len(found) for outcome, found in pairs.items()}
+    counts = {outcome.name.lower(): len(each) for outcome, each in pairs.items()}
     same = [pair for pair in pairs[Outcome.SAME] if pair not in shown][:_PAIRS_SHOWN]
     shown.update(same)
     return {
-        "rule": rule,
-        "directories": list(directories),
+        "rule": str(found.rule),
+        "directories": list(found.directories),
         **counts,
         "lower_bound": round(lower_bound(counts["same"], counts["different"]), 4),
         "pairs_different": pairs[Outcome.DIFFERENT][-_PAIRS_SHOWN:],
         "pairs_same": same,
     }
-
-
-def audit(config: Config, path: Path) -> Iterator[dict[str, Any]]:
-    """Compare the stored pages of which a list of duplicate-url-discarder makes one.
-
-    Raises:
-        InspectionError: duplicate-url-discarder is not installed.
-        ValueError: the file is no such list.
-        PartlyFailedError: rules make one of different pages.
-    """
-    try:
-        from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer  # noqa: PLC0415
-    except ImportError:
-        raise InspectionError(
-            "--audit applies a list as duplicate-url-discarder does, which is not installed: "
-            "pip install duplicate-url-discarder"
-        ) from None
-    # It would download the list of public suffixes.
-    vars(tldextract)["extract"] = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    try:
-        canonicalizer = UrlCanonicalizer([path])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path}: no list of duplicate-url-discarder ({error!r})") from None
-
-    votes: defaultdict[int, list[Vote]] = defaultdict(list)
-    for stored in _read_sites(config):
-        pages = list_voters(stored)
-        changed: defaultdict[int, dict[int, str]] = defaultdict(dict)
-        for page in pages:
-            url = page.document.facts.url
-            for place in canonicalizer.url_matcher.match_all(url):
-                form = parse_address(canonicalizer.processors[place].process(url))
-                changed[place][page.document.document] = format_address(form) if form else page.text
-        for place, forms in changed.items():
-            formed = ((page, forms.get(page.document.document, page.text)) for page in pages)
-            votes[place] += list_votes(formed)
-    found = []
-    shown = set[tuple[str, str]]()
-    for place, some in votes.items():
-        processor, patterns = canonicalizer.processors[place], canonicalizer.url_matcher.patterns
-        words = type(processor).__name__, *map(str, processor.args), *patterns[place].include
-        found.append(describe(" ".join(words), some, shown))
-    found.sort(key=lambda each: (-each["different"], -each["same"], each["rule"]))
-    yield from found
-    if wrong := sum(each["different"] > 0 for each in found):
-        raise PartlyFailedError(f"{wrong:,} of {len(found):,} rules make one of different pages")

@@ -84,7 +84,7 @@ class Crawl:
     def learn(self) -> dict[str, dict[str, Any]]:
         """Learn from all that was fetched; returns the rules by their texts, as people see them."""
         found = learn(self.pages)
-        return {str(each.rule): describe("", each.votes, set(), each.directories) for each in found}
+        return {str(each.rule): describe(each, set()) for each in found}
 
     def prove(self) -> dict[str, list[str]]:
         """Learn; returns the directories of the rules that are proven."""

@@ -93,8 +93,6 @@ A = "http://a.example/"
         ("a.example drop-value format=print", by_page, list_urls("", "?format=print")),
         ("a.example drop-parameters ref", by_path, REFS),
         ("a.example drop-parameters CFID CFTOKEN", by_page, list_urls("", "?CFID=#&CFTOKEN=9#")),
-        ("a.example drop-matrix jsessionid", by_page, list_urls("", ";jsessionid=7#")),
-        ("a.example strip-slash", by_page, list_urls("", "/")),
         ("a.example drop-segments amp", by_page, list_urls("", "/amp")),
         ("a.example drop-leading mirror", by_end, make_twins(A, f"{A}mirror/")),
         ("a.example drop-leading mirror", by_end, make_twins(f"{A}mirror/", A)),
