@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
 _HOSTS_SHOWN = 20
-_TIMES_SHOWN = 12
-_LEAST_SECONDS, _MINUTE = 60, 60  # of a shorter crawl, times say nothing
-_SIMILARITY_STEPS = 20
 _GROUPS_SHOWN = 10
 _EXAMPLES_SHOWN = 3
 # The number of groups whose original is looked up.
@@ -50,7 +47,7 @@ _RECORDS_AT_A_TIME = 1_000
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
-# What judged pages come to: all, those of a host, or of some minutes.
+# What judged pages come to: all, or those of a host.
 _SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
 
@@ -61,7 +58,6 @@ class Figures(Counts):
         super().__init__()
         self._total = Counter(dict.fromkeys(_SUMS, 0))
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._minutes: defaultdict[int, Counter[str]] = defaultdict(Counter)  # since 1970
         self._times: tuple[float, float] | None = None  # the first and the last one
         self._links_dropped = self.without_bytes = 0
         self.damaged = 0
@@ -72,12 +68,10 @@ class Figures(Counts):
         self.doubts, self._look_alikes = Doubts(), LookAlikes()
         self._doubtful: list[tuple[float, int, int, Decision]] = []
         self._number = 0
-        self._similarities: Counter[int] = Counter()
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_fetched = NotFetched()
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
-        self._parameters: defaultdict[str, Examples] = defaultdict(Examples)
         # Kept documents by hashes of the addresses that they declare, or have.
         self._kept_at: dict[int, tuple[int, ...]] = {}
 
@@ -105,7 +99,7 @@ class Figures(Counts):
             self._reasons[decision.reason or status].add(url)
 
     def _add_judged(self, decision: Decision) -> None:
-        """Count a page for all, for its host and for the time of its judgement."""
+        """Count a page for all, and for its host."""
         dropped = decision.action == "drop"
         numbers = {
             "judged": 1,
@@ -113,8 +107,7 @@ class Figures(Counts):
             "dropped": decision.is_dropped,
             "dropped_bytes": (decision.body_bytes or 0) * dropped,
         }
-        minute = self._minutes[int(decision.time // _MINUTE)]
-        for sums in (self._total, self._hosts[find_host(decision.url)], minute):
+        for sums in (self._total, self._hosts[find_host(decision.url)]):
             for name, number in numbers.items():
                 sums[name] += number
         if decision.time > 0:
@@ -123,25 +116,10 @@ class Figures(Counts):
         self._links_dropped += decision.links * (decision.action in {"drop", "ignore-outlinks"})
         self.without_bytes += dropped and decision.body_bytes is None
 
-    def _list_times(self) -> list[dict[str, Any]]:
-        """List what was judged in up to twelve equal steps of a crawl that took a minute."""
-        first, last = self._times or (0.0, 0.0)
-        if last - first < _LEAST_SECONDS:
-            return []
-        start = int(first // _MINUTE)
-        step = (int(last // _MINUTE) - start) // _TIMES_SHOWN + 1
-        steps: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for minute, sums in self._minutes.items():
-            if minute >= start:  # not those without a time
-                steps[start + (minute - start) // step * step].update(sums)
-        return [{"time": minute * _MINUTE, **steps[minute]} for minute in sorted(steps)]
-
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
         self.originals[original] = decision.match_document
         self.newest.append((original, decision.url))
-        if decision.similarity is not None:
-            self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
         alike = 1.0 if decision.similarity is None else decision.similarity
         # The heap's first one is the most alike, the newest one of several.
         self._number -= 1
@@ -152,19 +130,13 @@ class Figures(Counts):
             heappushpop(self._doubtful, entry)
 
     def _add_kept(self, decision: Decision) -> None:
-        """Note what a kept page looks like, its address, and what its canonical one leaves out."""
+        """Note what a kept page looks like, and its address."""
         if decision.parted_by:
             self._look_alikes.add(decision)
-        url, canonical = decision.url, decision.canonical
-        address = hash(canonical or url)
+        address = hash(decision.canonical or decision.url)
         there = self._kept_at.get(address, ())
         if len(there) <= _MOST_OF_ADDRESS and decision.document not in there:
             self._kept_at[address] = (*there, decision.document)
-        page, _, query = url.partition("#")[0].partition("?")
-        target, _, kept = canonical.partition("?")
-        if query and page == target:
-            for name in {*_list_names(query)} - {*_list_names(kept)}:
-                self._parameters[name].add(url)
 
     def list_doubtful(self) -> Iterator[Decision]:
         """List the near-duplicates that are likeliest wrong, at most three of an original.
@@ -190,7 +162,6 @@ class Figures(Counts):
             **super().describe(),
             "first_time": first,
             "last_time": last,
-            "over_time": self._list_times(),
             "crawls": {crawl["crawl"]: crawl["pages"] for crawl in self.crawls.values()},
             "cut_off": list(dict.fromkeys(self.cut_off.values())),
             "reasons": [
@@ -211,18 +182,18 @@ class Figures(Counts):
             "links_not_followed": self.count_links(),
             "links_listed": sum(found.pages for found in self._not_followed.values()),
             "links_of_lists": self._of_lists,
-            "not_followed": _rank(self._not_followed, "url"),
+            "not_followed": self._rank_links(),
             "look_alikes": self._look_alikes.describe(),
             "parted_by": self._look_alikes.list_kinds(),
-            "parameters": _rank(self._parameters, "parameter"),
             "originals": len(self.groups),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
-            "similarities": {
-                f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
-                for step in sorted(self._similarities)
-            },
         }
+
+    def _rank_links(self) -> list[dict[str, Any]]:
+        """List the pages with most links that nobody followed first."""
+        ranked = sorted(self._not_followed.items(), key=lambda item: (-item[1].pages, item[0]))
+        return [{"url": url, **each.describe()} for url, each in ranked[:_LINKS_SHOWN]]
 
     def list_copies(self, store: Store) -> list[dict[str, Any]]:
         """List kept pages with the title and the canonical address of another kept page.
@@ -253,17 +224,6 @@ class Figures(Counts):
                         }
                     )
         return found
-
-
-def _list_names(query: str) -> Iterator[str]:
-    """List the names of the parameters in a query."""
-    return (pair.partition("=")[0] for pair in query.split("&"))
-
-
-def _rank(found: dict[str, Examples], name: str) -> list[dict[str, Any]]:
-    """List what has most pages first, ready for JSON."""
-    ranked = sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
-    return [{name: key, **each.describe()} for key, each in ranked[:_LINKS_SHOWN]]
 
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:

@@ -77,7 +77,6 @@ def test_without_duplicate_url_discarder_rules_are_found_all_the_same(
 def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(
     run: Run, tmp_path: Path
 ) -> None:
-    """The report names it, and advises this command."""
     fill(tmp_path, [])
     assert "two pairs of stored pages" in run.failed("urls", "--store", tmp_path)
     link = '<link rel="canonical" href="{}/p{}"></head>'
