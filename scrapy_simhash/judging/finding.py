@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
+# A word may be as long as a page.
+_LONGEST_WHY = 400
 # Candidates whose words are compared; their originals are among the best.
 MOST_COMPARED = 8
 # What parts a page from the one in doubt is at most so much of its words.
@@ -275,7 +277,8 @@ def _wrap(
     if said.alone is not None:
         share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
     proposal = name_proposal(distance, stub=short, name=named, keys=keys)
-    return Answer(evidence, said.one, (proposal, said.why), round(share, 4))
+    why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
+    return Answer(evidence, said.one, (proposal, why), round(share, 4))
 
 
 def is_unchanged(

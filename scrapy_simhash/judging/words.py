@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,6 +45,10 @@ _NO_WORDS = re.compile(r"[\W_]+")
 _TEXTS_REMEMBERED = 128
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
+# A word may be as long as a page.
+_LONGEST_SHOWN = 80
+# And so many blocks are looked through, for each run of changed ones: some 100 ms.
+_MOST_SOUGHT = 1_000_000
 
 
 class Block(NamedTuple):
@@ -181,8 +186,9 @@ class Words:
         return [hash(tuple(self.tokens[start:end])) for _, start, end in self.blocks]
 
     def list_words(self, marked: Marks, most: int = 10) -> tuple[str, ...]:
-        """List the first marked words."""
-        return tuple(self.tokens[place] for place in np.flatnonzero(marked)[:most].tolist())
+        """List the first marked words, of each so many letters as a line has."""
+        places = np.flatnonzero(marked)[:most].tolist()
+        return tuple(self.tokens[place][:_LONGEST_SHOWN] for place in places)
 
     def show(self, marked: Marks, most: int = 10) -> str:
         """Return the first marked words, so many at most, with a bar between runs; "" for none."""
@@ -331,7 +337,9 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
     one, other = first[start : ends[0]], second[start : ends[1]]
     often, there = Counter(one), Counter(other)
     codes = [("replace", 0, len(one), 0, len(other))]
-    if sum(times * there[digest] for digest, times in often.items()) <= _MOST_ALIGNED:
+    equal = sum(times * there[digest] for digest, times in often.items())
+    runs = sum((before in there) != (digest in there) for before, digest in pairwise(one))
+    if equal <= _MOST_ALIGNED and runs * len(one) <= _MOST_SOUGHT:
         codes = [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]
     edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
     gaps = (
