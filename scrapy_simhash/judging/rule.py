@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy_simhash.judging.words import Gap, Marks
+    from scrapy_simhash.pages.addresses import Address
     from scrapy_simhash.pages.facts import Facts
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
@@ -260,8 +261,9 @@ class Site:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
 
         Not where the sample has more pages in one of them, as of releases and languages; nor where
-        only one has digits, or both have others: /1.0/x.html. On an unknown host only numbers that
-        stand before the name do.
+        only one has digits, or both have others: /1.0/x.html. On an unknown host numbers that stand
+        before the name do, and all, as long as no other page has another name at that depth: what
+        the two end with may be a kind of page.
         """
         mine, theirs = parse_address(first), parse_address(second)
         if mine is None or theirs is None or len(mine.path) != len(theirs.path):
@@ -277,12 +279,19 @@ class Site:
         one, other = mine.path[depth], theirs.path[depth]
         numbers = one.isdecimal() and other.isdecimal()
         if not self.known:
-            return numbers and depth == len(mine.path) - 2
+            return (numbers and depth == len(mine.path) - 2) or self._has_one_name(mine)
         if not numbers and _A_NUMBER.search(one + other):
             return False
         folders = {mine.path[: depth + 1], theirs.path[: depth + 1]}
         others = (parse_address(page.facts.url) for page in self.pages)
         return not any(each and each.path[: depth + 1] in folders for each in others)
+
+    def _has_one_name(self, address: Address) -> bool:
+        """Whether all pages of an unknown host that are as deep as an address end as it does."""
+        pages = self._sample.pages.items()
+        others = (parse_address(page.facts.url) for n, page in pages if n not in self._left_out)
+        deep = [each.path[-1] for each in others if each and len(each.path) == len(address.path)]
+        return bool(pages) and all(name == address.path[-1] for name in deep)
 
 
 UNKNOWN = Site({})
@@ -306,7 +315,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Answer:
         site: of the page.
         other_site: of the kept one; where one of them is not known, none is.
     """
-    if not (site.known and other_site.known):
+    if site.known != other_site.known:
         site = other_site = UNKNOWN
     mine, theirs = page.facts.url, kept.facts.url
     one_address = _is_one_address(mine, theirs)
@@ -336,7 +345,7 @@ def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> 
             if [each for each in one if not each.isdecimal()] != [
                 each for each in other if not each.isdecimal()
             ]:
-                if not (site.known and other_site.known):
+                if site.known != other_site.known:
                     site = other_site = UNKNOWN
                 apart = _have_other_names(page.url, kept.url, site, other_site)
                 return f"two names: {mine!r} / {theirs!r}" if apart else ""

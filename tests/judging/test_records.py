@@ -419,6 +419,31 @@ def test_a_view_that_leaves_out_a_word_of_its_address() -> None:
     assert list_dropped(judge_pages(pages)) == ["/lamps-of-glass/amp/"]
 
 
+def make_offer(number: int, chapter: int = 0) -> str:
+    """Make a page of long common terms, and ten words of its own."""
+    terms = " ".join(make_words(900 + chapter, 300))
+    own = " ".join(make_words(number, 10))
+    return f"<title>Offer</title><body><h1>Offer</h1><p>{terms}</p><p>{own}</p>"
+
+
+@pytest.mark.parametrize(
+    "form", ["/jobs/{}/view", "/{}/rooms", "/jobs/{}/view/full", "/jobs/{}/2026/tab/info.html"]
+)
+def test_records_in_folders_of_a_host_that_is_not_known(form: str) -> None:
+    """Nothing tells yet whether their last name is that of a page, or of a kind of page."""
+    names = ["cafa", "ba", "lagriemer", "65f0a1c", "gobrieply", "red-kettle-15", "t7"]
+    pages = [(form.format(name), make_offer(n)) for n, name in enumerate(names)]
+    assert list_dropped(judge_pages(pages)) == []
+
+
+def test_releases_on_a_host_that_is_not_known() -> None:
+    """Another page of a release shows that it has several names."""
+    first, *rest = [(f"/1.{n}/intro.html", make_offer(n)) for n in range(3)]
+    assert list_dropped(judge_pages([first, *rest])) == []
+    other = ("/1.0/usage.html", make_offer(8, chapter=8))
+    assert list_dropped(judge_pages([first, other, *rest])) == [path for path, _ in rest]
+
+
 def test_pages_of_a_list_that_declare_its_first() -> None:
     """A common mistake of shops, of which two thirds of the items were lost."""
     top = (
