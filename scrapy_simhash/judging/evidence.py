@@ -12,7 +12,7 @@ import msgspec
 PLAIN_DISTANCE_BITS = 3
 WORDS_DISTANCE_BITS = 7
 # With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
-# (docs/study.md).
+# (docs/design.md).
 MIN_FEATURES = 32
 
 

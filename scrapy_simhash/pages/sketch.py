@@ -26,7 +26,7 @@ _SHIFT_TO_BIN = np.uint64(56)
 _SHIFT_TO_REST = np.uint64(32)
 _SHIFT_OF_BIN = np.uint64(24)
 _NO_HASH = np.uint64(2**64 - 1)
-# Shingles of three words; one to five make no difference beyond noise (docs/study.md).
+# Shingles of three words; one to five make no difference beyond noise.
 SKETCH_WINDOW = 3
 
 

@@ -115,7 +115,7 @@ def test_a_crawl_of_labelled_pages_names_what_was_wrong(tmp_path: Path) -> None:
         words = edit_words(make_words(ord(name[0])), 1, seed=ord(name[-1]))
         html = "" if name == "empty" else make_page(words, title=f"Page {name[0]}")
         (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
-        rows.append((name, f"{name}.html", f"https://site.example/{name}/page/", "en", "made"))
+        rows.append((name, f"{name}.html", f"https://{name}.example/page/", "en", "made"))
     write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
     pairs = [("b1", "b2", "dup"), ("w1", "w2", "distinct"), ("a1", "w1", "distinct")]
     write_table(tmp_path / "pairs.csv", ("id_a", "id_b", "label"), pairs)
