@@ -161,11 +161,12 @@ class Words:
         path = normalise("/".join(address.path).strip("/")) if address else ""
         if not path or path not in self.wording.text or address is None:
             return None
-        # A path by itself may be what a record says: "2026/11/26", "eur/usd".
-        written = f"{normalise(address.host)}/{path}"
+        # Without its first slash a path may be what a record says: "2026/11/26", "eur/usd".
+        host = re.escape(normalise(address.host))
+        written = rf"(?:(?<!\w){host}|(?<![\w/]))/{re.escape(path)}(?![\w/])"
         marked = np.zeros(len(self), np.bool_)
         place = end = 0
-        for found in re.finditer(rf"(?<!\w){re.escape(written)}(?![\w/])", self.wording.text):
+        for found in re.finditer(written, self.wording.text):
             start = place + len(tokenise(self.wording.text[end : found.start()]))
             place, end = start + len(tokenise(found[0])), found.end()
             marked[start:place] = True

@@ -419,6 +419,17 @@ def test_a_view_that_leaves_out_a_word_of_its_address() -> None:
     assert list_dropped(judge_pages(pages)) == ["/lamps-of-glass/amp/"]
 
 
+@pytest.mark.parametrize(("slash", "dropped"), [("/", ["/shelf/tea", "/shelf/sea"]), ("", [])])
+def test_pages_that_write_out_where_they_are(slash: str, dropped: list[str]) -> None:
+    """A path tells nothing; without its first slash it may be what a record says, as eur/usd."""
+    paths = ["/shelf/oak", "/shelf/tea", "/shelf/sea"]
+    pages = [
+        (path, make_article(7, beside=f"<p>There is nothing at {slash}{path[1:]} on this shelf"))
+        for path in paths
+    ]
+    assert list_dropped(judge_pages(pages)) == dropped
+
+
 def make_offer(number: int, chapter: int = 0) -> str:
     """Make a page of long common terms, and ten words of its own."""
     terms = " ".join(make_words(900 + chapter, 300))
