@@ -9,7 +9,6 @@ from scrapy_simhash.judging.noise import Noise, Slots, list_standing
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.wording import Wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -134,16 +133,17 @@ class Hosts:
         sample = documents.sample(host) if host else {}
         if not sample:
             return UNKNOWN
+        if len(sample) < LEAST_KNOWN:
+            found = documents.glance(sample.keys() - set(without))
+            return Site({}, urls=[record.facts.url for record in found.values()])
         key = host, tuple(sample.items()), self.get_noise(url).version
         site = self._sites.pop(key, None)
         if site is None:
-            # Of a host that is not known only the addresses tell something.
-            read = documents.get_wordings(sample) if len(sample) >= LEAST_KNOWN else {}
-            wordings = read or dict.fromkeys(sample, Wording())
+            records, wordings = documents.glance(sample), documents.get_wordings(sample)
             pages = {
-                number: Page.make(record.facts, Words.read(wordings[number]))
-                for number, record in documents.glance(sample).items()
-                if number in wordings
+                number: Page.make(records[number].facts, Words.read(wordings[number]))
+                for number in sample
+                if number in records and number in wordings
             }
             site = Site({number: self.clean(page) for number, page in pages.items()})
         _remember(self._sites, key, site, _SITES_REMEMBERED)

@@ -12,18 +12,21 @@ from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 from itertools import takewhile
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import parse_address
+from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Block, Marks, Words
+
+    _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
 WORDS, BLOCKS, NAMES = "words", "blocks", "name"
@@ -184,16 +187,40 @@ def _share_enough(mine: Words, theirs: Words) -> bool:
 
 
 def _learn_names(first: Page, second: Page) -> Iterator[Change]:
-    """Learn whether a number in brackets before title or heading changes: "(7) Tea - Board"."""
-    for mine, theirs, one, other in zip(
-        (first.facts.title, first.facts.heading),
-        (second.facts.title, second.facts.heading),
-        _read_leading(first),
-        _read_leading(second),
-        strict=True,
-    ):
-        if mine != theirs and mine.removeprefix(one) == theirs.removeprefix(other):
-            yield Change(Slot(NAMES, (_START,)), 1, (one, other))
+    """Learn where numbers in title and heading change, if nothing else does."""
+    mine, theirs = _list_numbers(first), _list_numbers(second)
+    for (words, one), (others, other) in zip(mine, theirs, strict=True):
+        left = [word for n, word in enumerate(words) if n not in {n for n, _ in one.values()}]
+        if left != [w for n, w in enumerate(others) if n not in {n for n, _ in other.values()}]:
+            continue
+        for place in dict.fromkeys((*one, *other)):
+            values = one.get(place, (0, ""))[1], other.get(place, (0, ""))[1]
+            if values[0] != values[1]:
+                yield Change(Slot(NAMES, place), 1, values, weak=place != (_START,))
+
+
+def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
+    """List the words of title and heading, and their numbers by what stands around them.
+
+    That is a number in brackets before the name, one behind its last word, or one before two
+    words: "(7) Tea - Board", "Tea - Board (7)", "Tea - 7 new messages".
+    """
+    found: list[tuple[Sequence[str], _Numbers]] = []
+    for shown in (page.facts.title, page.facts.heading):
+        words = tokenise(normalise(shown))
+        numbers: _Numbers = {}
+        for n, word in enumerate(words):
+            if not word.isdecimal():
+                continue
+            place: tuple[str, ...] = (*map(_mask, words[n + 1 : n + 3]), _END)[:2]
+            if n == 0:
+                place = (_START,) if _LEADING.match(shown) else ()
+            elif n + 1 == len(words):
+                place = (_mask(words[n - 1]), _END)
+            numbers[place] = n, word
+        numbers.pop((), None)
+        found.append((words, numbers))
+    return found
 
 
 def _list_changed(words: Words, other: Words) -> list[tuple[Block, list[str]]]:
@@ -330,7 +357,7 @@ class Slots:
         # By what stands before them: the slots, and how long they are at most.
         self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
         self._blocks: defaultdict[str, list[tuple[Slot, float]]] = defaultdict(list)
-        self._name: Slot | None = None
+        self._names: set[tuple[str, ...]] = set()
         for slot, most, *_ in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
@@ -338,10 +365,10 @@ class Slots:
                 count = slot.behind[-1]
                 self._blocks[slot.before[0]].append((slot, inf if count == _OPEN else int(count)))
             else:
-                self._name = slot
+                self._names.add(slot.before)
 
     def __bool__(self) -> bool:
-        return bool(self._words or self._blocks or self._name)
+        return bool(self._words or self._blocks or self._names)
 
     def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
         """Find where each slot stands on a page: from one word to before another."""
@@ -363,8 +390,8 @@ class Slots:
                 found[slot].append((start, block.end))
             for slot, start, end in self._find_words(page.words.tokens[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))
-        if self._name and any(_read_leading(page)):
-            found[self._name] = []
+        for _, numbers in _list_numbers(page) if self._names else ():
+            found |= {Slot(NAMES, place): [] for place in numbers.keys() & self._names}
         return found
 
     def _find_words(self, tokens: list[str]) -> Iterator[tuple[Slot, int, int]]:
@@ -398,12 +425,14 @@ class Slots:
             return page
         marked = self.mark(page)
         words = page.words.without(marked) if marked.any() else page.words
-        title = self._clean_name(page.title, page.facts.title)
-        heading = self._clean_name(page.heading, page.facts.heading)
-        return Page(page.facts, words, title, heading)
-
-    def _clean_name(self, name: tuple[str, ...], shown: str) -> tuple[str, ...]:
-        return name[1:] if self._name and _LEADING.match(shown) else name
+        names = [page.title, page.heading]
+        for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
+            for place in numbers.keys() & self._names:
+                at, word = numbers[place]
+                # It may be out already, and others before it.
+                at = next((at for at in range(at, -1, -1) if names[n][at : at + 1] == (word,)), -1)
+                names[n] = names[n] if at < 0 else (*names[n][:at], *names[n][at + 1 :])
+        return Page(page.facts, words, *names)
 
 
 NO_SLOTS = Slots()
@@ -414,12 +443,6 @@ def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterato
     slots = Slots(changes)
     there = {slot for page in pages for slot in slots.locate(page)}
     return (each for each in changes if each.slot in there)
-
-
-def _read_leading(page: Page) -> tuple[str, ...]:
-    """Read the numbers in brackets before title and heading; "" where there is none."""
-    found = (_LEADING.match(name) for name in (page.facts.title, page.facts.heading))
-    return tuple(each[0] if each else "" for each in found)
 
 
 def _compare_values(
@@ -437,7 +460,11 @@ def _compare_values(
     )
     for change in changes:
         if change.slot.kind == NAMES and (change.slot in mine or change.slot in theirs):
-            yield change, _read_leading(first) == _read_leading(second)
+            numbers = [
+                [there.get(change.slot.before, (0, ""))[1] for _, there in _list_numbers(page)]
+                for page in (first, second)
+            ]
+            yield change, numbers[0] == numbers[1]
         elif change.slot in mine and change.slot in theirs:
             yield change, not mine[change.slot].isdisjoint(theirs[change.slot])
 

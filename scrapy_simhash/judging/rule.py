@@ -28,7 +28,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.addresses import Address
@@ -191,9 +191,16 @@ class Site:
     Args:
         pages: of the sample, by number.
         left_out: numbers of those that do not count.
+        urls: of a host that is not known, the addresses of its pages.
     """
 
-    def __init__(self, pages: Mapping[int, Page] | Sample, left_out: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        pages: Mapping[int, Page] | Sample,
+        left_out: Iterable[int] = (),
+        urls: Collection[str] | None = None,
+    ) -> None:
+        self._urls = urls
         self._sample = pages if isinstance(pages, Sample) else Sample(pages)
         self._left_out = frozenset(left_out)
         rest = len(self._sample.pages) - len(self._left_out)
@@ -288,10 +295,14 @@ class Site:
 
     def _has_one_name(self, address: Address) -> bool:
         """Whether all pages of an unknown host that are as deep as an address end as it does."""
-        pages = self._sample.pages.items()
-        others = (parse_address(page.facts.url) for n, page in pages if n not in self._left_out)
-        deep = [each.path[-1] for each in others if each and len(each.path) == len(address.path)]
-        return bool(pages) and all(name == address.path[-1] for name in deep)
+        if (urls := self._urls) is None:
+            if not self._sample.pages:
+                return False
+            pages = self._sample.pages.items()
+            urls = [page.facts.url for number, page in pages if number not in self._left_out]
+        depth, name = len(address.path), address.path[-1]
+        others = (each.path for each in map(parse_address, urls) if each)
+        return all(path[-1] == name for path in others if len(path) == depth)
 
 
 UNKNOWN = Site({})

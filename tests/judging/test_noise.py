@@ -106,6 +106,21 @@ def test_numbers_at_the_ends_of_names_may_change_but_nothing_else() -> None:
     assert learn(first, second) == []
 
 
+@pytest.mark.parametrize(
+    "form", ["{} - Board ({})", "{} - {} new messages", "{} | {} guests | Board"]
+)
+def test_a_number_in_names_is_found_by_what_stands_around_it(form: str) -> None:
+    first, second = (make(*TEXT, title=form.format("Green tea", n)) for n in (3, 14))
+    changes = learn(first, second)
+    assert [each.weak for each in changes] == [True]
+    page = make(*TEXT, title=form.format("Pots", 159))
+    assert Slots(changes).clean(page).title == make(*TEXT, title=form.format("Pots", "")).title
+    assert Slots(changes).clean(Slots(changes).clean(page)).title.count("pots") == 1
+    for other in ("Flat 12 for rent", "iPhone 12", "12 chairs"):
+        page = make(*TEXT, title=other)
+        assert Slots(changes).clean(page).title == page.title
+
+
 @pytest.mark.parametrize(("again", "changes"), [("Tea", 1), ("(4) Tea", 1), ("(3) Tea", 0)])
 def test_a_number_in_brackets_that_comes_or_goes_has_changed(again: str, changes: int) -> None:
     noise, first = Noise(), make(*TEXT, title="(3) Tea")
