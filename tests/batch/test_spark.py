@@ -22,12 +22,11 @@ from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, pack, unpack
-from scrapy_simhash.stores.opening import open_store
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.documents import alter
 from tests.helpers.pages import edit_words, make_page, make_words, page
-from tests.helpers.sourcing import DATE_SECONDS, warc_by_record, warc_record
+from tests.helpers.sourcing import warc_by_record, warc_record
 from tests.helpers.sparking import require_spark, spark_session
 from tests.helpers.strategies import crowds
 
@@ -179,14 +178,6 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     assert sorted(row["count"] for row in clusters) == [2, 3]
     query = ("spark", "--json", "query", "documents", "--queries", "documents", "-d", "0")
     assert run(*query, "-o", "answers").answers[0]["rows"] == len(set(bits))
-
-    (seeded,) = run("import", "documents", "--store", "seeded", "--json").answers
-    assert seeded["complete"]
-    with open_store(str(tmp_path / "seeded"), 0) as store:
-        stored = store.list_documents()
-        assert sorted(each.facts.url for each in stored) == sorted(expected)
-        assert {each.facts.time for each in stored} == {DATE_SECONDS}
-        assert store.check() == []
 
 
 def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
