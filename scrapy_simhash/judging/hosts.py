@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.judging.noise import Noise, Slots, list_standing
-from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site
+from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
 
@@ -131,11 +131,8 @@ class Hosts:
         """
         host = host_of(url)
         sample = documents.sample(host) if host else {}
-        if not sample:
-            return UNKNOWN
         if len(sample) < LEAST_KNOWN:
-            found = documents.glance(sample.keys() - set(without))
-            return Site({}, urls=[record.facts.url for record in found.values()])
+            return MET if sample else UNKNOWN
         key = host, tuple(sample.items()), self.get_noise(url).version
         site = self._sites.pop(key, None)
         if site is None:

@@ -28,10 +28,9 @@ from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy_simhash.judging.words import Gap, Marks
-    from scrapy_simhash.pages.addresses import Address
     from scrapy_simhash.pages.facts import Facts
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
@@ -191,18 +190,19 @@ class Site:
     Args:
         pages: of the sample, by number.
         left_out: numbers of those that do not count.
-        urls: of a host that is not known, the addresses of its pages.
+        is_met: pages of the host are kept, too few as they may be.
     """
 
     def __init__(
         self,
         pages: Mapping[int, Page] | Sample,
         left_out: Iterable[int] = (),
-        urls: Collection[str] | None = None,
+        *,
+        is_met: bool = False,
     ) -> None:
-        self._urls = urls
         self._sample = pages if isinstance(pages, Sample) else Sample(pages)
         self._left_out = frozenset(left_out)
+        self._is_met = is_met or bool(self._sample.pages)
         rest = len(self._sample.pages) - len(self._left_out)
         self.known = rest >= LEAST_KNOWN
         self._least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * rest)
@@ -268,9 +268,9 @@ class Site:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
 
         Not where the sample has more pages in one of them, as of releases and languages; nor where
-        only one has digits, or both have others: /1.0/x.html. On an unknown host numbers that stand
-        before the name do, and all, as long as no other page has another name at that depth: what
-        the two end with may be a kind of page.
+        only one has digits, or both have others: /1.0/x.html. On a host that is not known yet all
+        do: what two addresses end with may be a kind of page. Where nothing was ever asked of it,
+        only numbers that stand before the name do.
         """
         mine, theirs = parse_address(first), parse_address(second)
         if mine is None or theirs is None or len(mine.path) != len(theirs.path):
@@ -286,26 +286,16 @@ class Site:
         one, other = mine.path[depth], theirs.path[depth]
         numbers = one.isdecimal() and other.isdecimal()
         if not self.known:
-            return (numbers and depth == len(mine.path) - 2) or self._has_one_name(mine)
+            return self._is_met or (numbers and depth == len(mine.path) - 2)
         if not numbers and _A_NUMBER.search(one + other):
             return False
         folders = {mine.path[: depth + 1], theirs.path[: depth + 1]}
         others = (parse_address(page.facts.url) for page in self.pages)
         return not any(each and each.path[: depth + 1] in folders for each in others)
 
-    def _has_one_name(self, address: Address) -> bool:
-        """Whether all pages of an unknown host that are as deep as an address end as it does."""
-        if (urls := self._urls) is None:
-            if not self._sample.pages:
-                return False
-            pages = self._sample.pages.items()
-            urls = [page.facts.url for number, page in pages if number not in self._left_out]
-        depth, name = len(address.path), address.path[-1]
-        others = (each.path for each in map(parse_address, urls) if each)
-        return all(path[-1] == name for path in others if len(path) == depth)
-
 
 UNKNOWN = Site({})
+MET = Site({}, is_met=True)
 
 
 def list_tails(url: str) -> list[str]:

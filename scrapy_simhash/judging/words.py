@@ -45,10 +45,10 @@ _NO_WORDS = re.compile(r"[\W_]+")
 _TEXTS_REMEMBERED = 128
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
-# A word may be as long as a page.
-_LONGEST_SHOWN = 80
 # And so many blocks are looked through, for each run of changed ones: some 100 ms.
 _MOST_SOUGHT = 1_000_000
+# A word may be as long as a page.
+_LONGEST_SHOWN = 80
 
 
 class Block(NamedTuple):
@@ -339,8 +339,12 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
     often, there = Counter(one), Counter(other)
     codes = [("replace", 0, len(one), 0, len(other))]
     equal = sum(times * there[digest] for digest, times in often.items())
-    runs = sum((before in there) != (digest in there) for before, digest in pairwise(one))
-    if equal <= _MOST_ALIGNED and runs * len(one) <= _MOST_SOUGHT:
+    runs = sum(
+        (before in others) != (digest in others)
+        for digests, others in ((one, there), (other, often))
+        for before, digest in pairwise(digests)
+    )
+    if equal <= _MOST_ALIGNED and runs * max(len(one), len(other)) <= _MOST_SOUGHT:
         codes = [*SequenceMatcher(None, one, other, autojunk=False).get_opcodes()]
     edges = [*mine.starts.tolist(), len(mine)], [*theirs.starts.tolist(), len(theirs)]
     gaps = (

@@ -445,14 +445,17 @@ def test_records_in_folders_of_a_host_that_is_not_known(form: str) -> None:
     names = ["cafa", "ba", "lagriemer", "65f0a1c", "gobrieply", "red-kettle-15", "t7"]
     pages = [(form.format(name), make_offer(n)) for n, name in enumerate(names)]
     assert list_dropped(judge_pages(pages)) == []
+    # Some records may have another page only: /jobs/ba/apply.
+    pages[1::2] = [(f"{path}-2", html) for path, html in pages[1::2]]
+    assert list_dropped(judge_pages(pages)) == []
 
 
-def test_releases_on_a_host_that_is_not_known() -> None:
-    """Another page of a release shows that it has several names."""
+def test_releases_on_a_host_that_is_known_by_six_pages() -> None:
+    """Until then a folder may be what tells two records apart, whatever their last names are."""
     first, *rest = [(f"/1.{n}/intro.html", make_offer(n)) for n in range(3)]
-    assert list_dropped(judge_pages([first, *rest])) == []
-    other = ("/1.0/usage.html", make_offer(8, chapter=8))
-    assert list_dropped(judge_pages([first, other, *rest])) == [path for path, _ in rest]
+    others = [(f"/1.0/page{n}.html", make_article(n)) for n in range(7)]
+    assert list_dropped(judge_pages([first, others[0], *rest])) == []
+    assert list_dropped(judge_pages([first, *others, *rest])) == [path for path, _ in rest]
 
 
 def test_pages_of_a_list_that_declare_its_first() -> None:

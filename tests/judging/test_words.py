@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.rule import UNKNOWN, Answer, Page, Site, judge
-from scrapy_simhash.judging.words import Template, Words, look
+from scrapy_simhash.judging.words import Template, Words, find_gaps, look
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 from tests.helpers.pages import make_words
@@ -46,6 +46,18 @@ def find_alone(
 def test_alone_is_what_no_triple_of_the_other_page_has(first: list[str], second: list[str]) -> None:
     side = look(read(first), read(second), None)
     assert side.alone.nonzero()[0].tolist() == find_alone(first, second, Counter())
+
+
+@pytest.mark.parametrize(("blocks", "aligned"), [(300, True), (2_600, False)])
+def test_blocks_between_blocks_are_aligned_as_far_as_that_takes_no_time(
+    blocks: int, *, aligned: bool
+) -> None:
+    """Whichever of the two pages has more."""
+    few = [f"name {n} x" for n in range(blocks)]
+    many = [line for n in range(blocks) for line in (f"name {n} x", f"row {n} of")]
+    one, other = (Words.read(Wording("\n".join(lines))) for lines in (few, many))
+    for first, second in ((one, other), (other, one)):
+        assert len(find_gaps(first, second)) == (blocks if aligned else 1)
 
 
 @given(TOKENS, TOKENS, st.lists(TOKENS, max_size=6), st.integers(0, 5))
