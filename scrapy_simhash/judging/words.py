@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -88,7 +88,10 @@ class Words:
         # Python's own hash is keyed for each process, so that nobody can make two words of one
         # hash, and takes a tenth of the time of XXH3, whose every call makes objects.
         self.hashes = np.fromiter(map(hash, tokens), np.int64, len(tokens)).view(np.uint64)
-        self.numbers = np.fromiter(map(is_number, tokens), np.bool_, len(tokens))
+        # Most words are mere letters, and told by that in a third of the time.
+        self.numbers = ~np.fromiter(map(str.isalpha, tokens), np.bool_, len(tokens))
+        for place in np.flatnonzero(self.numbers).tolist():
+            self.numbers[place] = is_number(tokens[place])
 
     @classmethod
     def read(cls, wording: Wording) -> Words:
@@ -206,11 +209,11 @@ def _read(wording: Wording) -> Words:
     # A text that somebody else made may have capitals.
     normal = wording.text.replace(_LINE, "l")
     tokens = tokenise(normal.replace("\n", f" {_LINE} "))
-    ends = np.fromiter((token == _LINE for token in tokens), np.bool_, len(tokens))
+    ends = np.fromiter(map(_LINE.__eq__, tokens), np.bool_, len(tokens))
     lines = np.cumsum(ends, dtype=np.int32)[~ends]
     first, end = wording.main
     main = (lines >= first) & (lines < end)
-    return Words([token for token in tokens if token != _LINE], lines, main, wording)
+    return Words([*compress(tokens, (~ends).tolist())], lines, main, wording)
 
 
 @lru_cache(maxsize=8_192)

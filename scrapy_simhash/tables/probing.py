@@ -129,20 +129,22 @@ class Prober:
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
+        # Each table may find each fingerprint: of so many rows at least `most` are distinct.
+        most_rows = None if most is None else most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:
             found = _keep_near(found, rows, distance)
+            if or_nothing and most_rows is not None and len(found) > most_rows * ROW_BYTES:
+                return Probe([], -1)
         permuted = [own for _, own in _ROW.iter_unpack(rows)]
         near = sorted(
             (bits, number, row)
             for number, row in _ROW.iter_unpack(found)
             if (bits := (row ^ permuted[number]).bit_count()) <= distance
         )
-        if most is not None and len(near) > most * len(self.design.tables):
-            if or_nothing:
-                return Probe([], -1)
-            # Each table may find each fingerprint: this keeps at least `most` distinct ones.
-            near = near[: most * len(self.design.tables)]
-        once = {(bits, self.design.tables[number].restore(row)) for bits, number, row in near}
+        once = {
+            (bits, self.design.tables[number].restore(row))
+            for bits, number, row in near[:most_rows]
+        }
         return Probe(sorted(once)[:most], complete_bits)
 
     def _flip(
