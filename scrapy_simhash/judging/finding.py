@@ -205,7 +205,7 @@ class Finder(NamedTuple):
         if self.trusted is None:
             return self.hosts.clean_both(page, kept)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
-        return slots.clean(page), slots.clean(kept)
+        return slots.clean(page, kept), slots.clean(kept, page)
 
     def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Change]:
         """List what of two pages changes by itself."""
@@ -232,7 +232,7 @@ class Finder(NamedTuple):
             noise = self.hosts.get_noise(url)
             sought = [each for each in learn(mine, theirs) if not noise.is_settled(url, each)]
             slots = Slots(sought)
-            if sought and judge(slots.clean(mine), slots.clean(theirs), *sites).one:
+            if sought and judge(slots.clean(mine, theirs), slots.clean(theirs, mine), *sites).one:
                 return Doubt(number, kept, tuple(sought))
         return None
 

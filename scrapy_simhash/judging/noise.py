@@ -419,11 +419,20 @@ class Slots:
             marked[:] = False
         return marked
 
-    def clean(self, page: Page) -> Page:
-        """Return a page without what stands in slots."""
+    def clean(self, page: Page, beside: Page | None = None) -> Page:
+        """Return a page without what stands in slots.
+
+        Blocks that the other page has, too, stay: on a print view the article begins where an
+        advertisement stands on other pages.
+        """
         if not self:
             return page
         marked = self.mark(page)
+        if beside is not None and marked.any():
+            there = set(beside.words.digests)
+            for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
+                if digest in there:
+                    marked[block.start : block.end] = False
         words = page.words.without(marked) if marked.any() else page.words
         names = [page.title, page.heading]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
