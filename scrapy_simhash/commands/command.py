@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # For each command: its module in this package, and its description.
 COMMANDS = {
     "log": ("look", "Read the decision log, newest last"),
-    "explain": ("look", "Explain why a URL was dropped or kept; compare pages, or find near ones"),
+    "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
     "urls": ("look", "Find rules by which several addresses lead to one page"),

@@ -168,8 +168,7 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
         sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {message}\n")
         return _NOTHING_FOUND if isinstance(error, PartlyFailedError) else _ASKED_WRONGLY
     except KeyboardInterrupt:
-        # `--follow` always ends this way.
-        return _FOUND if getattr(opts, "follow", False) else _INTERRUPTED
+        return _INTERRUPTED
 
 
 def call(function: Callable[..., Result], config: Config, options: argparse.Namespace) -> Result:

@@ -87,10 +87,6 @@ def _print_summary(answer: Answer) -> Iterable[str]:
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    if "verdict" not in answer:  # a stored page near what was named
-        bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
-        yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
-        return
     yield style(printable(answer["verdict"]), "bold")
     yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
@@ -116,8 +112,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         "the site was": known if "site_known" in answer else "",
         "in the log": ", ".join(logged),
         "note": answer.get("note", ""),
-        "seed": answer.get("seed", ""),
-        "side by side": answer.get("html", ""),
         "if it is wrong": answer.get("advice", ""),
     }
     for name, text in facts.items():
@@ -163,8 +157,8 @@ def _cut(text: str) -> str:
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
-    """Print the first passages in which two texts differ, but for template."""
-    changed = [row for row in rows if "first" in row and "template" not in row]
+    """Print the first passages in which two texts differ."""
+    changed = [row for row in rows if "first" in row]
     for row in changed[:_PASSAGES_SHOWN]:
         # What both begin with is cut, so that the first difference is seen.
         before = max(0, len(row["first"][0]) - _BEFORE_A_CHANGE)
@@ -172,7 +166,7 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
             if passage := printable("".join(row[side])[before:]):
                 yield style(f"{sign} {'...' * bool(before)}{passage}"[:_WIDTH], colour)
     if more := len(changed[_PASSAGES_SHOWN:]):
-        yield f"and {plural(more, 'more passage')}; --html FILE shows both texts side by side"
+        yield f"and {plural(more, 'more passage')}; --json has all"
 
 
 def _print_report(answer: Answer) -> Iterable[str]:
@@ -196,20 +190,14 @@ def _add_log(parser: ArgumentParser) -> None:
     add("--distance", type=int, metavar="BITS", help="only this distance")
     add_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
     add("--last", type=read_count, metavar="N", help="only the last N decisions")
-    add("--follow", action="store_true", help="wait for new ones, like tail -f")
     add("--summary", action="store_true", help="show counts and the most duplicated pages")
-    about = "with --summary: number of such pages to list (default: %(default)s)"
-    add("--top", type=read_count, default=10, metavar="N", help=about)
 
 
 def _add_explain(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
+    about = "a URL; or two URLs or files"
     add("what", nargs="+", metavar="URL|FILE", help=about)
     add_log(parser)
-    about = "write the texts side by side to an HTML file"
-    add("--html", dest="html_path", type=Path, metavar="FILE", help=about)
-    add_overwrite(parser)
 
 
 def _add_report(parser: ArgumentParser) -> None:
@@ -280,10 +268,9 @@ COMMANDS = {
         _print_log,
         examples=(
             "log --last 20",
-            "log --follow            # during a crawl, until Ctrl-C",
             "log --status near_duplicate --url /print/",
             "log --summary           # which pages caused the most drops?",
-            "log --summary --crawl all --top 50",
+            "log --summary --crawl all",
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),
@@ -296,15 +283,10 @@ COMMANDS = {
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
             "explain page.html http://site.example/two",
-            "explain http://site.example/again --html difference.html",
-            "explain page.html         # which stored pages are near it?",
-            "explain 0123456789abcdef",
-            'explain "some words of a page"',
         ),
         details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
-        "or --store, this uses the recipe and seed of the store, otherwise the recipe of the "
-        "settings and seed 0. A file, - (a page on standard input), a fingerprint (16 hexadecimal "
-        "digits) or a text of several words alone lists the stored pages within SIMHASH_DISTANCE.",
+        "or --store, this uses the recipe and seed of the store, otherwise the default recipe and "
+        "seed 0.",
     ),
     "report": Command(
         write_report,

@@ -23,7 +23,7 @@ from scrapy_simhash.commands.frame import (
     style,
 )
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
-from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.inspection.log import find_crawl, find_log
 from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -121,7 +121,7 @@ def list_kept(
 def _list_duplicates(config: Config, crawl: str | None, *, every: bool) -> Iterator[Answer]:
     """List the kept pages, each with its near-duplicates."""
     with open_as_it_is(config.store) as store:
-        yield from list_kept(store, find_crawl(config, crawl), every=every)
+        yield from list_kept(store, find_crawl(find_log(config, None), crawl), every=every)
 
 
 def _print_kept(page: Answer) -> Iterable[str]:

@@ -13,7 +13,7 @@ from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.log import find_crawl, find_requested
+from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
@@ -114,7 +114,7 @@ def _prune(  # the criteria, each by its name
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
-    crawl = find_crawl(config, crawl)
+    crawl = find_crawl(find_log(config, None), crawl)
 
     def choose(document: StoredDocument) -> bool:
         return (
@@ -170,7 +170,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
     if not urls and (original, distance, crawl) == (None, None, None):
         raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
-    crawl = find_crawl(config, crawl)
+    crawl = find_crawl(find_log(config, None), crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])[original]
         originals = {

@@ -15,12 +15,9 @@ from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.lookup import (
     add_suggestions,
     find_documents,
-    find_near,
-    find_recipe,
-    fingerprint_named,
     is_url,
+    read_file,
 )
-from scrapy_simhash.inspection.report import write_differences
 from scrapy_simhash.inspection.sentences import (
     FAILED,
     MANY_ALIKE,
@@ -41,11 +38,9 @@ from scrapy_simhash.inspection.sentences import (
 from scrapy_simhash.inspection.urlrules import find_candidates
 from scrapy_simhash.judge.doubts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.finding import CHANGES
 from scrapy_simhash.judging.rule import find_declared
 from scrapy_simhash.pages.addresses import parse_address
-from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -55,66 +50,42 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN = 5
 
 
 def explain(
-    config: Config,
-    what: Sequence[str],
-    log_path: str | None,
-    html_path: Path | None,
-    option: str = "",
-    *,
-    overwrite: bool,
+    config: Config, what: Sequence[str], log_path: str | None, option: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, how two pages compare, or what is near one.
+    """Explain why a URL was dropped or kept, or how two pages compare.
 
-    `option` is what commands need to find the store; without it, two files have seed 0. An HTML
-    file gets the texts side by side.
+    `option` is what commands need to find the store; without it, two files have seed 0.
 
     Raises:
-        InspectionError: a page has no fingerprint, or there is no text to write.
+        InspectionError: a file has no fingerprint, or it is not a URL or two pages that were named.
+        OSError: a file cannot be read.
         PartlyFailedError: a page is unknown.
-        OSError: the file cannot be written.
     """
-    answers = _explain(config, what, log_path, named=bool(option))
-    if html_path is not None:
-        answers = iter(write_differences(list(answers), html_path, overwrite=overwrite))
-    for answer in answers:
-        advice = add_option(answer.get("advice", ""), option)
-        yield answer | ({"advice": advice} if advice else {})
-
-
-def _explain(
-    config: Config, what: Sequence[str], log_path: str | None, *, named: bool
-) -> Iterator[dict[str, Any]]:
     if len(what) == 1 and is_url(what[0]):
-        yield from _explain_url(config, what[0], find_log(config, log_path))
-        return
-    if len(what) == 1:
-        yield from find_near(config, what[0])
+        for answer in _explain_url(config, what[0], find_log(config, log_path)):
+            advice = add_option(answer.get("advice", ""), option)
+            yield answer | ({"advice": advice} if advice else {})
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
-    stored = named or any(map(is_url, what))
+        raise InspectionError(
+            f"name one URL (http://...), or two URLs or files; got {' '.join(what)!r}"
+        )
+    stored = bool(option) or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        recipe, seed = find_recipe(opened)
         first, second = (
             find_documents(opened, name)[-1]
             if opened is not None and is_url(name)
-            else _make_document(config, name, recipe, seed)
+            else read_file(config, name, opened)
             for name in what
         )
-        compared = compare_pages(config, opened, first, second)
-    yield {**compared, "seed": "of the store" if stored else "0"}
-
-
-def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
-    page = fingerprint_named(config, name, recipe, seed)
-    return make_document(page, config.chosen_rule, Page(name, identity=b"-"))
+        yield compare_pages(config, opened, first, second)
 
 
 class _Logged:

@@ -21,9 +21,7 @@ from scrapy_simhash.judge.doubts import (
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judge.lookalikes import LookAlikes
-from scrapy_simhash.judging.rule import find_declared
 from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,10 +38,6 @@ _EXAMPLES_SHOWN = 3
 # The number of groups whose original is looked up.
 _GROUPS_ASKED = 500
 _LINKS_SHOWN = 10
-_MOST_COPIES = 10_000
-# An address that more kept pages declare is their site's, not theirs.
-_MOST_OF_ADDRESS = 8
-_RECORDS_AT_A_TIME = 1_000
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -72,8 +66,6 @@ class Figures(Counts):
         self._not_fetched = NotFetched()
         self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
-        # Kept documents by hashes of the addresses that they declare, or have.
-        self._kept_at: dict[int, tuple[int, ...]] = {}
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
@@ -93,8 +85,8 @@ class Figures(Counts):
             self._add_judged(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
-        elif status == "new":
-            self._add_kept(decision)
+        elif decision.parted_by and status == "new":
+            self._look_alikes.add(decision)
         elif status not in JUDGED:
             self._reasons[decision.reason or status].add(url)
 
@@ -128,15 +120,6 @@ class Figures(Counts):
             heappush(self._doubtful, entry)
         else:
             heappushpop(self._doubtful, entry)
-
-    def _add_kept(self, decision: Decision) -> None:
-        """Note what a kept page looks like, and its address."""
-        if decision.parted_by:
-            self._look_alikes.add(decision)
-        address = hash(decision.canonical or decision.url)
-        there = self._kept_at.get(address, ())
-        if len(there) <= _MOST_OF_ADDRESS and decision.document not in there:
-            self._kept_at[address] = (*there, decision.document)
 
     def list_doubtful(self) -> Iterator[Decision]:
         """List the near-duplicates that are likeliest wrong, at most three of an original.
@@ -194,36 +177,6 @@ class Figures(Counts):
         """List the pages with most links that nobody followed first."""
         ranked = sorted(self._not_followed.items(), key=lambda item: (-item[1].pages, item[0]))
         return [{"url": url, **each.describe()} for url, each in ranked[:_LINKS_SHOWN]]
-
-    def list_copies(self, store: Store) -> list[dict[str, Any]]:
-        """List kept pages with the title and the canonical address of another kept page.
-
-        A front page that pages declare proves nothing, nor does what many declare.
-        """
-        several = (each for each in self._kept_at.values() if len(each) <= _MOST_OF_ADDRESS)
-        copies = ((first, other) for first, *others in several for other in others)
-        found = []
-        for some in cut(islice(copies, _MOST_COPIES), _RECORDS_AT_A_TIME):
-            numbers = {number for two in some for number in two}
-            pages = {page.document: page for page in store.get_documents(list(numbers))}
-            for first, second in some:
-                page, other = pages.get(second), pages.get(first)
-                if (
-                    page is None
-                    or other is None
-                    or not page.facts.title
-                    or page.facts.title != other.facts.title
-                ):
-                    continue
-                if page.state != "duplicate" and find_declared(page.facts, other.facts):
-                    found.append(
-                        {
-                            "url": page.facts.url,
-                            "original": other.facts.url,
-                            "title": page.facts.title,
-                        }
-                    )
-        return found
 
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:

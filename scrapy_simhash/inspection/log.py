@@ -1,4 +1,4 @@
-"""Read decision logs: filter, follow, count."""
+"""Read decision logs: filter, count."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import os
 import re
 import sys
-import time
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,17 +21,16 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, IMPORT_PREFIX, NOT_FOLLOWED, Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
 IMPORTED = "(an imported fingerprint)"
 JUDGED = ("new", "near_duplicate", "revisit")
 STATUSES = (*JUDGED, "not_judged")
-# Interval at which `--follow` looks for new lines; short enough for a person who is watching.
-_FOLLOW_SECONDS = 0.2
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000
+_GROUPS_SHOWN = 10
 _HOST = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 
 
@@ -43,7 +41,7 @@ class LogFilter:
     status: str | None = None
     url: str | None = None  # text in the URL of the page or of its match
     distance: int | None = None
-    crawl: str | None = None  # an id, or `last`
+    crawl: str | None = None  # an id
 
     def accepts(self, decision: Decision) -> bool:
         """Whether a decision is wanted."""
@@ -68,15 +66,18 @@ def find_log(config: Config, log_path: str | None) -> Path:
     return find_default_log(config.store)
 
 
-def find_crawl(config: Config, crawl: str | None) -> str | None:
-    """Return the id of the crawl that an argument names; `last` is the newest one of the log."""
+def find_crawl(path: Path, crawl: str | None) -> str | None:
+    """Return the id that an argument names: `last` is the newest crawl of a log, `all` is None."""
     if crawl != LAST_CRAWL:
-        return crawl
-    path = find_log(config, None)
+        return None if crawl == ALL_CRAWLS else crawl
     require_log(path)
-    if not (last := _find_last(_list_crawls(path))):
-        raise PartlyFailedError(f"the decision log {path} has no page of a crawl yet")
-    return last
+    crawls = dict.fromkeys(decision.crawl for decision, _ in LogReader(path).read())
+    for each in reversed(crawls):
+        if not each.startswith(IMPORT_PREFIX):
+            return each
+    raise PartlyFailedError(
+        f"the decision log {path} has no page of a crawl yet; --crawl all takes imports, too"
+    )
 
 
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
@@ -85,11 +86,6 @@ def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     lines = read_log(path, LogFilter(), quiet=True) if wanted and path.is_file() else ()
     last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
     return {url: requested for url, requested in last.items() if requested}
-
-
-def _find_last(crawls: Sequence[str]) -> str:
-    """Find the newest crawl, which is no import; "" if there is none."""
-    return next((each for each in reversed(crawls) if not each.startswith(IMPORT_PREFIX)), "")
 
 
 def show_log(  # noqa: PLR0913 - the arguments of the command
@@ -101,33 +97,15 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     distance: int | None,
     crawl: str | None,
     last: int | None,
-    follow: bool,
     summary: bool,
-    top: int,
 ) -> Iterator[dict[str, Any]]:
-    """Read, follow or summarise the decision log: `scrapy simhash log`."""
-    if follow and summary:
-        raise ValueError("--follow never ends, so it cannot be combined with --summary")
-    wants_last = summary and crawl is None
-    if crawl == ALL_CRAWLS:
-        crawl = None
+    """Read or summarise the decision log: `scrapy simhash log`."""
     path = find_log(config, log_path)
-    if follow and not path.exists():
-        sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
-        while not path.exists():
-            time.sleep(_FOLLOW_SECONDS)
-    if not follow:
-        require_log(path)
-        crawls = _list_crawls(path)
-        if wants_last and _find_last(crawls):  # else it has imports only
-            crawl = LAST_CRAWL
-        if crawl not in {None, LAST_CRAWL, *crawls}:
-            newest = f"; its newest is {crawls[-1]}" if crawls else ""
-            raise PartlyFailedError(f"the decision log {path} has no crawl {crawl}{newest}")
-    lines = read_log(path, LogFilter(status, url, distance, crawl), last=last, follow=follow)
-    decisions = (decision for decision, _ in lines)
+    require_log(path)
+    crawl = find_crawl(path, LAST_CRAWL if summary and crawl is None else crawl)
+    lines = read_log(path, LogFilter(status, url, distance, crawl), last=last)
     if summary:
-        yield from summarise(decisions, top)
+        yield from summarise(decision for decision, _ in lines)
     else:
         yield from (json.loads(line) for _, line in lines)
 
@@ -143,106 +121,59 @@ def require_log(path: Path) -> None:
         raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
 
 
-def _list_crawls(path: Path) -> list[str]:
-    """List the crawls of a log in the order in which they began."""
-    with path.open("rb") as file:
-        reader = LogReader(file, LogFilter())
-        return list(dict.fromkeys(decision.crawl for decision, _ in reader.read()))
-
-
 def read_log(
-    path: Path,
-    wanted: LogFilter,
-    *,
-    last: int | None = None,
-    follow: bool = False,
-    quiet: bool = False,
+    path: Path, wanted: LogFilter, *, last: int | None = None, quiet: bool = False
 ) -> Iterator[tuple[Decision, bytes]]:
     """Read the wanted decisions of a log, oldest first, each with its line."""
     # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
-    # `quiet`, standard error reports their number at the end. Following never ends, like `tail -f`;
-    # with crawl `last`, it switches to each new crawl.
-    with path.open("rb") as file:
-        reader = LogReader(file, wanted)
-        try:
-            yield from reader.read() if last is None else deque(reader.read(), maxlen=last)
-            if reader.damaged and not reader.sound:
-                raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
-            if follow:
-                yield from reader.read(follow=True)
-        finally:
-            if reader.damaged and reader.sound and not quiet:
-                lines = "line was" if reader.damaged == 1 else "lines were"
-                sys.stderr.write(
-                    f"{reader.damaged:,} damaged {lines} skipped in {printable(path)}\n"
-                )
+    # `quiet`, standard error reports their number at the end.
+    reader = LogReader(path, wanted)
+    yield from reader.read() if last is None else deque(reader.read(), maxlen=last)
+    if reader.damaged and not reader.sound:
+        raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
+    if reader.damaged and not quiet:
+        lines = "line was" if reader.damaged == 1 else "lines were"
+        sys.stderr.write(f"{reader.damaged:,} damaged {lines} skipped in {printable(path)}\n")
 
 
 class LogReader:
     """Reads the wanted decisions of a log, and counts its good and damaged lines."""
 
-    # `progress` is called with the number of bytes read, and of all bytes.
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        wanted: LogFilter,
-        progress: Callable[[int, int], object] = lambda *_: None,
-    ) -> None:
-        self._wanted = wanted
-        self._takes_all = wanted == LogFilter()
-        self._crawls: set[str] | None = None  # those seen, where the newest one is wanted
-        if wanted.crawl == LAST_CRAWL:
-            crawls = _list_crawls(Path(file.name))
-            self._crawls = {*crawls}
-            self._wanted = replace(wanted, crawl=_find_last(crawls) or LAST_CRAWL)
-        self._progress = progress
-        self._file = file
-        self.sound = 0
-        self.damaged = 0
+    def __init__(self, path: Path, wanted: LogFilter | None = None) -> None:
+        self._path = path
+        self._wanted = wanted or LogFilter()
+        self.sound = self.damaged = 0
         self.first_damaged = ""
 
-    def read(self, *, follow: bool = False) -> Iterator[tuple[Decision, bytes]]:
-        """Read the next wanted decisions, oldest first, each with its line."""
-        # An incomplete line at the end, which a crawl is writing, is left for the next call; with
-        # `follow`, this waits for it.
-        size = os.fstat(self._file.fileno()).st_size
+    def read(
+        self, progress: Callable[[int, int], object] = lambda *_: None
+    ) -> Iterator[tuple[Decision, bytes]]:
+        """Read the wanted decisions, oldest first, each with its line.
+
+        `progress` is called with the number of bytes read, and of all bytes.
+        """
         done = 0
-        for number, octets in enumerate(_read_lines(self._file, waiting=follow)):
-            done += len(octets)
-            if number % _LINES_PER_STEP == 0:
-                self._progress(done, max(size, done))
-            decision = _parse(octets)
-            if decision is None:
-                if not self.damaged:
-                    text = octets.decode("utf-8", "replace")
-                    self.first_damaged = text[:_CHARACTERS_SHOWN]
-                self.damaged += 1
-                continue
-            self.sound += 1
-            if self._takes_all or self._accepts(decision):
-                yield decision, octets
-        self._progress(done, done)
-
-    def _accepts(self, decision: Decision) -> bool:
-        if self._crawls is not None and decision.crawl not in self._crawls:
-            self._crawls.add(decision.crawl)
-            if _find_last([decision.crawl]):
-                self._wanted = replace(self._wanted, crawl=decision.crawl)
-        return self._wanted.accepts(decision)
+        with self._path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):  # its writer is not done
+                    break
+                done += len(line)
+                if number % _LINES_PER_STEP == 0:
+                    progress(done, max(size, done))
+                decision = _parse(line)
+                if decision is None:
+                    self.first_damaged = self.first_damaged or _show_beginning(line)
+                    self.damaged += 1
+                    continue
+                self.sound += 1
+                if self._wanted.accepts(decision):
+                    yield decision, line
+        progress(done, done)
 
 
-def _read_lines(file: BinaryIO, *, waiting: bool) -> Iterator[bytes]:
-    """Read whole lines; at the end stop, or wait for more."""
-    while True:
-        for line in file:
-            if not line.endswith(b"\n"):
-                file.seek(-len(line), os.SEEK_CUR)  # an incomplete line: its writer is not done
-                break
-            yield line
-        if not waiting:
-            return
-        time.sleep(_FOLLOW_SECONDS)
+def _show_beginning(line: bytes) -> str:
+    return line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN]
 
 
 _decode = msgspec.json.Decoder(Decision).decode
@@ -339,8 +270,8 @@ def find_host(url: str) -> str:
     return found[1].rpartition("@")[2].lower() if found else ""
 
 
-def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str, Any]]:
-    """Yield counts and the `top` pages with most near-duplicates; nothing if there are none."""
+def summarise(decisions: Iterable[Decision]) -> Iterator[dict[str, Any]]:
+    """Yield counts and the ten pages with most near-duplicates; nothing if there are none."""
     counts = Counts()
     for decision in decisions:
         counts.add(decision)
@@ -355,7 +286,8 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             ],
             "actions": dict(counts.actions.most_common()),
             "largest_groups": {
-                original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
+                original or IMPORTED: pages
+                for original, pages in counts.groups.most_common(_GROUPS_SHOWN)
             },
             "links_not_followed": links,
         }

@@ -1,6 +1,6 @@
-"""Self-contained HTML files without scripts: the pages of `report` and of `explain --html`.
+"""The page of `report`: one HTML file without scripts.
 
-Data from pages and URLs may be hostile: the templates escape it, and a policy in the file forbids
+Data from pages and URLs may be hostile: the template escapes it, and a policy in the file forbids
 scripts, requests, and everything but the style sheet of this package, by its digest.
 """
 
@@ -22,17 +22,16 @@ from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
-    LAST_CRAWL,
     LogFilter,
     LogReader,
+    find_crawl,
     find_log,
     require_log,
 )
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -65,24 +64,22 @@ def write_report(
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
         store = _open_store(config, opened, missing)
-        wanted = None if crawl == ALL_CRAWLS else crawl
-        counted = _count(find_log(config, log_path), wanted, missing)
+        counted = _count(find_log(config, log_path), crawl, missing)
         with show_progress("differences") as progress:
             drops = describe_drops(counted, store, progress)
         figures = {
             **counted.describe(),
             **describe_groups(counted, store),
-            "copies": counted.list_copies(store) if store else [],
         }
         figures["answers"] = {
             question: add_option(said, option) for question, said in _answer(figures).items()
         }
-        page, shown = render_report(figures, drops, missing, option)
+        page = _render(option, figures=figures, missing=missing, drops=drops)
         file.write(page)
     yield {
         "file": str(output),
         "file_bytes": len(page),
-        "drops": shown,
+        "drops": len(drops),
         "damaged_lines": counted.damaged,
         "missing": missing,
         **figures,
@@ -102,19 +99,19 @@ def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store 
         return opened.enter_context(open_as_it_is(config.store))
     except StoreUnusableError as error:
         missing.append(
-            f"There is no store ({printable(error)}), so titles, texts side by side, "
-            "and copies that came through are missing."
+            f"There is no store ({printable(error)}), so titles and texts side by side are missing."
         )
         return None
 
 
-def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
+def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
     """Count the decisions of a log."""
     figures = Figures()
     require_log(log)
-    with show_progress("bytes of the log") as progress, log.open("rb") as file:
-        reader = LogReader(file, LogFilter(crawl=crawl), progress)
-        for decision, _ in reader.read():
+    wanted = find_crawl(log, crawl)
+    reader = LogReader(log, LogFilter(crawl=wanted))
+    with show_progress("bytes of the log") as progress:
+        for decision, _ in reader.read(progress):
             figures.add(decision)
     figures.damaged = reader.damaged
     if figures.damaged:
@@ -125,9 +122,8 @@ def _count(log: Path, crawl: str | None, missing: list[str]) -> Figures:
             "bytes."
         )
     if not figures.crawls:
-        named = "a crawl" if crawl == LAST_CRAWL else f"crawl {crawl}"
-        where = "" if crawl is None else f" in {named}"
-        raise InspectionError(f"no page was judged yet{where}")
+        where = "" if wanted is None else f" in crawl {wanted}"
+        raise InspectionError(f"the decision log {log} has no page that was judged{where}")
     return figures
 
 
@@ -171,8 +167,6 @@ def _tell_doubts(figures: dict[str, Any]) -> str:
 
 def _tell_lost(figures: dict[str, Any]) -> str:
     passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
-    copies = len(figures["copies"])
-    same = plural(copies, "page")
     links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
     cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
     limits, failed = figures["cut_off"], figures["not_fetched"]
@@ -184,7 +178,6 @@ def _tell_lost(figures: dict[str, Any]) -> str:
             (len(figures["walls"]), f"{figures['walls']}."),
             (figures["links_not_followed"], f"{links} that only dropped pages had{cut}."),
             (passed, tell_not_judged(passed)),
-            (copies, f"{same} with the title and canonical address of another kept page."),
         )
         if number
     ]
@@ -196,9 +189,9 @@ _LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
 _POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, **values: object) -> bytes:
-    """Make a page from a template and the values that it shows."""
-    import jinja2  # noqa: PLC0415 - for two commands only
+def _render(option: str, **values: object) -> bytes:
+    """Make the page of the values that it shows; `option` is what commands need."""
+    import jinja2  # noqa: PLC0415 - for this command only
     from markupsafe import Markup  # noqa: PLC0415
 
     environment = jinja2.Environment(
@@ -210,59 +203,16 @@ def render(template: str, **values: object) -> bytes:
     )
     environment.filters |= {
         "shown": show,
-        "printable": printable,
         "count": "{:,}".format,
         "plural": plural,
         "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
         "moment": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "command": lambda text: add_option(f"scrapy simhash {text}", option),
     }
     environment.tests["link"] = _LINK.fullmatch
     style = (files(__package__) / "templates" / "report.css").read_text("utf-8")
     policy = _POLICY.format(base64.b64encode(sha256(style.encode()).digest()).decode())
     shown = Markup(style)  # noqa: S704 - our own file
-    return environment.get_template(template).render(**values, policy=policy, style=shown).encode()
-
-
-_MOST_BYTES = 3_000_000
-
-
-def render_report(
-    figures: dict[str, Any],
-    drops: Sequence[dict[str, Any]],
-    missing: Sequence[str],
-    option: str = "",
-) -> tuple[bytes, int]:
-    """Make the page, below 3 MB, and return it with the number of its drops.
-
-    Args:
-        figures: of `report`.
-        drops: near-duplicates, the most doubtful first.
-        missing: sentences about what could not be shown.
-        option: what commands need to find the store.
-    """
-    while True:
-        page = render(
-            "report.html",
-            figures=figures,
-            missing=missing,
-            drops=drops,
-            command=lambda text: add_option(f"scrapy simhash {text}", option),
-        )
-        if len(page) < _MOST_BYTES or not drops:
-            return page, len(drops)
-        drops = drops[: len(drops) // 2]
-
-
-def write_differences(
-    answers: Sequence[dict[str, Any]], path: Path, *, overwrite: bool
-) -> Sequence[dict[str, Any]]:
-    """Write the answers of `explain` that have texts; set `html` of the last to the file name."""
-    shown = [answer for answer in answers if "side_by_side" in answer]
-    if not shown:
-        notes = (one.get("note") or one["verdict"] for one in answers if "verdict" in one)
-        found = next(notes, "no two pages were compared")
-        raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
-    with open_whole(path, overwrite=overwrite) as file:
-        file.write(render("pair.html", answers=shown))
-    return [{**one, "html": str(path)} if one is shown[-1] else one for one in answers]
+    template = environment.get_template("report.html")
+    return template.render(**values, policy=policy, style=shown).encode()

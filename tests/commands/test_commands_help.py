@@ -21,8 +21,8 @@ EXAMPLES = [
     for name, (module, _) in COMMANDS.items()
     for example in import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name].examples
 ]
-# They need a certain crawl, a WARC or Spark, or never end.
-NOT_RUN = {"log --follow", "report -o", "spark", "import crawl.warc.gz"}
+# They need a certain crawl, a WARC or Spark.
+NOT_RUN = {"report -o", "spark", "import crawl.warc.gz"}
 
 # What standard error says when they run one after the other: of a command that finds nothing, too.
 TOLD = {

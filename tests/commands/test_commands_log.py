@@ -1,20 +1,15 @@
-"""`scrapy simhash log`: read, filtered, summed up, followed, and piped into less."""
+"""`scrapy simhash log`: read, filtered, summed up, and piped into less."""
 
-import asyncio
 import io
 import json
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable
-from tests.helpers.crawling import crawl
 from tests.helpers.judging import new_line
-from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS, start_python
-from tests.helpers.server import Answer, serve
 
 
 def test_log(run: Run, store: Path) -> None:
@@ -65,49 +60,15 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     assert done.out.startswith("pages: 156\n")
     worst = done.out.partition("\npages that caused the most drops:\n")[2].splitlines()[:10]
     assert worst == [f"  {groups[number]}: {number + 1}" for number in range(11, 1, -1)]
-    done = run("log", "--summary", "--log", path, "--top", "1")
+    done = run("log", "--summary", "--log", path)
     assert done.out.startswith("pages: 78\n")
     assert "\n20261122T132732-second " in done.out
     assert "d2448e9f" not in done.out
-    assert f":\n  {groups[11]}: 12\n\n" in done.out
-
-
-def test_a_crawl_that_the_log_lacks_is_named(run: Run, store: Path) -> None:
-    err = run.failed("log", "--crawl", "foo", "--store", store)
-    assert f"the decision log {store / 'log.jsonl'} has no crawl foo; its newest is " in err
 
 
 @pytest.mark.parametrize("command", ["undo", "explain"])
 def test_an_address_that_is_unknown_is_nothing_found(run: Run, store: Path, command: str) -> None:
     assert "in the store" in run.failed(command, "http://site.example/nowhere", "--store", store)
-
-
-async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:
-    """It may begin before the crawl does."""
-    gate = threading.Event()
-    pages: dict[str, Answer | str | bytes] = {
-        "/1": page(1),
-        "/2": Answer(page(2).encode(), gate=gate),
-    }
-    with (
-        serve(pages) as site,
-        start_python(
-            *("-m", "scrapy", "simhash", "log", "--follow", "--store", tmp_path / "store"),
-            cwd=tmp_path,
-        ) as follower,
-    ):
-        assert follower.stdout
-        assert follower.stderr
-        waiting = await asyncio.to_thread(follower.stderr.readline)
-        assert waiting.startswith("waiting for the decision log ")
-        crawling = asyncio.create_task(crawl(tmp_path / "store", site.urls()))
-        first = await asyncio.to_thread(follower.stdout.readline)
-        assert first.endswith(f"  new             {site.url('/1')}\n")
-        assert not crawling.done()
-        gate.set()
-        second = await asyncio.to_thread(follower.stdout.readline)
-        assert second.endswith(f"  new             {site.url('/2')}\n")
-        await crawling
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,11 @@ check --set A -> Invalid -s value, use -s NAME=VALUE
 check --store in -> /in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
 log --last many -> 'many' is not a whole number
-log --follow --summary -> --follow never ends
 import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
-explain a b c -> or two URLs or files
-explain nix --store s -> 'nix' is not a URL
+explain a b c -> or two URLs or files; got 'a b c'
+explain nix --store s -> got 'nix'
 
 check --store redis://host -> redis
 check --store nowhere -> there is no store at

@@ -52,9 +52,9 @@ def write_log(path: Path, decisions: Iterable[dict[str, Any] | str]) -> Path:
     return path
 
 
-def summarise(lines: Iterable[dict[str, Any]], top: int = 10) -> list[dict[str, Any]]:
+def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Summarise lines of a log."""
-    return list(log.summarise((msgspec.convert(line, Decision) for line in lines), top))
+    return list(log.summarise(msgspec.convert(line, Decision) for line in lines))
 
 
 def report(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.inspection.comparing import compare_side_by_side, list_template
+from scrapy_simhash.inspection.comparing import compare_side_by_side
 
 texts = st.lists(st.sampled_from(["One cat.", "Two dogs.", "A bird", "a, b!", "三只猫。"])).map(
     "\n".join
@@ -66,20 +66,6 @@ def test_long_texts_are_cut_and_say_so(sentence: str, count: int) -> None:
     )
     assert 0 < shown <= 12_000
     assert rows[-1]["left_out"] > 0
-
-
-def test_what_many_other_pages_have_is_template() -> None:
-    """In three of a few, in a fifth of many; only where both sides of a row are."""
-    menu, own = "Home. All articles.", "The old cat sat."
-    others = [f"{menu} Page {number} of it." for number in range(3)] + ["Nothing of it."] * 12
-    template = list_template(others)
-    assert template == {"Home.", "All articles.", "Nothing of it."}
-    assert list_template([*others, "Nothing of it."]) == {"Nothing of it."}
-    assert list_template(others[:2]) == set()
-    rows = compare_side_by_side(f"{menu} {own}", f"{menu} The new cat sat. Home.", template)
-    assert [row.get("template", False) for row in rows if "same" in row] == [True, True]
-    assert not any(row.get("template") for row in rows if "first" in row)
-    assert compare_side_by_side("", "Home.", template)[-1]["template"]
 
 
 def test_controls_are_escaped_and_joiners_kept() -> None:

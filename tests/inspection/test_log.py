@@ -1,11 +1,8 @@
-"""Reading decision logs back: filters, the last few, following a crawl, summaries."""
+"""Reading decision logs back: filters, the last few, summaries."""
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,7 +73,7 @@ NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 
 
 
 @pytest.mark.parametrize("line", NO_DECISIONS)
-@pytest.mark.parametrize("arguments", [{}, {"last": 1}, {"follow": True}])
+@pytest.mark.parametrize("arguments", [{}, {"last": 1}])
 def test_a_file_without_decisions_is_refused_and_shown_escaped(
     tmp_path: Path, line: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,50 +113,6 @@ def test_damaged_lines_are_passed_over_and_counted(
     assert capsys.readouterr().err == f"{len(lines)} damaged lines were skipped in {log}\n"
     assert list(read_log(log, LogFilter(), quiet=True, last=1)) == [DECISIONS[0]]
     assert capsys.readouterr().err == ""
-
-
-@pytest.fixture
-def at_the_end(monkeypatch: pytest.MonkeyPatch) -> deque[Callable[[], None]]:
-    """What happens each time a follower has read all there is and would sleep."""
-    script: deque[Callable[[], None]] = deque()
-    sleeping = SimpleNamespace(sleep=lambda _: script.popleft()())
-    monkeypatch.setattr("scrapy_simhash.inspection.log.time", sleeping)
-    return script
-
-
-def follow(log: Path, count: int, last: int | None = None) -> list[dict[str, Any]]:
-    return list(islice(read_log(log, LogFilter(), last=last, follow=True), count))
-
-
-@pytest.mark.parametrize("begun", [0, 20])
-def test_follow_waits_for_the_rest_of_a_line(
-    log: Path, at_the_end: deque[Callable[[], None]], begun: int
-) -> None:
-    line = json.dumps(DECISIONS[0])
-    write(log, end=line[:begun])
-    at_the_end += [
-        lambda: write(log, end=line[begun:30]),
-        lambda: write(log, end=line[30:]),
-        lambda: write(log, end="\n"),
-        lambda: write(log, DECISIONS[1]),
-    ]
-    assert follow(log, 7) == [*DECISIONS, *DECISIONS[:2]]
-
-
-@pytest.mark.parametrize("empty", [False, True])
-def test_follow_shows_the_last_crawl_as_lines_come(
-    log: Path, at_the_end: deque[Callable[[], None]], *, empty: bool
-) -> None:
-    def of_crawls(*crawls: str) -> Callable[[], None]:
-        return lambda: write(log, *({**DECISIONS[0], "crawl": crawl} for crawl in crawls))
-
-    if empty:
-        log.write_bytes(b"")
-        at_the_end.append(of_crawls("one", "one", "two"))
-    at_the_end += [of_crawls("one", "three", "two"), of_crawls("three", "four", "three")]
-    expected = [*(["one", "one"] * empty), "two", "three", "three", "four"]
-    followed = read_log(log, LogFilter(crawl="last"), last=1, follow=True)
-    assert [line["crawl"] for line in islice(followed, len(expected))] == expected
 
 
 def test_summary_counts_statuses_distances_and_groups() -> None:

@@ -1,4 +1,4 @@
-"""The report and a difference in a real Chromium: they work, and nothing in them runs."""
+"""The report in a real Chromium: they work, and nothing in them runs."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, expect
+from playwright.sync_api import Browser, Error
 
-from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.explanation import explain
 from tests.helpers.browser import Watched, start_browser, watching
 from tests.helpers.reporting import (
     HOSTILE_URL,
@@ -104,23 +102,3 @@ def test_policy_stops_what_gets_in_all_the_same(browser: Browser, hostile: Path)
         page.evaluate("fetch('http://127.0.0.1:9/')")
     assert len([text for text in watched.complaints if "Content Security Policy" in text]) >= 3
     page.close()
-
-
-def test_page_of_one_difference(browser: Browser, hostile: Path, tmp_path: Path) -> None:
-    path = tmp_path / "difference.html"
-    store = str(hostile.parent / "store")
-    (answer,) = explain(
-        Config(store=store),
-        ["http://mirror.example/one", HOSTILE_URL],
-        None,
-        path,
-        overwrite=False,
-    )
-    assert answer["html"] == str(path)
-    with watching(browser, path, width=375) as watched:
-        page = watched.page
-        assert page.evaluate("document.documentElement.scrollWidth") == 375
-        expect(page.locator(".head")).to_contain_text("http://mirror.example/one")
-        expect(page.locator(".difference mark:not(:empty)").first).to_be_visible()
-        assert page.locator("script").count() == 0
-        assert page.evaluate("'hacked' in window") is False
