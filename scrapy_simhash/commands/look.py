@@ -215,9 +215,8 @@ def _find_rules(
 ) -> Iterator[Answer]:
     """Find rules, and write them."""
     found = find_rules(config)
-    shown = set[tuple[str, str]]()
     for each in found:
-        yield {**describe(each, shown), "expressible": len(list_discarder_rules([each]))}
+        yield {**describe(each), "expressible": len(list_discarder_rules([each]))}
     if output is not None:
         rules = list_discarder_rules(found)
         write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
@@ -244,9 +243,7 @@ def _print_rule(answer: Answer) -> Iterable[str]:
     proven = ", ".join(map(printable, answer["directories"]))
     yield style(printable(answer["rule"]), "green" if proven else "")
     votes = ", ".join(f"{answer[name]:,} {name}" for name in ("same", "different", "grey"))
-    sure = f"at least {answer['lower_bound']:.2f} same"
-    voted = any(answer[name] for name in ("same", "different", "grey"))
-    yield f"    {votes}: {sure if voted else 'no pair of pages could vote'}"
+    yield f"    {votes}"
     if proven:
         lacks = "; duplicate-url-discarder cannot express it" * (not answer["expressible"])
         yield f"    proven in {proven}{lacks}"

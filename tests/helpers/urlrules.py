@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import xxhash
 
-from scrapy_simhash.inspection.urlrules import RuleKind, UrlRule, describe, learn
+from scrapy_simhash.inspection.urlrules import UrlRule, describe, learn
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.addresses import Address, parse_address
@@ -84,7 +84,7 @@ class Crawl:
     def learn(self) -> dict[str, dict[str, Any]]:
         """Learn from all that was fetched; returns the rules by their texts, as people see them."""
         found = learn(self.pages)
-        return {str(each.rule): describe(each, set()) for each in found}
+        return {str(each.rule): describe(each) for each in found}
 
     def prove(self) -> dict[str, list[str]]:
         """Learn; returns the directories of the rules that are proven."""
@@ -95,7 +95,9 @@ class Crawl:
 def parse_rule(text: str) -> UrlRule:
     """Read a rule from its text."""
     host, kind, *args = text.split()
-    return UrlRule(RuleKind(kind), host, tuple(map(unquote, args)))
+    if kind == "drop-parameters":
+        return UrlRule(host, tuple(map(unquote, args)))
+    return UrlRule(host, segments=tuple(args[1:]), place=int(args[0]))
 
 
 def must_parse(url: str) -> Address:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash.inspection.urlrules import find_directory, format_address
+from scrapy_simhash.inspection.urlrules import find_directory
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
 from tests.helpers.urlrules import must_parse, parse_rule
 
@@ -26,9 +26,7 @@ from tests.helpers.urlrules import must_parse, parse_rule
     ],
 )
 def test_an_address_is_written_one_way(url: str, form: str) -> None:
-    address = must_parse(url)
-    assert format_address(address) == form
-    assert parse_address(form) == address
+    assert must_parse(url) == must_parse(form)
 
 
 @pytest.mark.parametrize(
@@ -55,24 +53,24 @@ def test_an_address_that_no_rule_may_judge(url: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "url", "form"),
     [
-        ("drop-value print=1", "/x?print=1&a=2", "/x?a=2"),
-        ("drop-value print=1", "/x?print=2", None),
+        ("drop-parameters print=1", "/x?print=1&a=2", "/x?a=2"),
+        ("drop-parameters print=1", "/x?print=2", None),
         ("drop-parameters sid", "/x?sid=1&sid=2&side=3", "/x?side=3"),
         ("drop-parameters sid", "/x?sid", "/x"),
         ("drop-parameters CFID CFTOKEN", "/x?CFID=1&CFTOKEN=2&a=3", "/x?a=3"),
         ("drop-parameters CFID CFTOKEN", "/x?CFID=1", None),
-        ("drop-leading mirror", "/mirror/x", "/x"),
-        ("drop-leading mirror", "/x/mirror/y", None),
-        ("drop-leading mirror", "/mirror", "/"),
-        ("drop-segments print", "/x/print/y/print", "/x/y/print"),
-        ("drop-segments amp", "/x/amp", "/x"),
-        ("drop-segments a b", "/a/c/a/b/d", "/a/c/d"),
+        ("drop-segments 0 mirror", "/mirror/x", "/x"),
+        ("drop-segments 0 mirror", "/x/mirror/y", None),
+        ("drop-segments 0 mirror", "/mirror", "/"),
+        ("drop-segments 1 print", "/x/print/y/print", "/x/y/print"),
+        ("drop-segments 1 amp", "/x/amp", "/x"),
+        ("drop-segments 2 a b", "/a/c/a/b/d", "/a/c/d"),
     ],
 )
 def test_what_a_rule_does(rule: str, url: str, form: str | None) -> None:
     address = must_parse(f"http://a.example{url}")
     changed = parse_rule(f"a.example {rule}").apply(address)
-    assert format_address(changed) == f"http://a.example{url if form is None else form}"
+    assert changed == must_parse(f"http://a.example{url if form is None else form}")
 
 
 @pytest.mark.parametrize(
