@@ -36,22 +36,20 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
-from scrapy_simhash.commands.frame import Command, add_overwrite, call, name_page
+from scrapy_simhash.batch.planner import Bounds, choose, list_extremes
+from scrapy_simhash.commands.frame import Command, add_overwrite, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
 
-_SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST = 2**FINGERPRINT_BITS
 _INPUT_AND_OUTPUT = (
     "Input and output have the format of seomoz/simhash-cpp. With --store and --urls, the pages "
@@ -59,40 +57,30 @@ _INPUT_AND_OUTPUT = (
 )
 
 
-def _find(  # noqa: PLR0913  # the options, each by its name
-    config: Config,
-    store: str | None,
-    input_path: str,
-    output_path: str,
-    blocks: int | None,
-    distance: int,
-    *,
-    clusters: bool,
-    representative: bool,
-    urls: bool,
-    overwrite: bool,
-) -> Iterator[str | Answer]:
+def _find(config: Config, options: Namespace) -> Iterator[str | Answer]:
     """Find pairs of fingerprints or pages, or their clusters."""
+    store, distance, urls = options.store, options.distance, options.urls
     if urls and store is None:
         raise ValueError("--urls shows the pages of a store; name it with --store")
-    check_join(distance, blocks)  # before reading the input
-    fingerprints = read_stored(config, store, input_path)
+    check_join(distance, options.blocks)  # before reading the input
+    fingerprints = read_stored(config, store, options.input_path)
     with show_progress("tables") as show:
-        pairs = find_all(fingerprints, distance, blocks, show)
+        pairs = find_all(fingerprints, distance, options.blocks, show)
     found: Iterable[str | Answer]
-    if not (clusters or representative):
+    if not (options.clusters or options.representative):
         found = pair_pages(pairs, read_pages(config)) if urls else format_rows(pairs)
     else:
         if store is not None:  # add recorded near-duplicates to their originals
             with open_as_it_is(config.store) as opened:
                 pairs = merge_pairs(pairs, list_recorded_pairs(opened))
         pages = read_pages(config) if urls else {}
-        if urls and not representative:
+        if urls and not options.representative:
             pairs = merge_pairs(pairs, link_texts(pages))
-        groups = representative_clusters(pairs) if representative else connected_clusters(pairs)
+        cluster = representative_clusters if options.representative else connected_clusters
+        groups = cluster(pairs)
         lines = (f"{group.tolist()}\n" for group in groups)
         found = cluster_pages(groups, pages) if urls else lines
-    yield from _write(found, output_path, overwrite=overwrite)
+    yield from _write(found, options)
     if not urls and not pairs.size:
         raise PartlyFailedError(
             f"no two of {plural(fingerprints.size, 'fingerprint')} are within "
@@ -102,17 +90,13 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         )
 
 
-def _write(
-    answers: Iterable[str | Answer], output_path: str, *, overwrite: bool
-) -> Iterator[str | Answer]:
+def _write(answers: Iterable[str | Answer], options: Namespace) -> Iterator[str | Answer]:
     """Pass answers on to be printed; or write them to the file, and pass on an empty text."""
-    if output_path == STANDARD_STREAM:
+    if options.output_path == STANDARD_STREAM:
         yield from answers
-    elif write_whole(
-        Path(output_path),
-        (line if isinstance(line, str) else json.dumps(line) + "\n" for line in answers),
-        overwrite=overwrite,
-    ):
+        return
+    lines = (line if isinstance(line, str) else json.dumps(line) + "\n" for line in answers)
+    if write_whole(Path(options.output_path), lines, overwrite=options.overwrite):
         yield ""
 
 
@@ -127,68 +111,59 @@ def _print_found(answer: Answer) -> Iterable[str]:
         yield f"{bits:<7}  {'  '.join(map(printable, answer[urls])) or name_page(None)}"
 
 
-def _batch_query(  # noqa: PLR0913  # the options, each by its name
-    config: Config,
-    store: str | None,
-    queries_path: str,
-    input_path: str,
-    output_path: str,
-    distance: int,
-    *,
-    overwrite: bool,
-) -> Iterator[str | Answer]:
+def _batch_query(config: Config, options: Namespace) -> Iterator[str | Answer]:
     """Find the stored fingerprints near those of a file; never loads an archive whole."""
-    if store is None and queries_path == input_path == STANDARD_STREAM:
+    store, input_path = options.store, options.input_path
+    if store is None and options.queries_path == input_path == STANDARD_STREAM:
         raise ValueError("--queries and --input cannot both be standard input; name a file")
-    check_join(distance, None)  # before reading the input
-    queries = read_fingerprints(queries_path)
+    check_join(options.distance, None)  # before reading the input
+    queries = read_fingerprints(options.queries_path)
     with (
         open_chunks(config, store, input_path) as (count, chunks),
         show_steps("fingerprints", count) as advance,
     ):
-        rows = batch_query(queries, chunks, distance, progress=advance)
-    yield from _write(format_rows(rows), output_path, overwrite=overwrite)
+        rows = batch_query(queries, chunks, options.distance, progress=advance)
+    yield from _write(format_rows(rows), options)
 
 
-def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
+def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
     check_join(options.distance, options.blocks)  # before starting Java
     try:
         from scrapy_simhash.batch.spark.tasks import Job  # noqa: PLC0415 - PySpark is optional
     except ImportError as error:
         raise InspectionError(str(error)) from None
-    options.read_warc = read_warc
-    job = call(Job, config, options)
+    job = Job(
+        config,
+        options.inputs,
+        options.second_input,
+        options.distance,
+        options.blocks,
+        options.seed,
+        read_warc,
+    )
     yield from job.run(options.task, options.output, options.master, options.checkpoints)
 
 
 def _read_number(text: str) -> int:
-    """Read a whole number: 8000000, 8_000_000, 8e6, 8M, 0.008G."""
-    digits = text.rstrip("kMGT")
+    """Read a whole number: 8000000, 8_000_000, 8e6."""
     try:
-        number = round(float(digits.encode("ascii")) * _SCALES[text[len(digits) :]], 9)
-    except (ValueError, KeyError):
+        number = float(text)
+    except ValueError:
         number = 0.0
     if not 1 <= number <= _MOST or not number.is_integer():
         raise argparse.ArgumentTypeError(
-            f"{text}: must be a whole number from 1 to 2**64, such as 8000000, 8e6 or 8M "
-            "(k, M, G, T)"
+            f"{text}: must be a whole number from 1 to 2**64, such as 8000000 or 8e6"
         )
     return int(number)
 
 
-def _plan(
-    config: Config,
-    documents: int,
-    distance: int | None,
-    max_bytes: int | None,
-    max_candidates: int | None,
-    max_tables: int | None,
-) -> Iterator[Answer]:
+def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
     """Compare the designs for a number of documents, and choose the fastest within the bounds."""
-    bits = config.distance if distance is None else distance
+    documents = options.documents
+    bits = config.distance if options.distance is None else options.distance
     if bits < 0:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
-    bounds = Bounds(max_bytes, max_candidates, max_tables)
+    bounds = Bounds(options.max_bytes, options.max_candidates, options.max_tables)
     planned = choose(documents, bits, bounds)
     yield {
         "documents": documents,
@@ -196,24 +171,10 @@ def _plan(
         "distance": bits,
         "bounds": asdict(bounds),
         "designs": [asdict(one) for one in planned.estimates],
-        "optimum": [
-            {"tables": tables, "narrowest_bits": p, "prefix_candidates": documents / (1 << p)}
-            for tables, p in _list_optimum(bits)
-        ],
         "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
         "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }
-
-
-def _list_optimum(distance: int) -> list[tuple[int, int]]:
-    """List each number of tables that makes the narrowest prefix wider, with its width."""
-    optimum = []
-    widest = 0
-    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
-        widest = widest_prefix(tables, distance)
-        optimum.append((tables, widest))
-    return optimum
 
 
 def _add_distance(parser: ArgumentParser) -> None:
@@ -292,7 +253,7 @@ def _add_plan(parser: ArgumentParser) -> None:
         "max-tables": "tables",
     }
     count: dict[str, Any] = {"type": _read_number, "metavar": "COUNT"}
-    about = "how many documents, such as 8e9 or 10M"
+    about = "how many documents, such as 8e9"
     parser.add_argument("--documents", required=True, help=about, **count)
     for name, what in bounds.items():
         parser.add_argument(f"--{name}", help=f"at most so many {what}", **count)
@@ -316,7 +277,6 @@ COMMANDS = {
     "batch-query": Command(
         _batch_query,
         _add_query,
-        printer=None,
         stored=False,
         examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
@@ -330,6 +290,6 @@ COMMANDS = {
         _plan,
         _add_plan,
         stored=False,
-        examples=("plan --documents 10M", "plan --documents 8e9 --distance 3 --max-tables 20"),
+        examples=("plan --documents 10e6", "plan --documents 8e9 --distance 3 --max-tables 20"),
     ),
 }

@@ -10,7 +10,6 @@ import argparse
 import re
 import textwrap
 from importlib import import_module
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
@@ -38,7 +37,7 @@ COMMANDS = {
     "plan": ("batch", "Compare table designs for a number of documents, and choose one"),
 }
 _HELP_WIDTH = 78
-_SET = "settings of "
+_SET_BEHIND = "set_behind"
 
 
 class SimhashCommand(ScrapyCommand):
@@ -66,8 +65,7 @@ class SimhashCommand(ScrapyCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Read the settings, which may stand behind the command, too."""
-        behind = [value for name, value in vars(opts).items() if name.startswith(_SET)]
-        opts.set = [*opts.set, *chain.from_iterable(filter(None, behind))]
+        opts.set = [*opts.set, *(getattr(opts, _SET_BEHIND, None) or ())]
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -75,17 +73,13 @@ class SimhashCommand(ScrapyCommand):
         if opts.simhash_command is None:
             raise UsageError(f"name a command: {', '.join(COMMANDS)}")
         if args:
-            raise UsageError(_describe_unknown(args, opts), print_help=False)
+            known = re.findall(r"--[\w-]+", opts.simhash_usage())
+            meant = suggest(args[0].partition("=")[0], known)
+            raise UsageError(f"unknown arguments: {' '.join(args)}{meant}", print_help=False)
         from scrapy_simhash.commands.frame import run_command  # noqa: PLC0415 - for this call only
 
         assert self.settings is not None  # noqa: S101 - set by Scrapy
         self.exitcode = run_command(self.settings, opts)
-
-
-def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
-    """Name the unknown arguments, and the option that the first one resembles."""
-    known = re.findall(r"--[\w-]+", opts.simhash_usage())
-    return f"unknown arguments: {' '.join(unknown)}{suggest(unknown[0].partition('=')[0], known)}"
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter, ScrapyHelpFormatter):
@@ -105,43 +99,27 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         parser_class=argparse.ArgumentParser,
     )
     for name, (module, about) in COMMANDS.items():
-        command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]
-        _fill(commands.add_parser(name, help=about), about, command)
-
-
-def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None:
-    """Add the arguments, actions and help of a command or action."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.allow_abbrev = False
-    name = parser.prog.removeprefix("scrapy simhash ")
-    parser.description = _wrap(f"{about}.\n\n{command.details}".strip())
-    if command.examples:
-        parser.epilog = "\n  scrapy simhash ".join(["examples:", *command.examples])
-    # An action's default would undo what stood before it.
-    unset: dict[str, Any] = {"default": argparse.SUPPRESS} if " " in name else {}
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line", **unset)
-    if command.stored:
-        about_store = "folder or URL of the store (default: SIMHASH_STORE)"
-        parser.add_argument("--store", metavar="PATH", help=about_store, **unset)
-    # Each parser has its own: argparse would let the last one replace the others.
-    parser.add_argument(
-        *("-s", "--set"),
-        metavar="NAME=VALUE",
-        action="append",
-        dest=f"{_SET}{name}",
-        help="set/override setting (may be repeated)",
-    )
-    command.add_arguments(parser)
-    parser.set_defaults(simhash_usage=parser.format_usage, simhash_runs=command)
-    if command.actions:
-        actions = parser.add_subparsers(
-            dest="action", metavar="ACTION", prog=parser.prog, required=True
+        command: Command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]
+        described = f"{about}. {command.details}".strip()
+        added = commands.add_parser(
+            name,
+            help=about,
+            description=textwrap.fill(described, _HELP_WIDTH),
+            epilog="\n  scrapy simhash ".join(["examples:", *command.examples]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
-        for action, (about_action, described) in command.actions.items():
-            inner = actions.add_parser(action, help=about_action)
-            _fill(inner, about_action, described)
-
-
-def _wrap(text: str) -> str:
-    """Break long lines for a terminal of 80 columns; existing line breaks stay."""
-    return "\n".join(textwrap.fill(line, _HELP_WIDTH) for line in text.splitlines())
+        added.add_argument("--json", action="store_true", help="print one JSON object a line")
+        if command.stored:
+            about_store = "folder or URL of the store (default: SIMHASH_STORE)"
+            added.add_argument("--store", metavar="PATH", help=about_store)
+        # Not Scrapy's own, whose values before the command argparse would forget.
+        added.add_argument(
+            *("-s", "--set"),
+            metavar="NAME=VALUE",
+            action="append",
+            dest=_SET_BEHIND,
+            help="set/override setting (may be repeated)",
+        )
+        command.add_arguments(added)
+        added.set_defaults(simhash_usage=added.format_usage, simhash_runs=command)

@@ -21,13 +21,12 @@ from scrapy_simhash.commands.frame import (
     name_page,
     print_fields,
     read_count,
-    style,
 )
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, show_log
+from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, LogFilter, find_log, show_log
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
@@ -35,12 +34,11 @@ from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.finding import LEFT_OUT
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer
 
-_COLOURS = {"new": "green", "near_duplicate": "yellow", "not_judged": "red"}
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
@@ -49,16 +47,15 @@ _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 
 def _print_log(answer: Answer) -> Iterable[str]:
-    return _print_summary(answer) if "statuses" in answer else _print_decision(answer)
-
-
-def _print_decision(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
+    if "statuses" in answer:
+        yield from _print_summary(answer)
+        return
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
     if answer.get("reason"):
         line += f"  ({printable(answer['reason'])})"
-    yield style(line, _COLOURS.get(status, ""))
+    yield line
     if status == "near_duplicate":
         yield f"    {describe_match(answer)}, of {name_page(answer.get('match_url'))}"
     elif status == NOT_FOLLOWED:
@@ -87,7 +84,7 @@ def _print_summary(answer: Answer) -> Iterable[str]:
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
-    yield style(printable(answer["verdict"]), "bold")
+    yield printable(answer["verdict"])
     yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
     for name, page in zip(("here (-)", "there (+)"), pages, strict=False):
@@ -162,9 +159,9 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
     for row in changed[:_PASSAGES_SHOWN]:
         # What both begin with is cut, so that the first difference is seen.
         before = max(0, len(row["first"][0]) - _BEFORE_A_CHANGE)
-        for sign, side, colour in (("-", "first", "red"), ("+", "second", "green")):
+        for sign, side in (("-", "first"), ("+", "second")):
             if passage := printable("".join(row[side])[before:]):
-                yield style(f"{sign} {'...' * bool(before)}{passage}"[:_WIDTH], colour)
+                yield f"{sign} {'...' * bool(before)}{passage}"[:_WIDTH]
     if more := len(changed[_PASSAGES_SHOWN:]):
         yield f"and {plural(more, 'more passage')}; --json has all"
 
@@ -210,24 +207,23 @@ def _add_report(parser: ArgumentParser) -> None:
     parser.set_defaults(crawl=LAST_CRAWL)
 
 
-def _find_rules(
-    config: Config, output: Path | None, option: str, *, overwrite: bool
-) -> Iterator[Answer]:
+def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
     """Find rules, and write them."""
     found = find_rules(config)
     for each in found:
         yield {**describe(each), "expressible": len(list_discarder_rules([each]))}
-    if output is not None:
+    if options.output is not None:
         rules = list_discarder_rules(found)
-        write_whole(output, [json.dumps(rules, indent=1) + "\n"], overwrite=overwrite)
-        yield {"file": str(output), "written": len(rules)}
+        written = [json.dumps(rules, indent=1) + "\n"]
+        write_whole(options.output, written, overwrite=options.overwrite)
+        yield {"file": str(options.output), "written": len(rules)}
     elif not found:
         raise PartlyFailedError(
             "no rule is proposed: that takes two pairs of stored pages, each of one page at two "
             "addresses that differ in the same part"
         )
     elif any(each.directories for each in found):
-        command = add_option("scrapy simhash urls", option)
+        command = add_option("scrapy simhash urls", options.option)
         sys.stderr.write(
             f"{command} --output FILE writes the proven rules, by which duplicate-url-discarder "
             "makes one request of such addresses\n"
@@ -241,9 +237,8 @@ def _print_rule(answer: Answer) -> Iterable[str]:
         yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
         return
     proven = ", ".join(map(printable, answer["directories"]))
-    yield style(printable(answer["rule"]), "green" if proven else "")
-    votes = ", ".join(f"{answer[name]:,} {name}" for name in ("same", "different", "grey"))
-    yield f"    {votes}"
+    yield printable(answer["rule"])
+    yield f"    {', '.join(f'{answer[name]:,} {name}' for name in ('same', 'different', 'grey'))}"
     if proven:
         lacks = "; duplicate-url-discarder cannot express it" * (not answer["expressible"])
         yield f"    proven in {proven}{lacks}"
@@ -260,7 +255,12 @@ def _add_urls(parser: ArgumentParser) -> None:
 
 COMMANDS = {
     "log": Command(
-        show_log,
+        lambda config, options: show_log(
+            find_log(config, options.log_path),
+            LogFilter(options.status, options.url, options.distance, options.crawl),
+            last=options.last,
+            summary=options.summary,
+        ),
         _add_log,
         _print_log,
         examples=(
@@ -272,7 +272,7 @@ COMMANDS = {
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),
     "explain": Command(
-        explain,
+        lambda config, options: explain(config, options.what, options.log_path, options.option),
         _add_explain,
         print_explanation,
         examples=(
@@ -286,7 +286,14 @@ COMMANDS = {
         "seed 0.",
     ),
     "report": Command(
-        write_report,
+        lambda config, options: write_report(
+            config,
+            output=options.output,
+            log_path=options.log_path,
+            crawl=options.crawl,
+            option=options.option,
+            overwrite=options.overwrite,
+        ),
         _add_report,
         _print_report,
         examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
-from itertools import starmap
 from math import inf
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +17,15 @@ from scrapy_simhash.commands.frame import (
     describe_match,
     name_page,
     print_fields,
-    style,
 )
 from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl, find_log
 from scrapy_simhash.judging.comparison import is_better_url
-from scrapy_simhash.judging.documents import StoredDocument
+from scrapy_simhash.judging.documents import State
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer
@@ -38,45 +34,19 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 
-def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, Any]]:
-    """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.lmdb.copying import back_up  # noqa: PLC0415 - loads lmdb
-
-    with open_as_it_is(config.store) as store:
-        try:
-            with show_progress("copying, and comparing the copy" if check else "copying"):
-                made = back_up(store, folder, check=check)
-        except StoreDamagedError as error:
-            yield {"folder": None, "problems": error.problems}
-            raise PartlyFailedError(str(error)) from error
-        yield {**made, "problems": []}
-
-
-def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
+def _import(config: Config, options: Namespace) -> Iterator[Answer]:
     from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads trafilatura
 
     sources = [(name, importing.find_kind(name)) for name in options.sources]
     yield from importing.import_sources(config, options.settings, sources, import_archive)
 
 
-def _print_import(answer: Answer) -> Iterable[str]:
-    yield from print_fields(answer)
-    if answer.get("without_address"):
-        yield style(
-            f"  {answer['without_address']:,} pages have only the URL of their file. A crawl will "
-            "judge the real pages as near-duplicates of these and drop them with their links, even "
-            "the first one. Unless you want that, add a pages.csv (columns url, path) and import "
-            "into a new store",
-            "yellow",
-        )
+def _add_import(parser: ArgumentParser) -> None:
+    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, archive, or store"
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
 
 
-_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
-_SHOWN = ("url", "document", "distance", "similarity", "crawls", "time", "undone", "canonical")
-_get_shown = attrgetter(
-    *("facts.url", "document", "record.distance", "record.similarity", "record.crawls"),
-    *("facts.time", "record.spared", "facts.canonical"),
-)
+_KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
 
 
 def list_kept(
@@ -90,128 +60,125 @@ def list_kept(
     fingerprints come last, with `document` 0.
     """
 
-    def work(stored: Documents) -> dict[int, list[dict[str, Any]]]:
-        groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-        for document in starmap(StoredDocument, stored):
-            if document.state == "duplicate":
-                if crawl is None or crawl in document.record.crawls:
-                    shown = dict(zip(_SHOWN, _get_shown(document), strict=True))
-                    groups[document.record.original].append(shown)
-            elif every:
-                groups.setdefault(document.document, [])
+    def work(stored: Documents) -> dict[int, list[tuple[dict[str, Any], str]]]:
+        groups: defaultdict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
+        for number, record in stored:
+            if record.state != State.DUPLICATE:
+                if every:
+                    groups.setdefault(number, [])
+            elif crawl is None or crawl in record.crawls:
+                shown = {
+                    "url": record.facts.url,
+                    "document": number,
+                    "distance": record.distance,
+                    "similarity": record.similarity,
+                    "crawls": record.crawls,
+                    "time": record.facts.time,
+                    "undone": record.spared,
+                }
+                groups[record.original].append((shown, record.facts.canonical))
         return groups
 
     groups = store.read(work)
     for number in sorted(groups, key=lambda number: number or inf):
         kept = store.get_document(number) if number else None
-        known = kept.pick(*_SHOWN_OF_KEPT) if kept else {}
-        page = {name: known.get(name) for name in _SHOWN_OF_KEPT}
-        better = ""
-        for duplicate in groups[number]:
-            url, canonical = duplicate["url"], duplicate.pop("canonical")
-            if (
-                kept
-                and not better
-                and is_better_url(url, canonical, kept.facts.url, kept.facts.canonical)
-            ):
-                better = url
-        yield {**page, "document": number, "better_url": better, "duplicates": groups[number]}
+        page = kept.pick(*_KEPT) if kept else dict.fromkeys(_KEPT)
+        better = (
+            shown["url"]
+            for shown, canonical in groups[number]
+            if kept and is_better_url(shown["url"], canonical, kept.facts.url, kept.facts.canonical)
+        )
+        yield {
+            **page,
+            "document": number,
+            "better_url": next(better, ""),
+            "duplicates": [shown for shown, _ in groups[number]],
+        }
 
 
-def _list_duplicates(config: Config, crawl: str | None, *, every: bool) -> Iterator[Answer]:
-    """List the kept pages, each with its near-duplicates."""
+def _export(config: Config, options: Namespace) -> Iterator[Answer]:
+    """Copy a store, or write its fingerprints, or list its near-duplicates."""
+    if options.what == "duplicates":
+        crawl = find_crawl(find_log(config, None), options.crawl)
+        with open_as_it_is(config.store) as store:
+            yield from list_kept(store, crawl, every=options.every)
+    elif options.output is None:
+        raise ValueError(f"export {options.what} needs --output, a file or folder to write")
+    elif options.what == "fingerprints":
+        yield from export_archive(
+            config, options.output, all_tables=options.all_tables, overwrite=options.overwrite
+        )
+    else:
+        yield from _back_up(config, options.output, check=options.check)
+
+
+def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[Answer]:
+    """Copy the store into a new folder while crawls write; `check` checks the copy first."""
+    from scrapy_simhash.stores.lmdb.copying import back_up  # noqa: PLC0415 - loads lmdb
+
     with open_as_it_is(config.store) as store:
-        yield from list_kept(store, find_crawl(find_log(config, None), crawl), every=every)
+        try:
+            with show_progress("copying, and comparing the copy" if check else "copying"):
+                made = back_up(store, folder, check=check)
+        except StoreDamagedError as error:
+            yield {"folder": None, "problems": error.problems}
+            raise PartlyFailedError(str(error)) from error
+        yield {**made, "problems": []}
 
 
-def _print_kept(page: Answer) -> Iterable[str]:
+def _print_export(answer: Answer) -> Iterable[str]:
     """Write a kept page in a line, and each of its duplicates in one that is indented."""
-    gone = page["url"] is None and page["document"]
-    better = f"  (better: {printable(page['better_url'])})" * bool(page["better_url"])
-    yield f"document {gone}, deleted or damaged" if gone else f"{name_page(page['url'])}{better}"
-    for duplicate in page["duplicates"]:
+    if "duplicates" not in answer:
+        yield from print_fields(answer)
+        return
+    gone = answer["url"] is None and answer["document"]
+    better = f"  (better: {printable(answer['better_url'])})" * bool(answer["better_url"])
+    yield f"document {gone}, deleted or damaged" if gone else f"{name_page(answer['url'])}{better}"
+    for duplicate in answer["duplicates"]:
         undone = ", undone" * duplicate["undone"]
         yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
-def _add_backup(parser: ArgumentParser) -> None:
+def _add_export(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
-    about = "do not compare the tables of the copy with each other and with the documents"
+    about = (
+        "store: the whole store, checked, while crawls write; fingerprints: an archive; "
+        "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
+    )
+    add("what", choices=("store", "fingerprints", "duplicates"), metavar="WHAT", help=about)
+    about = "the new folder for a store, or the file for fingerprints"
+    add("-o", "--output", type=Path, metavar="PATH", help=about)
+    about = "store: do not compare the tables of the copy with each other and with the documents"
     add("--no-check", dest="check", action="store_false", help=about)
-
-
-def _add_archive(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("archive_path", type=Path, metavar="FILE", help="the archive to write")
-    about = "write all tables of the store's design, so that the archive can be probed on its own"
+    about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
     add_overwrite(parser)
-
-
-def _add_duplicates(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    about = "list the kept pages without duplicates, too"
+    about = "duplicates: list the kept pages without duplicates, too"
     add("--all", dest="every", action="store_true", help=about)
-    add_crawl(parser, "only duplicates of this crawl")
-
-
-def _add_import(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    about = "WARC or WACZ, feed (JSON Lines), folder of HTML files, archive, or store"
-    add("sources", nargs="+", metavar="SOURCE", help=about)
-    about = "another name of --store: folder or URL; made if it does not exist"
-    add("--into", dest="store", default=argparse.SUPPRESS, metavar="STORE", help=about)
-
-
-_WRITTEN = {
-    "store": (
-        "Copy the whole store while crawls write, and check the copy",
-        Command(_back_up, _add_backup),
-    ),
-    "fingerprints": (
-        "Write the fingerprints of the store to an archive",
-        Command(
-            export_archive,
-            _add_archive,
-            details="The archive has fingerprints, not documents; `export store` copies a store.",
-        ),
-    ),
-    "duplicates": (
-        "List the kept pages, each with the duplicates dropped for it",
-        Command(
-            _list_duplicates,
-            _add_duplicates,
-            _print_kept,
-            details="A line for each page that was kept, then one for each page that was dropped, "
-            "or flagged, as its near-duplicate; with --json one object a line for both.",
-        ),
-    ),
-}
+    add_crawl(parser, "duplicates: only of this crawl")
 
 
 COMMANDS = {
     "export": Command(
-        None,
+        _export,
+        _add_export,
+        _print_export,
         examples=(
-            "export store simhash-backup",
-            "export fingerprints fingerprints.archive",
-            "export fingerprints --tables --overwrite fingerprints.archive",
-            "export duplicates",
+            "export store -o simhash-backup",
+            "export fingerprints -o fingerprints.archive",
+            "export fingerprints --tables -o probed.archive",
             "export duplicates --json",
             "export duplicates --all --crawl last",
         ),
-        details="`export ACTION --help` has the options of an action.",
-        actions=_WRITTEN,
+        details="An archive has fingerprints, not documents.",
     ),
     "import": Command(
         _import,
         _add_import,
-        _print_import,
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",
-            "import .scrapy/simhash --into copy",
+            "import .scrapy/simhash --store copy",
         ),
         details="What the store has already is recognised: run an import that was interrupted "
         "again. An archive has fingerprints, not documents, so importing it does not restore a "

@@ -20,7 +20,7 @@ from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folde
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.commands.frame import Answer
@@ -37,51 +37,46 @@ def open_to_change(config: Config) -> Store:
     return open_store(config.store, distance=0)
 
 
-def _check(config: Config, tables: str | None, *, compact: bool, rebuild: bool) -> Iterator[Answer]:
+def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     """Compare the tables with the documents, or pack or rewrite them."""
-    if tables is not None and not rebuild:
-        raise ValueError(f"--tables {tables} needs --rebuild, which rewrites the tables")
-    return (
-        _compact(config) if compact else _rebuild(config, tables) if rebuild else _compare(config)
-    )
+    if options.tables is not None and not options.rebuild:
+        raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
+    if options.compact:
+        yield _compact(config)
+    elif options.rebuild:
+        yield _rebuild(config, options.tables)
+    else:
+        with open_as_it_is(config.store) as store:
+            with show_progress("comparing tables and documents"):
+                problems = store.check()
+                counted = store.stats()
+            yield {**counted, "problems": problems}
+        if problems:
+            found = plural(len(problems), "problem")
+            raise PartlyFailedError(
+                f"{found}; --rebuild repairs the tables, a damaged record needs a backup"
+            )
 
 
-def _compare(config: Config) -> Iterator[Answer]:
-    with open_as_it_is(config.store) as store:
-        with show_progress("comparing tables and documents"):
-            problems = store.check()
-            counted = store.stats()
-        yield {**counted, "problems": problems}
-    if problems:
-        found = plural(len(problems), "problem")
-        raise PartlyFailedError(
-            f"{found}; --rebuild repairs the tables, a damaged record needs a backup"
-        )
-
-
-def _compact(config: Config) -> Iterator[Answer]:
+def _compact(config: Config) -> Answer:
     """Shrink the file of a store that nobody else has open."""
     from scrapy_simhash.stores.lmdb.copying import compact  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(config.store)
-    before = _count(config)
+    with open_as_it_is(config.store) as store:
+        before = store.table_stats()
     with show_progress("packing the store"):
         compact(folder)
-    after = _count(config)
-    yield {
+    with open_as_it_is(config.store) as store:
+        after = store.table_stats()
+    return {
         "fingerprints": after["fingerprints"],
         "file_bytes_before": before["file_bytes"],
         "file_bytes_after": after["file_bytes"],
     }
 
 
-def _count(config: Config) -> Answer:
-    """Count the fingerprints of a store, and its bytes."""
-    with open_as_it_is(config.store) as store:
-        return store.table_stats()
-
-
-def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
+def _rebuild(config: Config, tables: str | None) -> Answer:
     """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
     with open_to_change(config) as store:
         if tables == "auto":
@@ -90,7 +85,7 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
             choose_distance(config.distance, parse_design(tables), plain=store.plain)
         with show_progress("rewriting the tables"):
             written = store.rebuild(tables)
-        yield {"design": store.design, **written}
+        return {"design": store.design, **written}
 
 
 def _print_check(answer: Answer) -> Iterable[str]:
@@ -99,22 +94,15 @@ def _print_check(answer: Answer) -> Iterable[str]:
         yield "no problems: the tables agree with each other and with the documents"
 
 
-def _prune(  # the criteria, each by its name
-    config: Config,
-    urls: Sequence[str],
-    days: float | None,
-    scope: str | None,
-    crawl: str | None,
-    *,
-    dry_run: bool,
-) -> Iterator[Answer]:
+def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
     """Delete documents that meet all given criteria, and their near-duplicates."""
-    if not urls and (days, scope, crawl) == (None, None, None):
+    urls, days, scope, dry_run = options.urls, options.days, options.scope, options.dry_run
+    if not urls and (days, scope, options.crawl) == (None, None, None):
         raise ValueError("name what to delete: URLs, --days, --scope or --crawl")
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * _SECONDS_A_DAY
-    crawl = find_crawl(find_log(config, None), crawl)
+    crawl = find_crawl(find_log(config, None), options.crawl)
 
     def choose(document: StoredDocument) -> bool:
         return (
@@ -156,21 +144,13 @@ def _print_removal(answer: Answer) -> Iterable[str]:
         )
 
 
-def _undo(  # noqa: PLR0913  # the criteria, each by its name
-    config: Config,
-    urls: Sequence[str],
-    original: str | None,
-    distance: int | None,
-    crawl: str | None,
-    output: Path | None,
-    *,
-    dry_run: bool,
-    overwrite: bool,
-) -> Iterator[Answer]:
+def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
-    if not urls and (original, distance, crawl) == (None, None, None):
+    urls, original, distance = options.urls, options.original, options.distance
+    dry_run = options.dry_run
+    if not urls and (original, distance, options.crawl) == (None, None, None):
         raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
-    crawl = find_crawl(find_log(config, None), crawl)
+    crawl = find_crawl(find_log(config, None), options.crawl)
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])[original]
         originals = {
@@ -195,9 +175,9 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         if len(found) - len(drops) <= 1 and not (drops and requested):
             found = drops
         answers = [_describe(store, document, requested) for document in found]
-        if output is not None:  # before anything changes: the file may not be writable
+        if options.output is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(answer['url'])}\n" for answer in answers]
-            write_whole(output, urls_found, overwrite=overwrite)
+            write_whole(options.output, urls_found, overwrite=options.overwrite)
         if drops and not dry_run:
             store.spare([document.document for document in drops])
         # Last, because the reader of the answers may stop early, as `head` does.

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,22 +88,13 @@ def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     return {url: requested for url, requested in last.items() if requested}
 
 
-def show_log(  # noqa: PLR0913 - the arguments of the command
-    config: Config,
-    *,
-    log_path: str | None,
-    status: str | None,
-    url: str | None,
-    distance: int | None,
-    crawl: str | None,
-    last: int | None,
-    summary: bool,
+def show_log(
+    path: Path, wanted: LogFilter, *, last: int | None, summary: bool
 ) -> Iterator[dict[str, Any]]:
-    """Read or summarise the decision log: `scrapy simhash log`."""
-    path = find_log(config, log_path)
+    """Read or summarise the wanted decisions of a log, whose crawl may be `last` or `all`."""
     require_log(path)
-    crawl = find_crawl(path, LAST_CRAWL if summary and crawl is None else crawl)
-    lines = read_log(path, LogFilter(status, url, distance, crawl), last=last)
+    named = LAST_CRAWL if summary and wanted.crawl is None else wanted.crawl
+    lines = read_log(path, replace(wanted, crawl=find_crawl(path, named)), last=last)
     if summary:
         yield from summarise(decision for decision, _ in lines)
     else:

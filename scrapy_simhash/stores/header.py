@@ -115,7 +115,7 @@ def check_seed(header: Header, wanted: int | None) -> None:
     if wanted is not None and wanted != header.seed:
         raise StoreMismatchError(
             "the store was made with another seed, and fingerprints of different seeds cannot be "
-            "compared. Name another store, such as a new one (--store, --into, SIMHASH_STORE)"
+            "compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
         )
 
 

@@ -249,7 +249,7 @@ class _Import:
     def take_store(self, source: Store) -> dict[str, Any]:
         """Import what came through of a store; a new store adopts its recipe and seed."""
         if source.url == show_url(self._config.store):
-            raise ValueError(f"{source.url} is the store itself; name another one with --into")
+            raise ValueError(f"{source.url} is the store itself; name another one with --store")
         source.require_mode(plain=self._config.plain)
         counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
         numbers = source.read(lambda stored: [number for number, _ in stored.scan()])

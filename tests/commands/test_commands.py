@@ -1,6 +1,7 @@
 """`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
 
 import signal
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
 def test_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch, json_: list[str]) -> None:
     """Nobody takes it for "nothing found"."""
 
-    def interrupt(config: Config) -> Iterator[dict[str, Any]]:
+    def interrupt(config: Config, _: Namespace) -> Iterator[dict[str, Any]]:
         signal.raise_signal(signal.SIGINT)
         yield {"distance": config.distance}
 
-    interrupted = look.COMMANDS["urls"]._replace(runner=interrupt)
+    interrupted = look.COMMANDS["urls"]._replace(run=interrupt)
     monkeypatch.setitem(look.COMMANDS, "urls", interrupted)
     done = run("urls", *json_)
     assert (done.exit_code, done.out, done.err) == (130, "", "")

@@ -38,7 +38,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     with open_lmdb(tmp_path / "a", distance=5, tables="8:5", recipe=RECIPE) as store:
         store.bulk_load(DRAWN)
         seed = store.seed
-    answers = run.answers("export", "fingerprints", "out", *options, "--store", "a")
+    answers = run.answers("export", "fingerprints", "-o", "out", *options, "--store", "a")
     with Archive(tmp_path / "out") as exported:
         assert (exported.read_all() == DRAWN).all()
         assert (exported.seed, exported.recipe, exported.design.name) == (seed, RECIPE, design)
@@ -76,7 +76,7 @@ def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> Non
         ]
         found = store.find_and_add(pages)
         assert [verdict.status for verdict in found] == ["new", "near_duplicate", "new", "new"]
-    assert "left out: 1\n" in run("export", "fingerprints", "both", "--store", "s").out
+    assert "left out: 1\n" in run("export", "fingerprints", "-o", "both", "--store", "s").out
     with Archive(tmp_path / "both") as exported:
         assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
     write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
@@ -87,10 +87,12 @@ def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path
     open_lmdb(tmp_path / "a").close()
     before = archive.read_bytes()
     assert f"{archive} exists already; name another file, or overwrite it" in run.refused(
-        "export", "fingerprints", archive, "--store", "a"
+        "export", "fingerprints", "-o", archive, "--store", "a"
     )
     assert archive.read_bytes() == before
-    assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
+    assert (
+        run("export", "fingerprints", "-o", archive, "--overwrite", "--store", "a").exit_code == 0
+    )
     with Archive(archive) as exported:
         assert exported.count == 0
     assert names(tmp_path) == ["a", "archive"]

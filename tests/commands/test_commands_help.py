@@ -76,15 +76,12 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             )
 
 
-ACTIONS = [f"export {what}" for what in ("store", "fingerprints", "duplicates")]
-
-
-@pytest.mark.parametrize("name", [*COMMANDS, *ACTIONS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    out = run.text(*name.split(), "--help")
+    out = run.text(name, "--help")
     assert out.startswith(f"usage: scrapy simhash {name} [-h] [--json]")
-    assert (f"examples:\n  scrapy simhash {name}" in out) == (name in COMMANDS)
+    assert f"examples:\n  scrapy simhash {name}" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

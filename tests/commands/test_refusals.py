@@ -21,7 +21,7 @@ check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
 log --sumary -> --sumary; did you mean --summary?
 check --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
--s A=1 export -s SIMHASH_REFETCH=-3 store out --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
+-s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
 check --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
 check --store in -> /in, which is a file; name the folder
@@ -36,8 +36,8 @@ explain nix --store s -> got 'nix'
 check --store redis://host -> redis
 check --store nowhere -> there is no store at
 prune --days 1 --store nowhere -> there is no store at
-export fingerprints out --store nowhere -> there is no store at
-export store out --store nowhere -> there is no store at
+export fingerprints -o out --store nowhere -> there is no store at
+export store -o out --store nowhere -> there is no store at
 export duplicates --store nowhere -> there is no store at
 find-all --store nowhere -> there is no store at
 batch-query --queries in --store nowhere -> there is no store at
@@ -48,7 +48,8 @@ check --rebuild --tables nonsense --store s -> 'nonsense' is not a table design
 check --rebuild --tables 10 --store s -> distance 7: table design 10 is complete for 0
 check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
 undo --distance 1 -o missing/urls --store s -> missing
-export fingerprints nowhere/out --store s -> nowhere
+export fingerprints -o nowhere/out --store s -> nowhere
+export store --store s -> needs --output
 
 urls --store nowhere -> there is no store at
 
@@ -71,14 +72,13 @@ plan -> --documents
 plan --documents 1.5 -> --documents: 1.5: must be
 plan --documents 1e20 -> --documents: 1e20: must be
 plan --documents 1e999999999 -> --documents: 1e999999999: must be
-plan --documents ٣ -> must be a whole number
-plan --documents 1M --max-bytes lots -> --max-bytes: lots: must be
-plan --documents 1M --max-candidates 0 -> --max-candidates: 0: must be
-plan --documents 1M --max-tables '' -> --max-tables: : must be
-plan --documents 1M --distance -1 -> --distance -1: must be 0 or more bits
-plan --documents 1M --distance 32 -> distance 32: no design of up to 255 tables
-plan --documents 1M --distance 3bits -> --distance
-plan --documents 10M --distance 3 --max-bytes 1M -> at most 1,000,000 bytes; 1:0+3 has the fewest
+plan --documents 1e6 --max-bytes lots -> --max-bytes: lots: must be
+plan --documents 1e6 --max-candidates 0 -> --max-candidates: 0: must be
+plan --documents 1e6 --max-tables '' -> --max-tables: : must be
+plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
+plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
+plan --documents 1e6 --distance 3bits -> --distance
+plan --documents 10e6 --distance 3 --max-bytes 1e6 -> at most 1,000,000 bytes; 1:0+3 has the fewest
 """
 
 

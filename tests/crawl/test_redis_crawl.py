@@ -145,10 +145,10 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     assert run("explain", ONE, "--store", url).exit_code == 0
     assert run("undo", AGAIN, "--store", url).exit_code == 0
     archive = project / "fingerprints.simhash"
-    (exported,) = run("export", "fingerprints", archive, "--store", url, "--json").answers
+    (exported,) = run("export", "fingerprints", "-o", archive, "--store", url, "--json").answers
     other = redis_server.url()
     (imported,) = run("import", archive, "--store", other, "--json").answers
     assert imported["new"] == exported["fingerprints"]
-    backup = run("export", "store", project / "copy", "--store", url)
+    backup = run("export", "store", "-o", project / "copy", "--store", url)
     assert backup.exit_code == 2
     assert "BGSAVE" in backup.err

@@ -179,7 +179,7 @@ def test_command(run: Run, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     backup = tmp_path / "backup"
     done = run(
-        "export", "store", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store"
+        "export", "store", "-o", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store"
     )
     octets = (backup / "data.mdb").stat().st_size
     assert (done.exit_code, done.err) == (0, "")
@@ -187,20 +187,27 @@ def test_command(run: Run, tmp_path: Path) -> None:
     assert done.out == f"{said}checked: yes\n"
     assert files(backup) == {"data.mdb": 0o600}  # and no locks
     assert stat.S_IMODE(backup.stat().st_mode) == 0o700
-    done = run("export", "store", backup, "--store", tmp_path / "store")
+    done = run("export", "store", "-o", backup, "--store", tmp_path / "store")
     assert (done.exit_code, done.out) == (2, "")
     assert "exists already" in done.err
     done = run(
-        "export", "store", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json"
+        "export",
+        "store",
+        "-o",
+        tmp_path / "other",
+        "--store",
+        tmp_path / "store",
+        "--no-check",
+        "--json",
     )
     assert (done.exit_code, done.answers[0]["checked"]) == (0, False)
     damage(tmp_path / "store")
-    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store", "--json")
+    done = run("export", "store", "-o", tmp_path / "third", "--store", tmp_path / "store", "--json")
     assert (done.exit_code, done.answers[0]["folder"]) == (1, None)
     assert "no backup was made" in done.err
     problems = done.answers[0]["problems"]
     assert problems
-    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store")
+    done = run("export", "store", "-o", tmp_path / "third", "--store", tmp_path / "store")
     assert done.exit_code == 1
     assert done.out.splitlines()[-len(problems) :] == [f"  {problem}" for problem in problems]
     assert files(tmp_path).keys() == {"store", "backup", "other"}

@@ -48,12 +48,12 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
 ) -> None:
     target = str(tmp_path / "target") if home == str(tmp_path) else home
     fill(tmp_path / "source")
-    answer = run.answer("import", "source", "--into", target)
+    answer = run.answer("import", "source", "--store", target)
     assert answer["verdicts"] == {"new": 3, "near_duplicate": 1}
     assert (answer["skipped"], answer["fingerprints"]) == ({"duplicate": 1}, 1)
     assert read(target) == read(str(tmp_path / "source"))
     # What was taken back is no near-duplicate from now on.
-    again = run.answer("import", "source", "--into", target)
+    again = run.answer("import", "source", "--store", target)
     assert again["verdicts"] == {"revisit/unchanged": 3, "new": 1}
     with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
@@ -75,6 +75,6 @@ def test_a_store_that_was_made_otherwise_is_refused(
 ) -> None:
     fill(tmp_path / "source")
     open_store(str(tmp_path / "target"), **{"seed": 7, **fields}).close()
-    assert message in run.refused("import", "source", "--into", "target")
+    assert message in run.refused("import", "source", "--store", "target")
     with open_store(str(tmp_path / "target")) as store:
         assert store.stats()["documents"] == 0
