@@ -55,9 +55,7 @@ Entry: TypeAlias = SourcePage | Skipped
 
 # Of the names of feeds, without .gz.
 FEEDS = (".jsonl", ".jl", ".jsonlines", ".ndjson")
-# An item has its page in the first of these fields that it has.
-_HTML_FIELDS = ("html", "body")
-_TABLE = "pages.csv"
+TABLE = "pages.csv"  # of a folder: the addresses of its pages
 # An item has the HTML with escapes, and other fields.
 _MOST_ITEM_BYTES = 8 * MOST_BYTES
 
@@ -85,8 +83,7 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
 
 def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
-        read = _read_table if (path / _TABLE).is_file() else _read_folder
-        yield from read(path)
+        yield from _read_folder(path)
         return
     if kind == "wacz":
         with ZipFile(path) as zipped:
@@ -109,76 +106,58 @@ def _unzip(file: BinaryIO) -> BinaryIO:
 # Feeds of Scrapy: items with a URL and HTML
 
 
+class _Item(msgspec.Struct):
+    """What is read of an item: its other fields may have any number of values."""
+
+    url: str
+    html: str | None = None
+    body: str | None = None
+
+
 def _read_feed(file: BinaryIO) -> Iterator[Entry]:
-    found, last = False, None
-    for item in _read_lines(_unzip(file)):
-        entry = item if isinstance(item, Skipped) else _make_page(item)
-        if entry == _NO_HTML:
-            last = item
-        found = found or entry != _NO_HTML
-        yield entry
-    if not found and last is not None:
-        has = ", ".join(map(str, last)) if isinstance(last, dict) else type(last).__name__
+    found, last = False, b""
+    for number, line in enumerate(_read_lines(_unzip(file)), 1):
+        if len(line) > _MOST_ITEM_BYTES:
+            problem = f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets"
+            yield Skipped("too_large", problem)
+            continue
+        if not line.strip():
+            continue
+        try:
+            item = msgspec.json.decode(line, type=_Item)
+            html = item.body if item.html is None else item.html
+        except msgspec.ValidationError:
+            html = None
+        except (ValueError, RecursionError) as error:
+            yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
+            continue
+        if html is None:
+            last = line
+            yield Skipped("no_html")
+        else:
+            found = True
+            yield SourcePage(item.url, html.encode(), encoding="utf-8")
+    if not found and last:
+        is_object = last.lstrip().startswith(b"{")
+        fields = msgspec.json.decode(last, type=dict[str, msgspec.Raw]) if is_object else ()
         raise SourceError(
-            f"{file.name} has no page: no item has the fields url and "
-            f"{' or '.join(_HTML_FIELDS)}. The last item has: {has or 'nothing'}; rename its fields"
+            f"{file.name} has no page: no item has the fields url and html or body. The last item "
+            f"has: {', '.join(fields) or 'nothing'}; rename its fields"
         )
 
 
-_NO_HTML = Skipped("no_html")
-
-
-def _make_page(item: Any) -> Entry:
-    if not isinstance(item, dict):
-        return _NO_HTML
-    url = item.get("url")
-    html = next((item[name] for name in _HTML_FIELDS if isinstance(item.get(name), str)), None)
-    if not isinstance(url, str) or html is None:
-        return _NO_HTML
-    return SourcePage(url, html.encode("utf-8", "replace"), encoding="utf-8")
-
-
-def _read_lines(file: BinaryIO) -> Iterator[Any]:
-    number = 0
-    while line := file.readline(_MOST_ITEM_BYTES):
-        number += 1
-        if len(line) == _MOST_ITEM_BYTES and not line.endswith(b"\n"):
-            yield Skipped("too_large", f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets")
-            while (rest := file.readline(_MOST_ITEM_BYTES)) and not rest.endswith(b"\n"):
-                pass
-        elif line.strip():
-            try:
-                yield _read_item(line)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
-
-
-def _read_item(line: bytes) -> Any:
-    """Decode only what is read of an item: other fields may have any number of values."""
-    wanted = {"url", *_HTML_FIELDS}
-    try:
-        item = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except msgspec.ValidationError:
-        return None
-    return {k: msgspec.json.decode(raw) if k in wanted else None for k, raw in item.items()}
-
-
-# Folders: HTML files, with or without a table of their URLs
-
-_HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+def _read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Read lines; of one that is too long, its beginning."""
+    while line := file.readline(_MOST_ITEM_BYTES + 1):
+        yield line
+        while len(line) > _MOST_ITEM_BYTES and not line.endswith(b"\n"):
+            line = file.readline(_MOST_ITEM_BYTES) or b"\n"
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:
-    """Read a folder without a table: its pages in the order of their names, by `file:` URLs."""
-    for path in sorted(folder.rglob("*")):
-        if path.name.removesuffix(".gz").endswith(_HTML_SUFFIXES) and path.is_file():
-            yield _read_page(path.absolute().as_uri(), path)
-
-
-def _read_table(folder: Path) -> Iterator[Entry]:
     """Read the pages that a table lists: columns `url` and `path`, others are ignored."""
     csv.field_size_limit(max(csv.field_size_limit(), MOST_BYTES))  # a cell may hold a page
-    with (folder / _TABLE).open(encoding="utf-8-sig", newline="") as file:
+    with (folder / TABLE).open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file, strict=True):
             if not row.keys() >= {"url", "path"}:
                 raise ValueError(
@@ -186,7 +165,7 @@ def _read_table(folder: Path) -> Iterator[Entry]:
                 )
             path = folder / (row["path"] or "")
             if row["path"] and path.resolve().is_relative_to(folder.resolve()):
-                yield _read_page(row["url"] or path.absolute().as_uri(), path)
+                yield _read_page(row["url"], path)
             else:
                 yield Skipped("unreadable", f"the path {row['path']!r} is outside of the folder")
 

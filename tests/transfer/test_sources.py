@@ -126,7 +126,7 @@ def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes |
 
 def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
     items = [{"url": "http://a.example/"}, {"name": "x"}, [1], {"url": 1, "html": "x"}]
-    good = {"url": "http://b.example/", "body": "<html>", "html": 1}
+    good = {"url": "http://b.example/", "body": "<html>", "html": None}
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f"{json.dumps(item)}\n" for item in [*items, None, good]))
     *others, last = read(path)
@@ -142,17 +142,16 @@ def test_a_feed_with_other_fields(tmp_path: Path) -> None:
         list(read(path))
 
 
-def test_a_folder_without_a_table(tmp_path: Path) -> None:
+def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.htm").write_text("<html>b")
-    (tmp_path / "a.html").write_text("<html>a")
-    (tmp_path / "c.txt").write_text("c")
     (tmp_path / "d.html.gz").write_bytes(gzip.compress(b"<html>d")[:-3])
+    with pytest.raises(ValueError, match=r"has no pages\.csv; write one"):
+        find_kind(str(tmp_path))
+    table = "url,path\nhttp://b.example/,deep/b.htm\nhttp://d.example/,d.html.gz\n"
+    (tmp_path / "pages.csv").write_text(table)
     entries = list(read(tmp_path))
-    assert as_pages(entries) == {
-        f"file://{tmp_path}/a.html": "<html>a",
-        f"file://{tmp_path}/deep/b.htm": "<html>b",
-    }
+    assert as_pages(entries) == {"http://b.example/": "<html>b"}
     (damage,) = (entry for entry in entries if isinstance(entry, Skipped))
     assert damage.problem.startswith(f"{tmp_path}/d.html.gz: ")
 
