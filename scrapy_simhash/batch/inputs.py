@@ -1,12 +1,11 @@
-"""What joins take and give: fingerprints as seomoz/simhash-cpp has them, and pages of a store."""
+"""What joins take and give: fingerprints as seomoz/simhash-cpp has them, and those of a store."""
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from scrapy_simhash.batch.archive.format import MAGIC
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -57,30 +56,6 @@ def _is_archive(path: str) -> bool:
         return False
     with Path(path).open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
-
-
-def read_pages(config: Config) -> dict[int, list[str]]:
-    """Read the URLs of each fingerprint, including those of dropped pages."""
-    pages: dict[int, dict[str, None]] = defaultdict(dict)
-    with open_as_it_is(config.store) as opened:
-        for document in opened.list_documents():
-            pages[document.facts.fingerprint][document.facts.url] = None
-    return {fingerprint: list(urls) for fingerprint, urls in pages.items()}
-
-
-def pair_pages(
-    pairs: NDArray[np.uint64], pages: Mapping[int, list[str]]
-) -> Iterator[dict[str, Any]]:
-    """List the URLs of near pairs: of one fingerprint, at distance 0, and of two."""
-    # Two texts of the same page are not a pair. Imported fingerprints have no URLs.
-    for urls in pages.values():
-        if len(urls) > 1:
-            yield {"distance": 0, "first": urls[:1], "second": urls[1:]}
-    for first, second in pairs.tolist():
-        sides = pages.get(first, []), pages.get(second, [])
-        if not sides[0] or sides[0] != sides[1]:
-            distance = (first ^ second).bit_count()
-            yield {"distance": distance, "first": sides[0], "second": sides[1]}
 
 
 @contextmanager
@@ -143,26 +118,3 @@ def format_rows(rows: NDArray[np.uint64]) -> Iterator[str]:
     for start in range(0, len(rows), _ROWS_PER_TEXT):
         some = rows[start : start + _ROWS_PER_TEXT]
         yield pattern * len(some) % tuple(some.ravel().tolist())
-
-
-def link_texts(pages: Mapping[int, list[str]]) -> NDArray[np.uint64]:
-    """Pair the fingerprints of each page's main and whole text; shape (n, 2)."""
-    firsts: dict[str, int] = {}
-    pairs = [
-        (firsts.setdefault(url, fingerprint), fingerprint)
-        for fingerprint, urls in pages.items()
-        for url in urls
-    ]
-    return np.array(pairs, np.uint64).reshape(-1, 2)
-
-
-def cluster_pages(
-    clusters: Iterable[NDArray[np.uint64]], pages: Mapping[int, list[str]]
-) -> Iterator[dict[str, Any]]:
-    """List the distinct URLs, two or more, of each cluster and of each shared fingerprint."""
-    alone = dict(pages)
-    for cluster in clusters:
-        urls = dict.fromkeys(url for each in cluster.tolist() for url in alone.pop(each, []))
-        if len(urls) > 1:
-            yield {"pages": list(urls)}
-    yield from ({"pages": urls} for urls in alone.values() if len(urls) > 1)

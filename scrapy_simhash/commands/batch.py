@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
-from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress, show_steps
 from scrapy_simhash.batch import list_recorded_pairs
 from scrapy_simhash.batch.inputs import (
     STANDARD_STREAM,
-    cluster_pages,
     format_rows,
-    link_texts,
     open_chunks,
-    pair_pages,
     read_fingerprints,
-    read_pages,
     read_stored,
 )
 from scrapy_simhash.batch.joins import (
@@ -37,7 +33,7 @@ from scrapy_simhash.batch.joins import (
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.batch.planner import Bounds, choose, list_extremes
-from scrapy_simhash.commands.frame import Command, add_overwrite, name_page
+from scrapy_simhash.commands.frame import Command, add_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -45,73 +41,46 @@ from scrapy_simhash.transfer.sources import read_warc
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from scrapy_simhash.commands.frame import Answer
     from scrapy_simhash.config import Config
 
 _MOST = 2**FINGERPRINT_BITS
-_INPUT_AND_OUTPUT = (
-    "Input and output have the format of seomoz/simhash-cpp. With --store and --urls, the pages "
-    "with these fingerprints are shown instead; with --json as objects."
-)
 
 
-def _find(config: Config, options: Namespace) -> Iterator[str | Answer]:
-    """Find pairs of fingerprints or pages, or their clusters."""
-    store, distance, urls = options.store, options.distance, options.urls
-    if urls and store is None:
-        raise ValueError("--urls shows the pages of a store; name it with --store")
-    check_join(distance, options.blocks)  # before reading the input
-    fingerprints = read_stored(config, store, options.input_path)
+def _find(config: Config, options: Namespace) -> Iterator[str]:
+    """Find pairs of fingerprints, or their clusters."""
+    check_join(options.distance, options.blocks)  # before reading the input
+    fingerprints = read_stored(config, options.store, options.input_path)
     with show_progress("tables") as show:
-        pairs = find_all(fingerprints, distance, options.blocks, show)
-    found: Iterable[str | Answer]
-    if not (options.clusters or options.representative):
-        found = pair_pages(pairs, read_pages(config)) if urls else format_rows(pairs)
-    else:
-        if store is not None:  # add recorded near-duplicates to their originals
+        pairs = find_all(fingerprints, options.distance, options.blocks, show)
+    lines = format_rows(pairs)
+    if options.clusters or options.representative:
+        if options.store is not None:  # add recorded near-duplicates to their originals
             with open_as_it_is(config.store) as opened:
                 pairs = merge_pairs(pairs, list_recorded_pairs(opened))
-        pages = read_pages(config) if urls else {}
-        if urls and not options.representative:
-            pairs = merge_pairs(pairs, link_texts(pages))
         cluster = representative_clusters if options.representative else connected_clusters
-        groups = cluster(pairs)
-        lines = (f"{group.tolist()}\n" for group in groups)
-        found = cluster_pages(groups, pages) if urls else lines
-    yield from _write(found, options)
-    if not urls and not pairs.size:
+        lines = (f"{group.tolist()}\n" for group in cluster(pairs))
+    yield from _write(lines, options)
+    if not pairs.size:
         raise PartlyFailedError(
             f"no two of {plural(fingerprints.size, 'fingerprint')} are within "
-            f"{plural(distance, 'bit')}"
+            f"{plural(options.distance, 'bit')}"
             if fingerprints.size
             else "the input is empty: there are no fingerprints to compare"
         )
 
 
-def _write(answers: Iterable[str | Answer], options: Namespace) -> Iterator[str | Answer]:
-    """Pass answers on to be printed; or write them to the file, and pass on an empty text."""
+def _write(lines: Iterator[str], options: Namespace) -> Iterator[str]:
+    """Pass lines on to be printed; or write them to the file, and pass on an empty text."""
     if options.output_path == STANDARD_STREAM:
-        yield from answers
-        return
-    lines = (line if isinstance(line, str) else json.dumps(line) + "\n" for line in answers)
-    if write_whole(Path(options.output_path), lines, overwrite=options.overwrite):
+        yield from lines
+    elif write_whole(Path(options.output_path), lines, overwrite=options.overwrite):
         yield ""
 
 
-def _print_found(answer: Answer) -> Iterable[str]:
-    """Print a pair of pages, or a cluster."""
-    if "pages" in answer:
-        yield plural(len(answer["pages"]), "page")
-        yield from (f"  {name_page(url)}" for url in answer["pages"])
-        return
-    apart = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
-    for bits, urls in ((apart, "first"), ("", "second")):
-        yield f"{bits:<7}  {'  '.join(map(printable, answer[urls])) or name_page(None)}"
-
-
-def _batch_query(config: Config, options: Namespace) -> Iterator[str | Answer]:
+def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
     """Find the stored fingerprints near those of a file; never loads an archive whole."""
     store, input_path = options.store, options.input_path
     if store is None and options.queries_path == input_path == STANDARD_STREAM:
@@ -205,7 +174,6 @@ def _add_find(parser: ArgumentParser) -> None:
     _add_streams(parser)
     _add_blocks(parser)
     add = parser.add_argument
-    add("--urls", action="store_true", help="show pages instead of fingerprints; needs --store")
     add("--clusters", action="store_true", help="find the clusters that such pairs connect")
     about = "build each cluster around one fingerprint that all others are near: no chains"
     add("--representative", action="store_true", help=about)
@@ -265,14 +233,13 @@ COMMANDS = {
     "find-all": Command(
         _find,
         _add_find,
-        _print_found,
         stored=False,
         examples=(
             "find-all --blocks 4 --distance 3 < numbers.txt",
-            "find-all --store .scrapy/simhash --urls",
+            "find-all --clusters --store .scrapy/simhash",
             "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
         ),
-        details=_INPUT_AND_OUTPUT,
+        details="Input and output have the format of seomoz/simhash-cpp.",
     ),
     "batch-query": Command(
         _batch_query,

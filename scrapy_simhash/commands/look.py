@@ -31,7 +31,6 @@ from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.finding import LEFT_OUT
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -94,7 +93,6 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         " ".join(answer[f"{side}own_words"]) or "nothing" if "own_words" in answer else ""
         for side in ("", "match_")
     ]
-    tests = answer.get("tests", ())
     known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
     logged = (
         f"{_name_status(each)} {format_time(each['time'])}" for each in answer.get("decisions", ())
@@ -102,10 +100,7 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     facts = {
         "only here": only[0],
         "only there": only[1],
-        "left out": "; ".join(each.removeprefix(LEFT_OUT) for each in tests if LEFT_OUT in each),
-        "agreed": ", ".join(answer.get("agreed", ())),
-        "differed": ", ".join(answer.get("differed", ())),
-        "decided": answer.get("decided", "") * (answer.get("decided", "") not in answer["verdict"]),
+        "tests": "; ".join(answer.get("tests", ())),
         "the site was": known if "site_known" in answer else "",
         "in the log": ", ".join(logged),
         "note": answer.get("note", ""),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
-from scrapy_simhash._printable import plural, printable_text
+from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, StoredDocument
-from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
+from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -55,7 +55,6 @@ def compare_pages(
         "pages": [describe_page(first), describe_page(second)],
         "within": rule.distance,
         "tests": list(answer.tests),
-        **weigh(answer.evidence, decided),
     }
     fingerprints = mine.fingerprint, theirs.fingerprint
     compared["compared"] = [f"{each:016x}" for each in fingerprints]
@@ -91,29 +90,6 @@ def _read_wording(page: _Page) -> Wording | None:
     if isinstance(page, StoredDocument):
         return page.wording
     return unpack(page.wording) if page.wording else None
-
-
-def weigh(evidence: Evidence, decided: str) -> dict[str, Any]:
-    """Return what two pages agreed in, what they differed in, and what decided."""
-    sides: dict[bool, list[str]] = {True: [], False: []}
-    bits = f"{plural(evidence.distance, 'bit')} apart"
-    if evidence.deciding is Deciding.DIGEST:
-        sides[evidence.equal].append("digests")
-    elif evidence.distance <= evidence.within or not (evidence.named or evidence.keys):
-        near = evidence.distance <= evidence.within
-        sides[near].append(
-            f"fingerprints ({bits}, {'' if near else 'not '}within {evidence.within})"
-        )
-    else:
-        by = "a part of their names" if evidence.named else "rare words"
-        sides[True].append(f"{by} (fingerprints are {bits})")
-    if evidence.deciding is Deciding.WORDS:
-        for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
-            if relation is not Relation.SILENT:
-                sides[relation is Relation.SAME].append(name)
-        alike = evidence.main_alike
-        sides[alike == 1].append(f"words of the main texts ({alike:.2f})")
-    return {"agreed": sides[True], "differed": sides[False], "decided": decided}
 
 
 def describe_page(document: _Page) -> dict[str, Any]:
@@ -182,10 +158,7 @@ def _compare_sentences(
     matcher = SequenceMatcher(None, first, second, autojunk=False)
     for kind, start, end, other_start, other_end in matcher.get_opcodes():
         if kind != "equal":
-            for ours, theirs in zip_longest(
-                first[start:end], second[other_start:other_end], fillvalue=""
-            ):
-                yield _compare_words(ours, theirs), bool(ours) + bool(theirs)
+            yield from _compare_passages(first[start:end], second[other_start:other_end])
             continue
         # Only the sentences next to a change are shown.
         before, after = start + (start > 0), end - (end < len(first))
@@ -194,6 +167,18 @@ def _compare_sentences(
                 yield {"same": first[number]}, 2
             elif number == before:
                 yield {"skipped": after - before}, 2 * (after - before)
+
+
+def _compare_passages(
+    first: Sequence[str], second: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Compare changed passages; as a whole if sentences were joined or split."""
+    whole = " ".join(first), " ".join(second)
+    if len(first) != len(second) and sum(map(len, whole)) <= _LONGEST_SENTENCE:
+        yield _compare_words(*whole), len(first) + len(second)
+        return
+    for ours, theirs in zip_longest(first, second, fillvalue=""):
+        yield _compare_words(ours, theirs), bool(ours) + bool(theirs)
 
 
 def _compare_words(first: str, second: str) -> dict[str, list[str]]:

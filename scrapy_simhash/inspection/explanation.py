@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.inspection.comparing import compare_pages, describe_page, weigh
+from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.lookup import (
     add_suggestions,
@@ -255,7 +255,7 @@ def _explain_kept(
     if "judged" not in now:
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
-    today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["decided"]})
+    today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["tests"][1]})
     return {**explained, "tests": tests, "now": today}
 
 
@@ -269,16 +269,14 @@ def _explain_duplicate(
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    told = {**now}
-    own, others = now.get("own_words"), now.get("match_own_words", ())
+    own, others, known = now.get("own_words"), now.get("match_own_words", ()), {}
     if judged and judged.evidence:
-        told |= weigh(judged.evidence, "".join(judged.tests[1:2]))
-        told["site_known"] = judged.evidence.known
+        known = {"site_known": judged.evidence.known}
         own, others = judged.own_words, judged.match_own_words
     verdict = tell_duplicate(
         judged.action if judged else "",
         original.facts.url if original else "an imported fingerprint",
-        told.get("decided", ""),
+        "".join(document.record.tests[1:2]),
         document.record.distance,
         own,
         others,
@@ -287,12 +285,13 @@ def _explain_duplicate(
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
     undone = "Undone: it passes when it is fetched again. " * document.record.spared
-    explained = {**told, "verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
+    told = {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
+    explained = {**now, **known, **told}
     if original is None:
         return explained
     # What changes by itself, the crawl knew; the store does not.
     noise = any(CHANGES in test for test in document.record.tests)
-    changed = f"today it is no near-duplicate of it: {now['decided']}; {OF_TODAY}"
+    changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {OF_TODAY}"
     return {
         **explained,
         "advice": advise_on_drop(document.facts.url, wall) * (not document.record.spared),

@@ -48,7 +48,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     out = run.text("explain", AGAIN, "--store", store)
     assert out.startswith(f"{said}\nhere (-)        {AGAIN}\n")
     assert "\nonly here       nothing\nonly there      nothing\n" in out
-    assert "\nagreed          fingerprints (0 bits apart, within 7)" in out
+    assert "\ntests           distance 0 bits; " in out
     assert f"\nif it is wrong  scrapy simhash undo --store {store} {AGAIN}\n" in out
     assert len(out.splitlines()) <= 24
     assert all(len(line) <= 80 or "http://" in line for line in out.splitlines())
@@ -171,7 +171,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert changed
     assert all("changed7x" in passage for passage in changed)
     done = run("explain", first, second)
-    assert f"fingerprints ({plural(answer['distance'], 'bit')} apart" in done.out
+    assert f"\ntests           distance {plural(answer['distance'], 'bit')}; " in done.out
     assert any(line.startswith("+ ") and "changed7x" in line for line in done.out.splitlines())
     assert len(done.out.splitlines()) <= 24
 

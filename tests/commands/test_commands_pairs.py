@@ -1,15 +1,13 @@
-"""Pages compared and looked up: explain of pairs, query's rules, find-all and clusters by URL."""
+"""Pages compared and looked up: explain of pairs, and other ways of writing an address."""
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import ONE, Run
-from tests.helpers.documents import alter, document, open_lmdb
+from tests.helpers.documents import document, open_lmdb
 from tests.helpers.pages import edit_words, make_page, make_words
 
 A = 0x0123_4567_89AB_CDEF
@@ -64,54 +62,6 @@ def test_a_url_that_is_written_otherwise(run: Run, store: Path) -> None:
     assert f"; did you mean {ONE} ?" in run.failed(
         "explain", ONE.replace("http://", "https://www.") + "/", "--store", store
     )
-
-
-@pytest.fixture
-def linked(tmp_path: Path) -> Path:
-    """Two pages near by, one near to the second only, one apart, and one like the first."""
-    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(767) + b"\1"}
-    with open_lmdb(tmp_path / "linked", distance=0) as store:
-        made = [
-            document("a", A),
-            document("b", A ^ 1),
-            document("c", C),
-            document("alone", A ^ 2**40 - 1),
-            document("same", A, title="Another"),
-        ]
-        made = [alter(each, **fields, title=each.facts.title or each.facts.url) for each in made]
-        store.find_and_add(made)
-        store.bulk_load(np.array([C ^ 1 << 60], np.uint64))
-    return tmp_path / "linked"
-
-
-def test_find_all_by_url(run: Run, linked: Path) -> None:
-    asked = ["find-all", "--store", linked, "--distance", "2", "--urls"]
-    answers = run.answers(*asked)
-    assert [(each["distance"], each["first"], each["second"]) for each in answers] == [
-        (0, [f"{SITE}a"], [f"{SITE}same"]),
-        (2, [f"{SITE}c"], [f"{SITE}b"]),
-        (1, [f"{SITE}c"], []),
-        (1, [f"{SITE}b"], [f"{SITE}a", f"{SITE}same"]),
-    ]
-    done = run(*asked)
-    assert f" 1 bit   {SITE}c\n         (an imported fingerprint)\n" in done.out
-    assert f" 2 bits  {SITE}c\n         {SITE}b\n" in done.out
-    assert run(*asked, "-o", "out").out == ""
-    assert Path("out").read_text() == run(*asked, "--json").out
-
-
-def test_find_clusters_by_url(run: Run, linked: Path) -> None:
-    asked = ["find-all", "--clusters", "--store", linked, "--distance", "2", "--urls"]
-    answer = run.answer(*asked)
-    assert sorted(answer["pages"]) == [f"{SITE}{name}" for name in ("a", "b", "c", "same")]
-    assert run(*asked).out.startswith("4 pages\n  http://site.example/")
-    answers = run.answers(*asked, "--representative")
-    assert sorted(sorted(each["pages"]) for each in answers) == [
-        [f"{SITE}a", f"{SITE}same"],
-        [f"{SITE}b", f"{SITE}c"],
-    ]
-    done = run("find-all", "--clusters", "--store", linked, "--distance", "0", "--urls", "--json")
-    assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
 
 
 KNOWN = [

@@ -53,7 +53,6 @@ export store --store s -> needs --output
 
 urls --store nowhere -> there is no store at
 
-find-all --urls -> name it with --store
 find-all --clusters --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits
 find-all --distance -1 -i in -> distance -1: must be 0 to 63 bits
 find-all -i nowhere -> nowhere
