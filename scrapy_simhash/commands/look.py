@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
@@ -95,7 +95,10 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     ]
     known = "known by other pages" if answer.get("site_known") else _NOT_KNOWN
     logged = (
-        f"{_name_status(each)} {format_time(each['time'])}" for each in answer.get("decisions", ())
+        f"{each['status'].replace('_', ' ')}{f' ({reason})' * bool(reason)} "
+        f"{format_time(each['time'])}"
+        for each in answer.get("decisions", ())
+        for reason in [each.get("reason")]
     )
     facts = {
         "only here": only[0],
@@ -111,25 +114,16 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     yield from _print_passages(answer.get("side_by_side", ()))
 
 
-def _name_status(line: Answer) -> str:
-    """Name the status of a line of the log, with its reason."""
-    status = {"near_duplicate": "near-duplicate", "not_judged": "not judged"}
-    reason = f" ({line['reason']})" if line.get("reason") else ""
-    return f"{status.get(line['status'], line['status'])}{reason}"
-
-
 def _print_fact(name: str, text: str) -> Iterable[str]:
-    """Print a line with its name before it, broken between words, but for a command."""
-    width = min(_WIDTH, get_terminal_size().columns - 1) - _NAMES
-    lines = [line for part in text.splitlines() for line in _wrap(printable(part), width)]
-    yield from (f"{name * (not n):<{_NAMES}}{line}" for n, line in enumerate(lines))
-
-
-def _wrap(text: str, width: int) -> Sequence[str]:
-    """Break a text between words; a command that one may copy stays whole."""
-    if text.startswith("scrapy "):
-        return [text]
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    """Print a fact with its name before it, broken between words, but for a command to copy."""
+    width = min(_WIDTH, get_terminal_size().columns - 1)
+    filled = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    filled.subsequent_indent = " " * _NAMES
+    for number, line in enumerate(text.splitlines()):
+        filled.initial_indent = f"{name * (not number):<{_NAMES}}"
+        shown = printable(line)
+        is_command = shown.startswith("scrapy ")
+        yield filled.initial_indent + shown if is_command else filled.fill(shown)
 
 
 def _describe_page(page: Answer) -> str:
@@ -205,8 +199,7 @@ def _add_report(parser: ArgumentParser) -> None:
 def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
     """Find rules, and write them."""
     found = find_rules(config)
-    for each in found:
-        yield {**describe(each), "expressible": len(list_discarder_rules([each]))}
+    yield from map(describe, found)
     if options.output is not None:
         rules = list_discarder_rules(found)
         written = [json.dumps(rules, indent=1) + "\n"]
@@ -235,8 +228,7 @@ def _print_rule(answer: Answer) -> Iterable[str]:
     yield printable(answer["rule"])
     yield f"    {', '.join(f'{answer[name]:,} {name}' for name in ('same', 'different', 'grey'))}"
     if proven:
-        lacks = "; duplicate-url-discarder cannot express it" * (not answer["expressible"])
-        yield f"    proven in {proven}{lacks}"
+        yield f"    proven in {proven}"
     for outcome in ("different", "same"):
         for pair in answer[f"pairs_{outcome}"]:
             yield f"    {outcome}: {' '.join(map(printable, pair))}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict, deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._printable import mask_passwords
+from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
@@ -20,27 +21,19 @@ from scrapy_simhash.inspection.lookup import (
 )
 from scrapy_simhash.inspection.sentences import (
     FAILED,
+    FORGOTTEN_BECAUSE,
     MANY_ALIKE,
     OF_TODAY,
     OF_WALLS,
-    advise_on_copy,
     advise_on_drop,
-    advise_on_keep,
-    advise_on_link,
     tell_duplicate,
-    tell_forgotten,
     tell_kept,
     tell_not_judged,
     tell_reason,
-    tell_repeats,
-    tell_undone,
 )
-from scrapy_simhash.inspection.urlrules import find_candidates
 from scrapy_simhash.judge.doubts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.finding import CHANGES
-from scrapy_simhash.judging.rule import find_declared
-from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -182,12 +175,15 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
     """Explain a page that is not in the store, by its line in the log."""
     if decision.status == NOT_FOLLOWED:
         verdict = f"Not followed: only dropped pages link to it, {decision.match_url} for one"
-        of_list = (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links
-        advice = advise_on_link(decision.match_url or "", of_list=of_list)
+        undo = f"scrapy simhash undo {shlex.quote(decision.match_url or '')}"
+        advice = f"{undo}\nlets that page pass, with all its links"
+        if (decision.new_links or 0.0) >= MOSTLY_NEW and not config.follow_new_links:
+            advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
     if decision.status == FORGOTTEN:
+        why = FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
         advice = FAILED * (decision.reason == "failed")
-        return {"verdict": tell_forgotten(decision.reason), "advice": advice}
+        return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
@@ -231,26 +227,23 @@ def _explain_kept(
 ) -> dict[str, Any]:
     """Explain why a page was kept, beside the nearest one as it was then."""
     if document.record.spared:
-        return {"verdict": tell_undone(nearest_url)}
+        dropped = f" for {nearest_url}" if nearest_url else ""
+        return {"verdict": f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"}
     tests = logged.judged.nearest_tests if logged.judged else []
     decided = tests[1] if len(tests) > 1 else ""
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
     alike, led = logged.count_shown(document.text), logged.count_led(document.facts.url)
-    why = tell_kept(nearest_url, decided, alike - led, changed=changed)
-    verdict = why + tell_repeats(led)
-    advice = advise_on_keep(alike)
+    verdict = tell_kept(nearest_url, decided, alike - led, changed=changed)
+    verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
+    advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
     if wall:
         verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall)
-    elif original is not None and alike < MANY_ALIKE:
-        pages = document.facts, original.facts
-        one, other = (parse_address(page.url) for page in pages)
-        advice = advise_on_copy(
-            document.facts.url,
-            min(find_declared(*pages), default=""),
-            judged=now["judged"],
-            in_part=bool(one and other and find_candidates(one, other)),
-        )
+    elif alike >= MANY_ALIKE:
+        advice = "see why the site shows it; a page that shows its own text again passes as changed"
+    elif original is not None:
+        prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
+        advice = f"{prune}\nforgets it; the next crawl judges it anew" * now["judged"]
     explained = {"verdict": verdict, "advice": advice}
     if "judged" not in now:
         return explained

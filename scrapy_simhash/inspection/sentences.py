@@ -54,7 +54,7 @@ _KEPT = {
     UNDELIVERED: "kept because no item of the other page had come through",
 }
 # Why a page that was judged new is no original.
-_FORGOTTEN = {
+FORGOTTEN_BECAUSE = {
     "failed": "its callback or a pipeline failed",
     "unwanted": "pipelines dropped all its items",
     "not_arrived": "it never reached the spider",
@@ -146,17 +146,6 @@ def _show_words(words: Sequence[str]) -> str:
     return repr(" ".join(words) + " ..." * (len(words) >= MOST_WORDS))
 
 
-def tell_forgotten(reason: str) -> str:
-    """Tell that no page is dropped for one that was judged, and why."""
-    return f"Forgotten: {_FORGOTTEN.get(reason, reason)}, so no page is dropped for it"
-
-
-def tell_undone(url: str | None) -> str:
-    """Tell that a page was kept because its drop for another one was undone."""
-    dropped = f" for {url}" if url else ""
-    return f"Kept: it was dropped{dropped}, then let in by `scrapy simhash undo`"
-
-
 def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: bool) -> str:
     """Tell why a page was kept, and how many others showed its text without repeating it."""
     told = "Kept: nothing like it had come through when it was judged"
@@ -168,11 +157,6 @@ def tell_kept(nearest_url: str | None, decided: str, alike: int, *, changed: boo
     elif alike > MOST_CALLED:
         return f"Kept: {others} showed its text, too many to compare{_OF_MANY}"
     return told + f"; {others} showed its text{_OF_MANY * (alike >= MANY_ALIKE)}" * (alike > 0)
-
-
-def tell_repeats(led: int) -> str:
-    """Tell how many pages were dropped for a kept one."""
-    return f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
 
 
 def advise_on_drop(url: str, wall: str) -> str:
@@ -187,43 +171,3 @@ def advise_on_drop(url: str, wall: str) -> str:
         f"scrapy simhash undo {shlex.quote(url)}\n"
         "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     )
-
-
-def advise_on_link(url: str, *, of_list: bool) -> str:
-    """Return how to follow a link that only a dropped page has."""
-    if of_list:
-        return "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
-    return f"scrapy simhash undo {shlex.quote(url)}\nlets that page pass, with all its links"
-
-
-def advise_on_keep(alike: int) -> str:
-    """Return what to do if a page should not have been kept."""
-    if alike >= MANY_ALIKE:
-        return "see why the site shows it; a page that shows its own text again passes as changed"
-    return "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
-
-
-def advise_on_copy(url: str, declared: str, *, judged: bool, in_part: bool) -> str:
-    """Return what to do if a page repeats the one that it was kept beside.
-
-    Args:
-        url: its address.
-        declared: an address that links of both name as theirs, or "".
-        judged: whether it would be dropped today.
-        in_part: whether the addresses differ in a part that a rule could drop.
-    """
-    advice = []
-    if judged:
-        prune = f"scrapy simhash prune {shlex.quote(url)}"
-        advice.append(f"{prune}\nforgets it; the next crawl judges it anew;")
-    if declared:
-        advice.append(
-            f"both name {declared} as their address: a callback can leave out a page that is not "
-            "at its own meta['simhash']['canonical'];"
-        )
-    if in_part:
-        advice.append(
-            "scrapy simhash urls\nproposes a rule, if two pairs of pages differ in one part of "
-            "their addresses;"
-        )
-    return "\n".join(advice)

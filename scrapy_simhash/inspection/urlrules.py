@@ -98,7 +98,7 @@ _MOST_SEGMENTS = 4
 _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
 
 
-def find_candidates(first: Address, second: Address) -> list[UrlRule]:
+def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     """List the rules that make one address of two; none where they differ in more than a part."""
     rules: Iterator[UrlRule] = iter(())
     # Who mirrors another host could choose what stands for the pages that were not copied.
@@ -270,7 +270,7 @@ def _propose(pages: Sequence[Page]) -> list[UrlRule]:
     for page in pages:
         original = by_number.get(page.document.record.original)
         for other in (original and original.address, parse_address(page.document.facts.canonical)):
-            for rule in find_candidates(page.address, other) if other else ():
+            for rule in _find_candidates(page.address, other) if other else ():
                 forms[rule].add(rule.apply(page.address))
     # A rule that explains a single pair is of no use, and most of what is proposed does.
     proposed = Counter({rule: len(found) for rule, found in forms.items() if len(found) > 1})

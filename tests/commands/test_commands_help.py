@@ -31,6 +31,9 @@ TOLD = {
         "scrapy simhash urls: no rule is proposed: that takes two pairs of stored pages, each of "
         "one page at two addresses that differ in the same part\n"
     ),
+    "find-all --clusters --store .scrapy/simhash": (
+        "scrapy simhash find-all: no two of 2 fingerprints are within 3 bits\n"
+    ),
     "undo http://site.example/again --dry-run": "1 page listed, nothing undone\n",
     "undo --original http://site.example/one -o urls.txt": (
         "1 drop undone; what was dropped passes when it is fetched again\n"
