@@ -32,11 +32,12 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import Bounds, choose, list_extremes
+from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
 from scrapy_simhash.commands.frame import Command, add_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc
 
 if TYPE_CHECKING:
@@ -140,10 +141,22 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         "distance": bits,
         "bounds": asdict(bounds),
         "designs": [asdict(one) for one in planned.estimates],
+        "optimum": [
+            {"tables": tables, "narrowest_bits": p, "prefix_candidates": documents / (1 << p)}
+            for tables, p in _list_optimum(bits)
+        ],
         "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
         "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }
+
+
+def _list_optimum(distance: int) -> Iterator[tuple[int, int]]:
+    """List each number of tables that makes the narrowest prefix wider, with its width."""
+    widest = 0
+    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
+        widest = widest_prefix(tables, distance)
+        yield tables, widest
 
 
 def _add_distance(parser: ArgumentParser) -> None:
