@@ -1,4 +1,4 @@
-"""`scrapy simhash explain`, hostile texts, and all commands as a user of a project has them."""
+"""`scrapy simhash explain`: pages of a store, of its log and of files; hostile texts."""
 
 import json
 import re
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
+from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.judge.log import NOT_FOLLOWED
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
@@ -23,7 +24,7 @@ from tests.helpers.commanding import (
     crawl_into,
 )
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import find
+from tests.helpers.documents import document, find, open_lmdb
 from tests.helpers.judging import fill, new_line
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.server import Answer, serve
@@ -176,6 +177,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert len(done.out.splitlines()) <= 24
 
 
+A, SITE = 0x0123_4567_89AB_CDEF, "http://site.example/"
 ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
 
 
@@ -212,3 +214,103 @@ async def test_a_copy_that_came_through_gets_advice_that_works(run: Run, tmp_pat
         assert run(*shlex.split(prune)).exit_code == 0
         done = await crawl(tmp_path, [url], SIMHASH_INCREMENTAL=True)
     assert [*done.verdicts.values()] == ["near_duplicate"]
+
+
+def test_explain_says_what_the_store_said(run: Run, tmp_path: Path) -> None:
+    """Of a site that is known by other pages, of which most is template."""
+    template = make_words(99)[:270]
+    texts = {**{f"more{n}": make_words(10 + n)[:60] for n in range(8)}, "one": make_words(1)[:60]}
+    texts["copy"] = texts["one"]
+    titles = {name: "Same" if name in {"one", "copy"} else f"Thing {name}" for name in texts}
+    fill(
+        tmp_path,
+        (
+            (
+                f"http://site.example/{name}/page/",
+                make_page([*words, *template], title=titles[name]),
+            )
+            for name, words in texts.items()
+        ),
+    )
+    one, copy = (f"http://site.example/{name}/page/" for name in ("one", "copy"))
+    dropped = run.answer("explain", copy, "--store", tmp_path)
+    assert dropped["site_known"] is True
+    compared = run.answer("explain", copy, one, "--store", tmp_path)
+    assert (compared["judged"], compared["site_known"]) == (True, True)
+    assert compared["tests"] == dropped["tests"]
+    assert (compared["own_words"], compared["match_own_words"]) == ([], [])
+    out = " ".join(run.text("explain", copy, "--store", tmp_path).split())
+    assert f"Dropped: it says nothing that {one} does not say" in out
+    assert "as both were then" not in out
+    assert "the site was known by other pages " in out
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    path.write_text(make_page(edit_words(make_words(1), 3), menu="Other"), encoding="utf-8")
+    return path
+
+
+def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
+    run: Run, store: Path, file: Path
+) -> None:
+    answer = run.answer("explain", file, ONE, "--store", store)
+    assert answer["judged"] is True
+    assert answer["distance"] < 16  # by another seed about 32
+    assert answer["within"] == 7
+    assert answer["verdict"].startswith("Near-duplicates by the current settings: ")
+    done = run("explain", file, ONE, "--store", store)
+    with open_store(str(store), readonly=True) as opened:
+        assert str(opened.seed) not in done.out
+    first, second = (int(each, 16) for each in answer["compared"])
+    assert (first ^ second).bit_count() == answer["distance"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "judged"),
+    [
+        ({"DISTANCE": 2}, False),
+        ({"DISTANCE": 3}, True),
+        ({"DISTANCE": 7}, True),
+        ({"DISTANCE": 2, "RULE": "plain"}, False),
+        ({"DISTANCE": 3, "RULE": "plain"}, True),
+    ],
+)
+def test_the_verdict_on_two_pages_is_that_of_the_settings(
+    run: Run, tmp_path: Path, settings: dict[str, object], judged: bool
+) -> None:
+    with open_lmdb(tmp_path / "s") as opened:
+        opened.find_and_add([document("a", A), document("b", A ^ 0b111)])
+    given = [word for name, value in settings.items() for word in ("-s", f"SIMHASH_{name}={value}")]
+    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s", "--json")
+    (answer,) = run(*given, *asked).answers
+    assert (answer["distance"], answer["judged"]) == (3, judged)
+
+
+def test_a_url_that_is_written_otherwise(run: Run, store: Path) -> None:
+    assert f"; did you mean {ONE} ?" in run.failed(
+        "explain", ONE.replace("http://", "https://www.") + "/", "--store", store
+    )
+
+
+KNOWN = [
+    *("http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"),
+    "http://a.example/long/name.html",
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "suggested"),
+    [
+        ("http://a.example/c", "https://a.example/c/"),
+        ("https://www.a.example/c/index.html#top", "https://a.example/c/"),
+        ("http://a.example/%63/", "https://a.example/c/"),
+        ("a.example/C", "https://a.example/c/"),
+        ("http://a.example", "http://a.example/"),
+        ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
+        ("http://a.example/long/name", "http://a.example/long/name.html"),
+    ],
+)
+def test_ways_of_writing(asked: str, suggested: str) -> None:
+    assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"

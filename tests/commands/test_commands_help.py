@@ -1,19 +1,25 @@
-"""What `--help` says: usage, examples that work; and how answers look on a terminal."""
+"""All commands: what `--help` says, examples that work, Ctrl-C."""
 
 import argparse
 import io
 import shlex
+import signal
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
+from scrapy_simhash.commands import look
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
-from tests.helpers.commanding import Run, crawl_into
+from scrapy_simhash.config import Config
+from tests.helpers.commanding import AGAIN, Run, crawl_into
+from tests.helpers.crawling import read_files
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
 EXAMPLES = [
@@ -92,3 +98,30 @@ def test_help_lists_all_commands(run: Run) -> None:
     done = run("--help")
     assert all(f"\n    {name} " in done.out for name in COMMANDS)
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
+    done = run("-s", "SIMHASH_DIR=x", "log", "--store", store)
+    assert done.exit_code == 0
+    assert done.err == "ignored settings that do not exist: SIMHASH_DIR\n"
+
+
+@pytest.mark.parametrize("json_", [[], ["--json"]])
+def test_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch, json_: list[str]) -> None:
+    """Nobody takes it for "nothing found"."""
+
+    def interrupt(config: Config, _: argparse.Namespace) -> Iterator[dict[str, Any]]:
+        signal.raise_signal(signal.SIGINT)
+        yield {"distance": config.distance}
+
+    interrupted = look.COMMANDS["urls"]._replace(run=interrupt)
+    monkeypatch.setitem(look.COMMANDS, "urls", interrupted)
+    done = run("urls", *json_)
+    assert (done.exit_code, done.out, done.err) == (130, "", "")
+
+
+def test_looking_changes_nothing(run: Run, store: Path) -> None:
+    before = read_files(store)
+    for arguments in (["check"], ["log"], ["explain", AGAIN]):
+        assert run(*arguments, "--store", store).exit_code == 0
+    assert read_files(store) == before

@@ -1,0 +1,97 @@
+"""`find-all`, `batch-query`, `plan`: what simhash-cpp prints, the paper's example, refusals."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.batch.archive import write_archive
+from tests.helpers.commanding import Done, Run
+from tests.helpers.documents import document, open_lmdb
+
+PAIRS = "[1, 3]\n[3, 7]\n"
+
+
+def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
+    """Three near ones, and another that the store dropped as a near-duplicate of the last."""
+    values = np.array([7, 1, 3, 1 << 40], np.uint64)
+    write_archive(tmp_path / "few", values)
+    with open_lmdb(tmp_path / "s") as store:
+        store.bulk_load(values)
+        (verdict,) = store.find_and_add([document("a", 3 << 40)])
+        assert verdict.status == "near_duplicate"
+    (tmp_path / "queries").write_text("5\n9\n")
+    (tmp_path / "numbers").write_text("7\n1\n3\n1099511627776\n1\n")
+    for source in (("-i", "few"), ("-i", "numbers"), ("--store", "s")):
+        assert run("find-all", "-d", "1", *source) == Done(0, PAIRS, "")
+        assert run("find-all", "-b", "9", "-d", "1", *source) == Done(0, PAIRS, "")
+        for queries in ("queries", "few"):
+            done = run("batch-query", "--queries", queries, "-d", "0", *source)
+            assert done.exit_code == (1 if queries == "queries" else 0)
+        done = run("batch-query", "--queries", "queries", "-d", "1", *source)
+        assert done == Done(0, "[5, 1, 1]\n[5, 7, 1]\n[9, 1, 1]\n", "")
+    assert run("find-all", "--clusters", "-d", "1", "-i", "few") == Done(0, "[1, 3, 7]\n", "")
+    both = f"[1, 3, 7]\n{[1 << 40, 3 << 40]}\n"
+    assert run("find-all", "--clusters", "-d", "1", "--store", "s") == Done(0, both, "")
+    done = run("find-all", "--clusters", "-d", "1", "--representative", "--store", "s")
+    assert done.out == f"[3, 1, 7]\n{[1 << 40, 3 << 40]}\n"
+    # Beyond what the tables of the store are complete for.
+    assert len(run("find-all", "-d", "9", "--store", "s").out.splitlines()) == 6
+    for command in (("find-all",), ("batch-query", "--queries", "queries")):
+        shown = run(*command, "-d", "1", "-i", "numbers")
+        assert run(*command, "-d", "1", "-i", "numbers", "-o", "out") == Done(0, "", "")
+        assert (tmp_path / "out").read_text() == shown.out
+        (tmp_path / "out").unlink()
+
+
+def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = SimpleNamespace(buffer=io.BytesIO(b"7\r\n1\r\n3"))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert run("find-all", "-d", "1", "--json") == Done(0, PAIRS, "")
+
+
+BAD = {
+    "18446744073709551616": "'18446744073709551616' has more than 64 bits",
+    "9" * 5_000: f"'{'9' * 40}' has more than 64 bits",
+    "-1": "'-1' is not such a number",
+    "+1": "'+1' is not such a number",
+    "0x10": "'0x10' is not such a number",
+    "1.5": "'1.5' is not such a number",
+    "1 2": "'1 2' is not such a number",
+    "three": "'three' is not such a number",
+    "\u0663": r"'\\xd9\\xa3' is not such a number",
+    "\x00": r"'\x00' is not such a number",
+    "": "is empty",
+    "\r": "is empty",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+@pytest.mark.parametrize("command", ["find-all", "batch-query"])
+def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
+    (tmp_path / "in").write_bytes(f"1\n3\n{line}\n7\n".encode())
+    (tmp_path / "out").write_text("as it was")
+    more = ["--queries", "in"] if command == "batch-query" else []
+    err = run.refused(command, *more, "-i", "in", "-o", "out")
+    assert f"in, line 3: {BAD[line]}" in err
+    assert len(err) < 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+    assert (tmp_path / "out").read_text() == "as it was"
+
+
+def test_the_example_of_the_paper(run: Run) -> None:
+    out = run.text("plan", "--documents", 2**34, "--distance", 3)
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["documents:", "17,179,869,184"]
+    named = {line[0]: line[1:7] for line in lines if len(line) == 12}
+    assert named["20"] == ["20", "31", "33", "0", "20", "8"]
+    assert named["16"] == ["16", "28", "28", "0", "16", "64"]
+    assert named["10"] == ["10", "25", "26", "0", "10", "512"]
+    assert named["4"] == ["4", "16", "16", "0", "4", "262,144"]
+    optimum = [line[:2] for line in lines if len(line) == 3 and line[0].isdigit()]
+    assert optimum[:4] == [["4", "16"], ["10", "25"], ["16", "28"], ["20", "31"]]
+    for extreme in ("scan all", "probe every neighbour", "store every neighbour"):
+        assert f"\n{extreme} " in out
+    assert ["setting:", "SIMHASH_TABLES", "=", '"10"'] in lines
