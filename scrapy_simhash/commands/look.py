@@ -253,7 +253,6 @@ COMMANDS = {
         examples=(
             "log --last 20",
             "log --status near_duplicate --url /print/",
-            "log --summary           # which pages caused the most drops?",
             "log --summary --crawl all",
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
@@ -266,7 +265,6 @@ COMMANDS = {
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
-            "explain page.html http://site.example/two",
         ),
         details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
         "or --store, this uses the recipe and seed of the store, otherwise the default recipe and "

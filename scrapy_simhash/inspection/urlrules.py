@@ -78,9 +78,9 @@ _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 def find_directory(address: Address) -> str:
     """Return the directory of an address: its first folder, its depth, the ending of its name.
 
-    >>> paths = [("",), ("x",), ("x.html",), ("tag", "love", ""), ("2.4", "en", "mod", "core.html")]
-    >>> [find_directory(Address("http", "a.example", path, ())) for path in paths]
-    ['/', '/*', '/*.html', '/tag/*/', '/2.4/*/*/*.html']
+    >>> paths = ["", "/x", "/x.html", "/p.v2.html;x=1", "/tag/love/", "/2.4/en/mod/core.html"]
+    >>> [find_directory(parse_address(f"http://a.example{path}")) for path in paths]
+    ['/', '/*', '/*.html', '/*.html', '/tag/*/', '/2.4/*/*/*.html']
     """
     *folders, name = address.path
     pattern = "/" + "".join(f"{folder}/" for folder in folders[:1]) + "*/" * (len(folders) - 1)

@@ -1,7 +1,6 @@
 """`urls`: rules on addresses are found in stored pages, and written."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,16 +59,6 @@ def test_a_list_is_written_and_agrees_with_the_pages(run: Run, store: Path) -> N
         },
     }
     assert "exists already" in run("urls", "--store", store, "--output", path).err
-
-
-def test_without_duplicate_url_discarder_rules_are_found_all_the_same(
-    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.startswith("duplicate_url_discarder")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "duplicate_url_discarder", None)
-    path = store.parent / "rules.json"
-    assert run("urls", "--store", store, "--output", path).exit_code == 0
 
 
 def test_a_parameter_that_a_canonical_address_leaves_out_is_proposed(

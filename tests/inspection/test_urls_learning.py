@@ -185,15 +185,3 @@ def test_a_site_that_makes_up_parameters_takes_no_more_time() -> None:
     found = crawl.learn()
     assert len(found) == MOST_RULES
     assert SID in found
-
-
-def test_canonical_addresses_propose_rules() -> None:
-    crawl = Crawl(lambda url: url)
-    for page in range(3):
-        url = f"http://a.example/d{page}/x"
-        crawl.fetch(url)
-        crawl.fetch(f"{url}?ref={page}", canonical=url)
-        crawl.fetch(f"{url}?not={page}", canonical=f"{url}/unknown")
-    ((rule, record),) = crawl.learn().items()
-    assert rule == "a.example drop-parameters ref"
-    assert record["different"] == 3

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
 
-from scrapy_simhash.inspection.urlrules import FoundRule, find_directory, list_discarder_rules
+from scrapy_simhash.inspection.urlrules import FoundRule, list_discarder_rules
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
 from tests.helpers.urlrules import must_parse, parse_rule
 
@@ -81,30 +80,6 @@ def test_what_a_rule_does(rule: str, url: str, form: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "directory"),
-    [
-        ("/", "/"),
-        ("/article?id=1", "/*"),
-        ("/p.html", "/*.html"),
-        ("/p.v2.html;x=1", "/*.html"),
-        ("/p.longer", "/*"),
-        ("/tag/love/", "/tag/*/"),
-        ("/tag/love/page/", "/tag/*/*/"),
-        ("/2.4/en/mod/core.html", "/2.4/*/*/*.html"),
-    ],
-)
-def test_the_directory_of_an_address(path: str, directory: str) -> None:
-    assert find_directory(must_parse(f"http://a.example{path}")) == directory
-
-
-def write_rules(path: Path, *rules: FoundRule) -> list[dict[str, Any]]:
-    """Write a list as the command does."""
-    written = list_discarder_rules(rules)
-    path.write_text(json.dumps(written))
-    return written
-
-
-@pytest.mark.parametrize(
     ("rule", "directory", "changed", "left"),
     [
         (
@@ -130,8 +105,11 @@ def write_rules(path: Path, *rules: FoundRule) -> list[dict[str, Any]]:
 def test_it_does_what_a_rule_does_where_that_is_proven(
     tmp_path: Path, rule: str, directory: str, changed: dict[str, str], left: str
 ) -> None:
-    path = tmp_path / "rules.json"
-    assert write_rules(path, FoundRule(parse_rule(f"a.example {rule}"), (), [directory]))
+    path, proven = (
+        tmp_path / "rules.json",
+        FoundRule(parse_rule(f"a.example {rule}"), (), [directory]),
+    )
+    path.write_text(json.dumps(list_discarder_rules([proven])))
     canonicalizer = UrlCanonicalizer([path])
     for url, form in {**changed, left: left}.items():
         assert canonicalizer.process_url(f"http://a.example{url}") == f"http://a.example{form}"
@@ -150,7 +128,8 @@ def test_no_two_rules_remove_parts_of_one_path(tmp_path: Path) -> None:
     leading, inner = (
         parse_rule(f"a.example {rule}") for rule in ("drop-segments 0 m", "drop-segments 2 p")
     )
-    write_rules(path, FoundRule(leading, (), ["/d/*/*"]), FoundRule(inner, (), ["/m/*/*"]))
+    found = FoundRule(leading, (), ["/d/*/*"]), FoundRule(inner, (), ["/m/*/*"])
+    path.write_text(json.dumps(list_discarder_rules(found)))
     process = UrlCanonicalizer([path]).process_url
     assert process("http://a.example/m/d/p/x") == "http://a.example/d/p/x"
     assert process("http://a.example/m/e/p/x") == "http://a.example/m/e/x"
