@@ -35,8 +35,6 @@ _MOST_NEWEST = 20_000
 _HOSTS_SHOWN = 20
 _GROUPS_SHOWN = 10
 _EXAMPLES_SHOWN = 3
-# The number of groups whose original is looked up.
-_GROUPS_ASKED = 500
 _LINKS_SHOWN = 10
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
@@ -53,7 +51,7 @@ class Figures(Counts):
         self._total = Counter(dict.fromkeys(_SUMS, 0))
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._times: tuple[float, float] | None = None  # the first and the last one
-        self._links_dropped = self.without_bytes = 0
+        self._links_dropped = 0
         self.damaged = 0
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
@@ -106,7 +104,6 @@ class Figures(Counts):
             first, last = self._times or (decision.time, decision.time)
             self._times = min(first, decision.time), max(last, decision.time)
         self._links_dropped += decision.links * (decision.action in {"drop", "ignore-outlinks"})
-        self.without_bytes += dropped and decision.body_bytes is None
 
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
@@ -181,19 +178,15 @@ class Figures(Counts):
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
-    wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
-    examples: dict[str, dict[str, None]] = {url: {} for url in wanted}
-    for url, page in figures.newest:
-        if url in examples:
-            examples[url].setdefault(page)
     groups = []
-    for url, pages in wanted.items():
+    for url, pages in figures.groups.most_common(_GROUPS_SHOWN):
         original = find_stored(store, figures.originals[url], url)
         title = original.facts.title if original else ""
         if url in figures.changed:
             title = f"{title} (changed since)"
-        group = {"url": url, "title": title, "pages": pages}
-        groups.append({**group, "examples": [*examples[url]][:_EXAMPLES_SHOWN]})
+        newest = dict.fromkeys(page for other, page in figures.newest if other == url)
+        examples = [*newest][:_EXAMPLES_SHOWN]
+        groups.append({"url": url, "title": title, "pages": pages, "examples": examples})
     doubtful: list[dict[str, Any]] = []
     told = [*figures.doubts.list_told()]
     there = store.find_documents([about for _, about, _ in told]) if store else {}
@@ -210,7 +203,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         "doubts": figures.doubts.describe(),
         "walls": figures.doubts.describe_walls(titles),
         "doubtful": doubtful,
-        "groups": groups[:_GROUPS_SHOWN],
+        "groups": groups,
     }
 
 

@@ -116,11 +116,6 @@ def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
     figures.damaged = reader.damaged
     if figures.damaged:
         missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
-    if without_bytes := figures.without_bytes:
-        missing.append(
-            f"The log does not have the sizes of {without_bytes:,} dropped pages; they count as 0 "
-            "bytes."
-        )
     if not figures.crawls:
         where = "" if wanted is None else f" in crawl {wanted}"
         raise InspectionError(f"the decision log {log} has no page that was judged{where}")

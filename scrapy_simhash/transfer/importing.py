@@ -134,7 +134,7 @@ def import_sources(
         more = len(counts.unreadable) - _PROBLEMS_SHOWN
         shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
         problems += [*counts.problems, *([f"{name}: {'; '.join(shown)}"] if shown else ())]
-        yield {**counts.describe(), "pages": counts.pages}
+        yield counts.describe()
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
@@ -148,10 +148,10 @@ class _Counts:
     store: str
     crawl: str = field(default_factory=partial(new_crawl, IMPORT_PREFIX))
     records: int = 0
-    pages: int = 0
+    pages: int = 0  # among them
+    skipped: Counter[str] = field(default_factory=Counter)
     complete: bool = True
     verdicts: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)  # which records, and why
     problems: list[str] = field(default_factory=list)  # why the source was not read whole
 
@@ -161,16 +161,9 @@ class _Counts:
 
     def describe(self) -> dict[str, Any]:
         """Return the counts, ready for JSON."""
-        return {
-            "source": self.source,
-            "kind": self.kind,
-            "records": self.records,
-            "skipped": dict(self.skipped),
-            "complete": self.complete,
-            "store": self.store,
-            "crawl": self.crawl,
-            "verdicts": dict(self.verdicts),
-        }
+        shown = dict(vars(self))
+        del shown["unreadable"], shown["problems"]
+        return shown
 
 
 @contextmanager
@@ -328,6 +321,7 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> int:
             if numbers_undone := [verdict.document for verdict in undone]:
                 store.spare(numbers_undone)
             counts.records += len(stored)
+            counts.pages += len(delivered)
             states = (record.state for _, record in stored)
             counts.skipped.update(each.name.lower() for each in states if each != State.DONE)
             for verdict in verdicts:
