@@ -67,9 +67,9 @@ def find_log(config: Config, log_path: str | None) -> Path:
 
 
 def find_crawl(path: Path, crawl: str | None) -> str | None:
-    """Return the id that an argument names: `last` is the newest crawl of a log, `all` is None."""
+    """Return the id of the crawl that an argument names; `last` is the newest one of the log."""
     if crawl != LAST_CRAWL:
-        return None if crawl == ALL_CRAWLS else crawl
+        return crawl
     require_log(path)
     crawls = dict.fromkeys(decision.crawl for decision, _ in LogReader(path).read())
     for each in reversed(crawls):
@@ -94,7 +94,8 @@ def show_log(
     """Read or summarise the wanted decisions of a log, whose crawl may be `last` or `all`."""
     require_log(path)
     named = LAST_CRAWL if summary and wanted.crawl is None else wanted.crawl
-    lines = read_log(path, replace(wanted, crawl=find_crawl(path, named)), last=last)
+    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    lines = read_log(path, replace(wanted, crawl=crawl), last=last)
     if summary:
         yield from summarise(decision for decision, _ in lines)
     else:

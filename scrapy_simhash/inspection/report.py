@@ -22,6 +22,7 @@ from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
+    ALL_CRAWLS,
     LogFilter,
     LogReader,
     find_crawl,
@@ -108,7 +109,7 @@ def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
     """Count the decisions of a log."""
     figures = Figures()
     require_log(log)
-    wanted = find_crawl(log, crawl)
+    wanted = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
     reader = LogReader(log, LogFilter(crawl=wanted))
     with show_progress("bytes of the log") as progress:
         for decision, _ in reader.read(progress):

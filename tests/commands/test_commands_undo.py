@@ -102,3 +102,5 @@ def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) 
         assert ("meets all criteria" in done.err) == (not found)
     log.write_text('{"url": ', encoding="ascii")
     assert run(*arguments).exit_code == 1
+    # Only a log and a report take `all`, which would delete all pages.
+    assert "all criteria" in run.failed(command, "--crawl", "all", "--store", store)
