@@ -12,7 +12,7 @@ import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
+from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from scrapy_simhash.errors import suggest
@@ -82,15 +82,10 @@ class SimhashCommand(ScrapyCommand):
         self.exitcode = run_command(self.settings, opts)
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter, ScrapyHelpFormatter):
-    """Scrapy's, but it keeps the lines of a description."""
-
-
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add all commands to Scrapy's parser."""
     # Otherwise Scrapy's --logfile and --loglevel would make our --log ambiguous.
     parser.allow_abbrev = False
-    parser.formatter_class = _HelpFormatter
     commands = parser.add_subparsers(
         dest="simhash_command",
         title="commands",

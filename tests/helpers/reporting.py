@@ -1,7 +1,7 @@
 """Logs and stores to report on."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +75,6 @@ def report(
     config = Config(store=str(store or folder / "nowhere"))
     (figures,) = write_report(config, **(given | options))
     return figures
-
-
-def make_large_log(count: int) -> Iterator[dict[str, Any]]:
-    """Make a log of so many pages, two of three near-duplicates, with addresses of a real shop."""
-    for number in range(count):
-        folder = (
-            f"https://shop{number % 7}.example/{number % 11}/products/{number * 7919 % 10_007:x}"
-        )
-        url = f"{folder}/a-name-of-a-product-{number:07x}.html?ref={number * 104_729 % 65_537:x}"
-        if number % 3 == 0:
-            yield make_decision(number, url=url, fingerprint=f"{number * 2**40 + 1:016x}")
-        else:
-            original = f"{folder}/a-name-of-a-product-{number // 30:07x}.html"
-            yield make_drop(number, url=url, match_url=original, document=number)
 
 
 def crawl_hostile_pages(store: Path) -> None:
