@@ -150,8 +150,8 @@ def _read_lines(file: BinaryIO) -> Iterator[bytes]:
     """Read lines; of one that is too long, its beginning."""
     while line := file.readline(_MOST_ITEM_BYTES + 1):
         yield line
-        while len(line) > _MOST_ITEM_BYTES and not line.endswith(b"\n"):
-            line = file.readline(_MOST_ITEM_BYTES) or b"\n"
+        while line and not line.endswith(b"\n"):
+            line = file.readline(_MOST_ITEM_BYTES)
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:

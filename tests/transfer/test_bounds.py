@@ -57,6 +57,7 @@ def test_what_unpacks_to_much(tmp_path: Path) -> None:
     done = run_python("-c", MEASURED, *command, cwd=tmp_path)
     *answers, megabytes = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["pages"] for answer in answers] == [pages for _, pages, _ in sources.values()]
+    assert answers[0]["skipped"] == {"too_large": 1}
     for _, _, message in sources.values():
         assert message in done.stderr
     assert "Traceback" not in done.stderr
