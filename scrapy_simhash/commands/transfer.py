@@ -22,7 +22,6 @@ from scrapy_simhash.commands.frame import (
     print_fields,
     style,
 )
-from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.judging.documents import StoredDocument
@@ -40,16 +39,12 @@ if TYPE_CHECKING:
 
 def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, Any]]:
     """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.lmdb.copying import back_up  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
     with open_as_it_is(config.store) as store:
-        try:
-            with show_progress("copying, and comparing the copy" if check else "copying"):
-                made = back_up(store, folder, check=check)
-        except StoreDamagedError as error:
-            yield {"folder": None, "problems": error.problems}
-            raise PartlyFailedError(str(error)) from error
-        yield {**made, "problems": []}
+        with show_progress("copying, and comparing the copy" if check else "copying"):
+            made = back_up(store, folder, check=check)
+        yield made
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:

@@ -61,7 +61,7 @@ def _compare(config: Config) -> Iterator[Answer]:
 
 def _compact(config: Config) -> Iterator[Answer]:
     """Shrink the file of a store that nobody else has open."""
-    from scrapy_simhash.stores.lmdb.copying import compact  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(config.store)
     before = _count(config)

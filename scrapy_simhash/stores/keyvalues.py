@@ -135,10 +135,6 @@ class KeyValues(ABC):
         self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
 
-    def count(self, table: str) -> int:
-        """Count the keys of a table of values."""
-        return sum(1 for _ in self.scan(table))
-
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         """Whether a set has a member."""
         return member in self.members(table, key, member, 1)
@@ -165,10 +161,10 @@ class KeyValues(ABC):
         rows = [key + each for key, members in found if len(members) <= most for each in members]
         return b"".join(rows), crowded
 
-    def clear_tables(self) -> None:
-        """Delete all keys of TABLES."""
-        for key in {key for key, _ in self.scan(TABLES)}:
-            self.delete(TABLES, key)
+    def clear(self, table: str) -> None:
+        """Delete all keys of a table."""
+        for key in {key for key, _ in self.scan(table)}:
+            self.delete(table, key)
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:
         """Write many rows of TABLES, which this transaction cleared.

@@ -282,7 +282,7 @@ def _read_rows(stored: Documents, number: int, *, tolerant: bool) -> Iterator[by
 
 def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
     """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
-    stored.values.clear_tables()
+    stored.values.clear(TABLES)
     for number, table in enumerate(design.tables):
         rows = np.empty(fingerprints.size, ROW)
         rows["table"], rows["permuted"] = number, np.sort(table.permute(fingerprints))

@@ -179,9 +179,10 @@ def test_a_page_that_becomes_a_stub_and_back(store: Store) -> None:
     assert judge_one(store, stub("d", B)).status == "new"
 
 
-def test_the_record_keeps_similarity_and_tests(home: str, store: Store) -> None:
-    judge_one(store, page("a", A, heading="Kiwi"))
-    match = matched(store, page("b", flip(4), heading="Kiwi"))
+def test_the_record_keeps_similarity_and_tests(home: str) -> None:
+    with open_store(home) as store:
+        judge_one(store, page("a", A, heading="Kiwi"))
+        match = matched(store, page("b", flip(4), heading="Kiwi"))
     with open_store(home, readonly=True) as reader:
         stored = reader.get_document(2)
         assert stored

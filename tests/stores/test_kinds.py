@@ -66,7 +66,7 @@ def call(draw: Random, values: KeyValues, oracle: Oracle) -> None:
 def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     table = draw.choice(VALUES)
     key = draw.choice(KEYS if table == IDENTITIES else NUMBERS)
-    action = draw.choice(("put", "put", "get", "get", "delete", "scan", "count"))
+    action = draw.choice(("put", "put", "get", "get", "delete", "scan"))
     if action == "put":
         value = draw.randbytes(draw.choice((0, 1, 30, 600, 2_500)))
         values.put(table, key, value)
@@ -78,8 +78,6 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
         prefix = key[: draw.randint(0, 2)]
         rows = [row for row in oracle.scan(table) if row[0].startswith(prefix)]
         assert sorted(values.scan(table, prefix)) == rows
-    elif action == "count" and table == TEXTS:
-        assert values.count(table) == len(oracle.scan(table))
     assert values.get(table, key) == oracle.values.get((table, key))
     if draw.random() < 0.3:
         values.fetch((table, each) for each in draw.sample(NUMBERS, 3))

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.lmdb.guard import ALLOW_NETWORK
+from scrapy_simhash.stores.lmdb import ALLOW_NETWORK
 from tests.helpers.documents import open_lmdb
 
 

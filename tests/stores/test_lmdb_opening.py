@@ -236,7 +236,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, existing: bool) -> None
         if existing:
             make_store(Path(folder))
         told = run_script(AS_NOBODY, tmp_path / "mine", folder, "writable")
-        assert f"store {folder} cannot be written; check who owns it and its permissions" in told
+        assert (
+            f"store {folder} cannot be read or written; check who owns it and its permissions"
+            in told
+        )
         if existing:
             assert run_script(AS_NOBODY, tmp_path / "mine", folder, "readonly") == "50\n"
 

@@ -20,7 +20,7 @@ import os, random, sys
 from functools import partial
 from pathlib import Path
 import numpy as np
-from scrapy_simhash.stores.lmdb.copying import compact
+from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from scrapy_simhash.stores.lmdb.copying import compact
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -29,7 +29,7 @@ class LmdbMachine(StoreMachine):
         most = data.draw(st.sampled_from([65_536, 4, 2]))
         self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
-        self.patch.setattr("scrapy_simhash.stores.lmdb.engine.LmdbEngine.find_damage", lambda _: [])
+        self.patch.setattr("scrapy_simhash.stores.lmdb.LmdbEngine.find_damage", lambda _: [])
         self.crowded = most < 65_536
         self.folder = Path(tempfile.mkdtemp())
 
