@@ -98,7 +98,7 @@ def list_kept(
 
     groups = store.read(work)
     for number in sorted(groups, key=lambda number: number or inf):
-        kept = store.get_document(number) if number else None
+        kept = store.get_documents([number]).get(number)
         known = kept.pick(*_SHOWN_OF_KEPT) if kept else {}
         page = {name: known.get(name) for name in _SHOWN_OF_KEPT}
         better = ""

@@ -64,21 +64,15 @@ def _compact(config: Config) -> Iterator[Answer]:
     from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(config.store)
-    before = _count(config)
+    before = _measure(config)
     with show_progress("packing the store"):
         compact(folder)
-    after = _count(config)
-    yield {
-        "fingerprints": after["fingerprints"],
-        "file_bytes_before": before["file_bytes"],
-        "file_bytes_after": after["file_bytes"],
-    }
+    yield {"file_bytes_before": before, "file_bytes_after": _measure(config)}
 
 
-def _count(config: Config) -> Answer:
-    """Count the fingerprints of a store, and its bytes."""
+def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
-        return store.table_stats()
+        return store.engine.measure()[1]
 
 
 def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
@@ -131,7 +125,7 @@ def _prune(  # the criteria, each by its name
         unfit = "does not meet all criteria"
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
-            for document in store.get_documents(numbers):
+            for document in store.get_documents(numbers).values():
                 yield document.pick(
                     "document", "url", "state", "original", "scope", "crawls", "time"
                 )
@@ -242,7 +236,8 @@ def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
 
 def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:
     """Describe a drop by the address that was asked for, which may lead elsewhere by now."""
-    original = store.get_document(document.record.original) if document.record.original else None
+    kept = document.record.original
+    original = store.get_documents([kept]).get(kept)
     url = document.facts.url
     return {
         "url": requested.get(mask_passwords(url), url),

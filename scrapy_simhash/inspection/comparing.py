@@ -71,7 +71,7 @@ def compare_pages(
     if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
     sample = store.read(lambda stored: stored.sample(host_of(mine.url))) if store else {}
-    documents = store.get_documents(list(sample)) if store else []
+    documents = [*store.get_documents(sample).values()] if store else []
     others = [
         str(each.wording)
         for each in documents

@@ -205,7 +205,7 @@ class Figures(Counts):
         found = []
         for some in cut(islice(copies, _MOST_COPIES), _RECORDS_AT_A_TIME):
             numbers = {number for two in some for number in two}
-            pages = {page.document: page for page in store.get_documents(list(numbers))}
+            pages = store.get_documents(numbers)
             for first, second in some:
                 page, other = pages.get(second), pages.get(first)
                 if (
@@ -263,7 +263,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
 
 def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
     """Return the page of a decision, or None if the store no longer has the same page."""
-    document = store.get_document(number) if store is not None and number else None
+    document = store.get_documents([number]).get(number) if store is not None else None
     # A log has no passwords.
     same = document is not None and mask_passwords(document.facts.url) == mask_passwords(url)
     return document if same else None

@@ -107,7 +107,7 @@ def find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
         distance = min(config.distance, parse_design(store.design).reach_bits)
         fingerprint = _find_fingerprint(config, store, what)
         for match in store.query(fingerprint, distance):
-            document = store.get_document(match.document)
+            document = store.get_documents([match.document]).get(match.document)
             yield {
                 "fingerprint": f"{match.fingerprint:016x}",
                 "distance": match.distance,

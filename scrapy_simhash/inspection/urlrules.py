@@ -451,7 +451,7 @@ def _read_sites(config: Config) -> Iterator[list[StoredDocument]]:
     with open_as_it_is(config.store) as store:
         for numbers in store.read(work).values():
             read = map(store.get_documents, cut(numbers, _PAGES_PER_READ))
-            yield [page for pages in read for page in pages]
+            yield [page for pages in read for page in pages.values()]
 
 
 def describe(found: FoundRule, shown: set[tuple[str, str]]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 19
+FORMAT = 20
 HEADER_KEY = b"store"
 
 
@@ -119,14 +119,14 @@ def check_seed(header: Header, wanted: int | None) -> None:
         )
 
 
-def check_mode(header: Header, wanted: bool | None) -> None:
+def check_mode(wanted: bool | None, *, stored: bool) -> None:
     """Raise a StoreMismatchError if the fingerprints of a store are those of other texts."""
-    if wanted is not None and header.plain != wanted:
+    if wanted is not None and stored != wanted:
         names = {True: "plain", False: "words"}
-        texts = "main" if header.plain else "whole"
+        texts = "main" if stored else "whole"
         raise StoreMismatchError(
             f"SIMHASH_RULE is {names[wanted]!r}, but the store was made with "
-            f"{names[header.plain]!r}: its fingerprints are those of {texts} texts. Set "
+            f"{names[stored]!r}: its fingerprints are those of {texts} texts. Set "
             "SIMHASH_RULE back, or name another SIMHASH_STORE"
         )
 

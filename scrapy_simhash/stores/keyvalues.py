@@ -1,22 +1,22 @@
 """What a kind of store implements: tables of rows and of sets, and transactions.
 
-Everything else about a store is written once above this interface: documents, probes, checks,
-mending. The rows of all kinds are::
+Everything else about a store is written once above this interface: documents, probes, checks.
+The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header
     header         b"readers"                     Readers
+    header         b"noise" + digest of a host    Measured
     documents      number                         Record
-    identities     identity                       number + 4 bytes of a checksum
+    identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.wording.pack`
-    noise          digest of a host (8)           Measured
 
     fingerprints   fingerprint                    hash of a group (8) + number (8)
     sites          digest of a host (8)           of its sample: digest of an identity (8) + number
                                                   (8) + digest of facts (4) + suspicion (1) + form
                                                   of the address (3)
-    names          digest of a name (8)           number of a document of that name
-    keys           a rare triple (8)              number of a document that has it
+    keys           a rare triple, or a digest of  number of a document that has it
+                   a name (8)
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -47,24 +47,21 @@ HEADER = "header"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
 TEXTS = "texts"
-NOISE = "noise"
 FINGERPRINTS = "fingerprints"
 SITES = "sites"
-NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS, NOISE)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
 # The width of members in bytes. In TABLES, key and member have 9 bytes together
 # (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {
     FINGERPRINTS: 16,
     SITES: 24,
-    NAMES: 8,
     KEYS: 8,
     TABLES: -1,
 }
-# The most members of a set of NAMES: one more than are read, so that a full one is known.
+# The most documents under a name: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack

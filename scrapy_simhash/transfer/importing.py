@@ -39,6 +39,7 @@ from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judging.documents import Document, State
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
+from scrapy_simhash.stores.header import check_mode
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
@@ -250,7 +251,7 @@ class _Import:
         """Import what came through of a store; a new store adopts its recipe and seed."""
         if source.url == show_url(self._config.store):
             raise ValueError(f"{source.url} is the store itself; name another one with --into")
-        source.require_mode(plain=self._config.plain)
+        check_mode(self._config.plain, stored=source.plain)
         counts, crawl = _Counts(), new_crawl(IMPORT_PREFIX)
         numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
         fingerprints = source.read(list_bulk_loaded)

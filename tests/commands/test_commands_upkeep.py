@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 def names(folder: Path) -> list[str]:
     with open_lmdb(folder, readonly=True) as store:
         assert store.check() == []
-        found = (store.get_document(number) for number in range(1, 9))
-        return [each.facts.url.rpartition("/")[2] for each in found if each]
+        found = store.get_documents(range(1, 9)).values()
+        return [each.facts.url.rpartition("/")[2] for each in found]
 
 
 def damage(folder: Path) -> None:

@@ -159,7 +159,7 @@ def use(folder: Path) -> str:
                 return f"found: {problems}"
             store.stats()
             for number in range(1, 110):
-                store.get_document(number)
+                store.get_documents([number])
                 store.query(number << 54)
     with open_lmdb(folder) as store:
         store.find_and_add([document(f"new {n}", n << 50 | 1) for n in range(50)])

@@ -392,7 +392,7 @@ def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(crawl: Judging) -> 
     crawl.ask("c", page(1, menu="Other"))
     crawl.ask("d", page(2, menu="Other"))
     # Another crawl gets the first page; and its number is that of the second.
-    store, there = crawl.judge._store, crawl.judge._store.take_numbers(1)
+    store, there = crawl.judge._store, crawl.judge._store.engine.take_numbers(1)
     other = make_change(0, 7, "http://site.example/z").record
     store.write(lambda stored: stored.save(there, *changes[0][1:]))
     store.write(lambda stored: stored.save(changes[1].number, other))

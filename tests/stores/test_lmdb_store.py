@@ -102,7 +102,6 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         assert store.stats()["documents"] == 2
         for write in (
             lambda: store.bulk_load(np.array([7], np.uint64)),
-            lambda: store.take_numbers(1),
             lambda: store.delete([1]),
             store.rebuild,
         ):
@@ -138,7 +137,7 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
     store.find_and_add([document("c", 2**64 - 1)])
-    texts = [stored and stored.wording for stored in map(store.get_document, (1, 2, 3))]
+    texts = [each.wording for each in store.get_documents([1, 2, 3]).values()]
     assert texts == [Wording(text), Wording("b"), None]
     assert store.read(lambda stored: stored.get_wordings([3, 2, 9])) == {2: Wording("b")}
     # Changed, unchanged but for what is no main text, and a file instead.
