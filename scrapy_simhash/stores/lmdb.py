@@ -26,7 +26,7 @@ from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import lmdb
 import psutil
@@ -117,6 +117,8 @@ class LmdbEngine(Engine):
     damages the file, so all run under one lock, and a forked child gets none.
     """
 
+    synced: ClassVar[bool] = True
+
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         self.url, self.readonly = str(place), readonly
         self._folder = Path(place)
@@ -167,6 +169,7 @@ class LmdbEngine(Engine):
                 str(self._folder),
                 map_size=MAP_BYTES,
                 readonly=self.readonly,
+                sync=self.synced,
                 lock=os.access(self._folder, os.W_OK),
                 max_readers=_MOST_READERS,
                 max_dbs=_MOST_DATABASES,
