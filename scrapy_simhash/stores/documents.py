@@ -510,12 +510,6 @@ class Documents:
         urls = {number: record.facts.url for number, record in records.items()}
         return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
 
-    def prefetch(self, numbers: Collection[int]) -> None:
-        """Read all that goes with documents, for their deletion."""
-        keys = list(map(octets, numbers))
-        self.values.fetch((table, key) for table in (DOCUMENTS, TEXTS) for key in keys)
-        self.read_ahead_of_saves(self.glance(numbers).items())
-
 
 @lru_cache(maxsize=8)
 def _unpack_readers(packed: bytes) -> tuple[Reader, ...]:

@@ -214,7 +214,7 @@ class KeyTable:
             number = waiting.pop()
             member = octets(number)
             if number not in ladders:
-                ladders |= self.read_ladders({number, *waiting}.difference(ladders), seen)
+                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
             for key, members in ladders[number]:
                 if key not in before:
                     before[key], after[key] = frozenset(members), set(members)
@@ -232,16 +232,13 @@ class KeyTable:
                 for member in now - before[key]:
                     self._values.add(KEYS, octets(key), member)
 
-    def read_ladders(
-        self, numbers: Iterable[int], seen: _Members | None = None
-    ) -> dict[int, _Climbing]:
+    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
         """Read which triples documents have or may take, in two round trips; none if damaged.
 
         `seen` is what was read before, and gets what is read: those of a template share most keys.
         """
         made = self._get_keys(numbers)
         self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        seen = {} if seen is None else seen
         found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | found
 

@@ -194,7 +194,12 @@ def server_address(url: str) -> ServerAddress:
             f"store URL {shown!r}: {parts.path!r} does not number a database; write /0 or nothing"
         )
     else:
-        _check_port(parts, shown)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if port == 0:
+            raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")
     query = f"?{urlencode(options)}" if options else ""
     target = f"{scheme}://{parts.netloc}{parts.path}{query}"
     return ServerAddress(target, prefix, shown)
@@ -206,12 +211,3 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as error:
         raise ValueError(f"store URL {show_url(url)!r}: {error}") from None
-
-
-def _check_port(parts: SplitResult, shown: str) -> None:
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if port == 0:
-        raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")

@@ -36,7 +36,6 @@ from scrapy_simhash.stores.rows import pack_row
 from scrapy_simhash.stores.upkeep import (
     Check,
     bulk_load,
-    count_fingerprints,
     list_stubs,
     read_table,
     rebuild,
@@ -308,11 +307,11 @@ class Store(AbstractContextManager["Store"]):
                 "format": self._header.format,
                 "created": self._header.created,
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
-                "libraries": self._header.libraries,
+                "version": self._header.version,
                 "design": stored.design.name,
                 "tables": len(stored.design.tables),
                 "complete_for_bits": stored.design.reach_bits,
-                "fingerprints": count_fingerprints(stored),
+                "fingerprints": read_table(stored, 0).size,
                 "documents": documents,
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
                 "done": states["done"],
@@ -401,9 +400,8 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
-            stored.prefetch(numbers)
-            stored.keys.read_ladders(numbers)
             found = stored.get_all(numbers)
+            stored.read_ahead_of_saves(found.items())
             for number, record in found.items():
                 stored.remove(number, record)
             return len(found)

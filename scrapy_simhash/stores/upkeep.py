@@ -207,18 +207,19 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
 # The fingerprints as a whole: those in the tables, and those that have no document
 
 
-def read_table(stored: Documents, number: int, *, tolerant: bool = False) -> NDArray[np.uint64]:
-    """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
-    table = stored.design.tables[number]
+def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
+    """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
+    lead, key_bytes = bytes((number,)), 1 + stored.design.key_bytes
+    widths = key_bytes, ROW_BYTES - key_bytes
     parts = [np.empty(0, np.uint64)]
-    slices = _read_rows(stored, number, tolerant=tolerant)
-    parts += [np.frombuffer(rows, ROW)["permuted"] for rows in slices]
-    return sort_distinct(table.restore(np.concatenate(parts)))
+    for some in cut(stored.values.scan(TABLES, lead), _ROWS_PER_SLICE):
+        rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
+        parts.append(np.frombuffer(rows, ROW)["permuted"])
+    return sort_distinct(stored.design.tables[number].restore(np.concatenate(parts)))
 
 
 def _read_tables(stored: Documents) -> list[NDArray[np.uint64]]:
-    """Read all tables, and pass over damage."""
-    return [read_table(stored, each, tolerant=True) for each in range(len(stored.design.tables))]
+    return [read_table(stored, number) for number in range(len(stored.design.tables))]
 
 
 def _trust(tables: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -227,27 +228,6 @@ def _trust(tables: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
         return tables[0]
     held = np.sort(np.concatenate(tables))
     return sort_distinct(held[1:][held[1:] == held[:-1]])
-
-
-def count_fingerprints(stored: Documents) -> int:
-    """Count the fingerprints in the tables; reads one table, and passes over damage."""
-    return sum(map(len, _read_rows(stored, 0, tolerant=True))) // ROW.itemsize
-
-
-def _read_rows(stored: Documents, number: int, *, tolerant: bool) -> Iterator[bytes]:
-    """Read the rows of a table, in slices of some megabytes.
-
-    A key or a rest of a wrong width is damaged: that is a StoreError, but `tolerant` leaves it out.
-    """
-    key_bytes = 1 + stored.design.key_bytes
-    for some in cut(stored.values.scan(TABLES, bytes((number,))), _ROWS_PER_SLICE):
-        odd = {key for key, rest in some if (len(key), len(key + rest)) != (key_bytes, ROW_BYTES)}
-        if odd and not tolerant:
-            raise StoreError(
-                f"the tables are damaged: key {min(odd).hex()} has no whole rows; mend them with "
-                "`scrapy simhash check --rebuild`"
-            )
-        yield b"".join(key + rest for key, rest in some if key not in odd)
 
 
 def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:

@@ -53,7 +53,7 @@ def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Cal
     def work(stored: Documents) -> None:
         header = unpack_row(Header, b"store", stored.values.get("header", b"store") or b"")
         header.format = changed_format
-        header.libraries["scrapy-simhash"] = "9.8.7"
+        header.version = "9.8.7"
         packed = pack_row(b"store", header)
         if damage:
             packed = packed[:-1] + bytes([packed[-1] ^ 1])
