@@ -121,7 +121,7 @@ class LmdbEngine(Engine):
 
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         self.url, self.readonly = str(place), readonly
-        self._folder = Path(place)
+        self._folder = Path(place).absolute()
         self._data = self._folder / DATA_FILE
         self._lock, self._pid = threading.RLock(), os.getpid()
         self._failure, self._wait_seconds = "", WAIT_SECONDS

@@ -19,10 +19,9 @@ from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, key
 from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, document, judge, judge_one
+from tests.helpers.documents import alter, document, judge, judge_one
 from tests.helpers.needing import examples
 
-STORE_KINDS = ALL_KINDS
 TEMPLATE = range(90_000, 90_200)
 
 

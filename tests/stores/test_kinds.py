@@ -19,9 +19,8 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
 )
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, document, judge
+from tests.helpers.documents import document, judge
 
-STORE_KINDS = ALL_KINDS
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS)

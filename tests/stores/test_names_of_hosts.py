@@ -12,9 +12,8 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents, name_keys
 from scrapy_simhash.stores.keyvalues import CALLED, KEYS
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, document, judge, judge_one
+from tests.helpers.documents import document, judge, judge_one
 
-STORE_KINDS = ALL_KINDS
 FIRE = "Fire in the harbour"
 SKETCH = bytes(SKETCH_BYTES)
 
