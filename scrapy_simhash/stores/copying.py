@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,6 @@ from scrapy_simhash.stores.lmdb import (
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy_simhash.stores.store import Store
 
 # LMDB keeps the pages of a commit in memory; most rows have at most 1,000 bytes.
@@ -137,23 +134,26 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
             f"the folder {source} cannot be written, so crawls would not see that it is being "
             "read; run this as the user who owns it, or copy it when no process has it open"
         )
-    with _told(target):
-        temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
+    temporary: Path | None = None
     try:
-        with _told(target):
-            store.engine.copy(temporary / DATA_FILE)
+        temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
+        store.engine.copy(temporary / DATA_FILE)
         with open_as_it_is(str(temporary)) as made:  # this verifies every page of it
             _require_sound(made.check() if check else [])
             counted = made.stats()
         (temporary / LOCK_FILE).unlink(missing_ok=True)  # of its reader
-        with _told(target):
-            sync_folder(temporary)
-            # Fails if anything but an empty folder was made there meanwhile.
-            temporary.rename(target)
-            sync_folder(target.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        sync_folder(temporary)
+        # Fails if anything but an empty folder was made there meanwhile.
+        temporary.rename(target)
+        sync_folder(target.parent)
+    except (lmdb.Error, OSError) as error:
+        raise StoreUnavailableError(
+            f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
+            "or name a folder whose parent exists and can be written"
+        ) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)  # unless it has its name
     shown = {name: counted[name] for name in ("documents", "fingerprints", "file_bytes")}
     return {"folder": str(target), **shown, "checked": check}
 
@@ -165,14 +165,3 @@ def _require_sound(problems: list[str]) -> None:
             "`scrapy simhash check` lists them, and `check --rebuild` mends its tables; other "
             "damage needs an earlier backup"
         )
-
-
-@contextmanager
-def _told(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except (lmdb.Error, OSError) as error:
-        raise StoreUnavailableError(
-            f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
-            "or name a folder whose parent exists and can be written"
-        ) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,7 +34,6 @@ from scrapy_simhash.stores.keys import (
     rank_by_keys,
 )
 from scrapy_simhash.stores.keyvalues import (
-    CALLED,
     DOCUMENTS,
     FINGERPRINTS,
     HEADER,
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
 
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
+# The most documents under a name: one more than are read, so that a full one is known.
+CALLED = MOST_CALLED + 1
 # Begins the keys of the noise of hosts in HEADER.
 NOISE = b"noise"
 
@@ -421,27 +422,29 @@ class Documents:
 
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page will need, in as few round trips as it can be known in."""
-        self.values.look_ahead(partial(self._look, page, rule))
 
-    def _look(self, page: Document, rule: Rule) -> None:
-        """Read as judging does; much may be missing yet."""
-        self._samples.clear()
-        self.find_own(page)
-        found, _ = self.gather(page, rule)
-        for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
-            self.sample(host)
+        def look() -> None:
+            self._samples.clear()
+            self.find_own(page)
+            found, _ = self.gather(page, rule)
+            for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
+                self.sample(host)
+
+        self.values.look_ahead(look)
 
     def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
         """Read what `save` will need of these, in as few round trips as it can be known in."""
-        self.values.look_ahead(partial(self._look_at_saves, list(records)))
+        saved = list(records)
 
-    def _look_at_saves(self, records: list[tuple[int, Record]]) -> None:
-        self.list_readers()
-        self.values.fetch((DOCUMENTS, octets(number)) for number, _ in records)
-        for _, record in records:
-            _, before = self.find(record.facts.identity) or (0, None)
-            for each in filter(None, (record, before)):
-                self.values.fetch(self.list_ahead(each))
+        def look() -> None:
+            self.list_readers()
+            self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
+            for _, record in saved:
+                _, before = self.find(record.facts.identity) or (0, None)
+                for each in filter(None, (record, before)):
+                    self.values.fetch(self.list_ahead(each))
+
+        self.values.look_ahead(look)
 
     def list_ahead(self, record: Record) -> list[tuple[str, bytes]]:
         """List the rows that it takes to make a document findable, or not."""

@@ -34,7 +34,6 @@ from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -61,13 +60,9 @@ SETS = {
     KEYS: 8,
     TABLES: -1,
 }
-# The most documents under a name: one more than are read, so that a full one is known.
-CALLED = MOST_CALLED + 1
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
-# The longest that a page waits while another process is writing; then it is not judged.
-WAIT_SECONDS = 10.0
 
 
 class KeyValues(ABC):

@@ -41,7 +41,6 @@ from scrapy_simhash.stores.keyvalues import (
     SETS,
     TABLES,
     VALUES,
-    WAIT_SECONDS,
     Engine,
     KeyValues,
     cut_rows,
@@ -68,6 +67,8 @@ _MOST_READERS = 512  # commands and crawls at the same time; the default is 126
 # To make a store or to open a small one takes milliseconds.
 _OPENING_SECONDS = 30.0
 _PAUSE_SECONDS = 0.0005
+# The longest that who writes waits for others.
+WAIT_SECONDS = 10.0
 # Once a process has kept the lock too long, so that no page waits long for it any more.
 _WAIT_AGAIN_SECONDS = 0.1
 _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
@@ -158,7 +159,8 @@ class LmdbEngine(Engine):
                 self._env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             self._open_databases()
-            fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is one of its users from now on
+            with suppress(OSError):  # see `lock_folder`
+                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = closing.pop_all()
 
     def _open_file(self) -> lmdb.Environment:
@@ -353,6 +355,9 @@ def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iter
                 f"the store at {folder} is open, or being made or packed, in process "
                 f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
             ) from None
+        except OSError:  # NFS does not lock folders
+            if os.environ.get(ALLOW_NETWORK) != "1":
+                raise
         yield file
     finally:
         os.close(file)

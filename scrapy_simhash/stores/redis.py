@@ -352,9 +352,8 @@ class RedisValues(KeyValues):
         self._changed[table, key][member] = False
 
     def clear(self, table: str) -> None:
-        for key in {key for key, _ in self._scan_stored(table)} | {
-            key for each, key in self._changed if each == table
-        }:
+        changed = {key for each, key in self._changed if each == table}
+        for key in changed.union(key for key, _ in self._scan_stored(table)):
             self.delete(table, key)
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:

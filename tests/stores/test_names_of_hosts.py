@@ -9,8 +9,8 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
-from scrapy_simhash.stores.documents import Documents, name_keys
-from scrapy_simhash.stores.keyvalues import CALLED, KEYS
+from scrapy_simhash.stores.documents import CALLED, Documents, name_keys
+from scrapy_simhash.stores.keyvalues import KEYS
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge, judge_one
 
