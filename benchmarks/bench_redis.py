@@ -161,7 +161,7 @@ def judge_page(store: Store, page: Document, crawl: str, hosts: Hosts) -> tuple[
 
 def write_group(store: Store, kept: list[Change]) -> None:
     """Write a group as the judge of a crawl does."""
-    numbered = enumerate(kept, store.take_numbers(len(kept)))
+    numbered = enumerate(kept, store.engine.take_numbers(len(kept)))
     changes = [change._replace(number=change.number or taken) for taken, change in numbered]
 
     def work(stored: Documents) -> None:

@@ -6,7 +6,6 @@
     +-- StoreUnusableError      at opening: nothing was changed
     |   +-- StoreMismatchError  made with another recipe or table design
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
-    +-- StoreDamagedError       the data in a store is inconsistent
     +-- DamagedError            one record cannot be read
     +-- ArchiveError            an archive cannot be read or written
     ValueError
@@ -50,19 +49,6 @@ class StoreMismatchError(StoreUnusableError):
 
 class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; later writes are tried again."""
-
-
-class StoreDamagedError(StoreError):
-    """The data in a store is inconsistent.
-
-    Args:
-        message: a text that names the cure.
-        problems: lines as `check` lists them; kept as an attribute.
-    """
-
-    def __init__(self, message: str, problems: list[str]) -> None:
-        super().__init__(message)
-        self.problems = problems
 
 
 class DamagedError(StoreError):

@@ -21,8 +21,6 @@ from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.tracing import require_strace
 
-# Those that keep what is in them.
-STORE_KINDS = tuple(kind for kind in ALL_KINDS if kind != "memory")
 # A job in the background ignores it, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -108,7 +106,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     But tests that name their own: they look at what only one kind has.
     """
-    kinds = getattr(metafunc.module, "STORE_KINDS", STORE_KINDS)
+    kinds = getattr(metafunc.module, "STORE_KINDS", ALL_KINDS)
     marks = metafunc.definition.iter_markers("parametrize")
     if "home" in metafunc.fixturenames and all(mark.args[0] != "home" for mark in marks):
         metafunc.parametrize("home", kinds, indirect=True)

@@ -18,7 +18,6 @@ from scrapy_simhash.commands.frame import (
     name_page,
     print_fields,
 )
-from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl, find_log
 from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.judging.documents import State
@@ -81,7 +80,7 @@ def list_kept(
 
     groups = store.read(work)
     for number in sorted(groups, key=lambda number: number or inf):
-        kept = store.get_document(number) if number else None
+        kept = store.get_documents([number]).get(number)
         page = kept.pick(*_KEPT) if kept else dict.fromkeys(_KEPT)
         better = (
             shown["url"]
@@ -114,16 +113,12 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[Answer]:
     """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.lmdb.copying import back_up  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
     with open_as_it_is(config.store) as store:
-        try:
-            with show_progress("copying, and comparing the copy" if check else "copying"):
-                made = back_up(store, folder, check=check)
-        except StoreDamagedError as error:
-            yield {"folder": None, "problems": error.problems}
-            raise PartlyFailedError(str(error)) from error
-        yield {**made, "problems": []}
+        with show_progress("copying, and comparing the copy" if check else "copying"):
+            made = back_up(store, folder, check=check)
+        yield made
 
 
 def _print_export(answer: Answer) -> Iterable[str]:

@@ -60,20 +60,18 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _compact(config: Config) -> Answer:
     """Shrink the file of a store that nobody else has open."""
-    from scrapy_simhash.stores.lmdb.copying import compact  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(config.store)
-    with open_as_it_is(config.store) as store:
-        before = store.table_stats()
+    before = _measure(config)
     with show_progress("packing the store"):
         compact(folder)
+    return {"file_bytes_before": before, "file_bytes_after": _measure(config)}
+
+
+def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
-        after = store.table_stats()
-    return {
-        "fingerprints": after["fingerprints"],
-        "file_bytes_before": before["file_bytes"],
-        "file_bytes_after": after["file_bytes"],
-    }
+        return store.engine.measure()[1]
 
 
 def _rebuild(config: Config, tables: str | None) -> Answer:
@@ -119,7 +117,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
         unfit = "does not meet all criteria"
         left = _explain_left(store, {*urls}.difference(chosen.values()), unfit)
         if dry_run:
-            for document in store.get_documents(numbers):
+            for document in store.get_documents(numbers).values():
                 yield document.pick(
                     "document", "url", "state", "original", "scope", "crawls", "time"
                 )
@@ -222,7 +220,8 @@ def _explain_left(store: Store, urls: Collection[str], unfit: str) -> str:
 
 def _describe(store: Store, document: StoredDocument, requested: Mapping[str, str]) -> Answer:
     """Describe a drop by the address that was asked for, which may lead elsewhere by now."""
-    original = store.get_document(document.record.original) if document.record.original else None
+    kept = document.record.original
+    original = store.get_documents([kept]).get(kept)
     url = document.facts.url
     return {
         "url": requested.get(mask_passwords(url), url),

@@ -140,7 +140,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     with open_as_it_is(config.store) as store:
         documents = store.find_documents([url])[url]
         kept = {
-            each.document: store.get_document(each.record.original)
+            each.document: store.get_documents([each.record.original]).get(each.record.original)
             if each.state == "duplicate"
             else each
             for each in documents

@@ -209,7 +209,7 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
 
 def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
     """Return the page of a decision, or None if the store no longer has the same page."""
-    document = store.get_document(number) if store is not None and number else None
+    document = store.get_documents([number]).get(number) if store is not None else None
     # A log has no passwords.
     same = document is not None and mask_passwords(document.facts.url) == mask_passwords(url)
     return document if same else None

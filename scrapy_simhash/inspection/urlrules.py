@@ -361,7 +361,7 @@ def find_rules(config: Config) -> list[FoundRule]:
     with open_as_it_is(config.store) as store:
         for numbers in store.read(work).values():  # of a site, in the order of arrival
             read = map(store.get_documents, cut(numbers, _PAGES_PER_READ))
-            found += learn(page for pages in read for page in pages)
+            found += learn(page for pages in read for page in pages.values())
     return sorted(found, key=lambda each: (not each.directories, -len(each.votes), str(each.rule)))
 
 

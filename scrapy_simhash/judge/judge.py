@@ -173,7 +173,13 @@ class CrawlJudge:
             plain=config.plain,
             seed=given.seed,
         )
-        say(Opened(self._store.seed, self._store.distance, self._store.list_readers()))
+        say(
+            Opened(
+                self._store.seed,
+                self._store.distance,
+                self._store.read(lambda stored: stored.list_readers()),
+            )
+        )
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
         """Do what a message says; `body` is that of the page that is asked about."""
@@ -576,7 +582,7 @@ class CrawlJudge:
         if not self._numbers:
             if self._failure:
                 raise StoreUnavailableError(self._failure)
-            first = self._store.take_numbers(_NUMBERS)
+            first = self._store.engine.take_numbers(_NUMBERS)
             self._numbers.extend(range(first, first + _NUMBERS))
         return self._numbers.popleft()
 

@@ -20,7 +20,7 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.documents import describe_member, name_keys, rows_of_site, site_key
 from scrapy_simhash.stores.keys import (
-    KEYS,
+    KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
     Keys,
@@ -170,7 +170,7 @@ class Young:
             self._found[lead].append(key)
         if keys and keys.whole not in dissolved:
             self._lead(made, keys.whole)
-        self._climb([made] * KEYS)
+        self._climb([made] * KEYS_OF_A_PAGE)
         if member and host in self._drawn:
             members = sorted((*self._drawn[host], member))
             self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
@@ -287,7 +287,7 @@ class WithYoung:
         whole, triples = make_keys(facts)
         left = Keys(whole, [each for each in triples if each not in self._young.dissolved])
         dissolved = self._stored.keys.dissolved
-        triples = choose_triples(left, dissolved, KEYS if known else KEYS_OF_STRANGERS)
+        triples = choose_triples(left, dissolved, KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS)
         found = (self._young.find("key", key) for key in (whole, *triples))
         return rank_by_keys(pages for pages in found if pages)
 

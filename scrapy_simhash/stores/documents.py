@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +25,7 @@ from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
 from scrapy_simhash.pages.facts import EVERYONE
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
-    KEYS,
+    KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     KeyTable,
     keys_of,
@@ -34,13 +34,11 @@ from scrapy_simhash.stores.keys import (
     rank_by_keys,
 )
 from scrapy_simhash.stores.keyvalues import (
-    CALLED,
     DOCUMENTS,
     FINGERPRINTS,
     HEADER,
     IDENTITIES,
-    NAMES,
-    NOISE,
+    KEYS,
     SITES,
     TABLES,
     TEXTS,
@@ -71,6 +69,10 @@ if TYPE_CHECKING:
 
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 BULK_LOADED = bytes(16)
+# The most documents under a name: one more than are read, so that a full one is known.
+CALLED = MOST_CALLED + 1
+# Begins the keys of the noise of hosts in HEADER.
+NOISE = b"noise"
 
 
 class Documents:
@@ -144,11 +146,9 @@ class Documents:
         Returns:
             The number of the document; 0 if another one has its number.
         """
-        identity = record.facts.identity
-        there = self.find_number(identity)
-        before = self.get(there) if there else None
+        there, before = self.find(record.facts.identity) or (0, None)
         moves = before is None or _placed(before) != _placed(record)
-        if there and before is not None:
+        if before is not None:
             number = there
             record = structs.replace(
                 record,
@@ -163,8 +163,6 @@ class Documents:
             # A server that lost its last writes gives numbers out again: the page comes again.
             return 0
         self.put(number, record, wording)
-        if number != there:
-            self.values.put(IDENTITIES, identity, pack_identity(identity, number))
         if moves:
             self._index(number, record)
         readers = self.list_readers()
@@ -179,10 +177,8 @@ class Documents:
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""
-        number = self.find_number(identity)
-        record = self.get(number) if number else None
-        if number and record is not None:
-            self.remove(number, record)
+        if found := self.find(identity):
+            self.remove(*found)
 
     def remove(self, number: int, record: Record) -> None:
         """Delete a document and all that leads to it."""
@@ -208,7 +204,13 @@ class Documents:
     def find_number(self, identity: bytes) -> int | None:
         """Get the number of the document with this identity."""
         value = self.values.get(IDENTITIES, identity)
-        return None if value is None else unpack_identity(identity, value)
+        return None if value is None else number_of(value)
+
+    def find(self, identity: bytes) -> tuple[int, Record] | None:
+        """Find the document with this identity; nothing where a damaged row leads elsewhere."""
+        number = self.find_number(identity) or 0
+        record = self.get(number) if number else None
+        return (number, record) if record and record.facts.identity == identity else None
 
     def find_at(self, urls: Collection[str]) -> dict[str, dict[int, Record]]:
         """Find the documents with these URLs; leaves out damaged ones.
@@ -226,10 +228,11 @@ class Documents:
         return found
 
     def _index(self, number: int, record: Record) -> None:
-        """Make a document findable, unless it is a near-duplicate."""
+        """Make a document findable, in the tables unless it is a near-duplicate."""
         if record.state == State.DUPLICATE:
+            self.enter(number, record)
             return
-        values, (key, row) = self.values, fingerprint_row(number, record)
+        values, key = self.values, octets(record.facts.fingerprint)
         rows = self._prober.split(record.facts.fingerprint)
         # As they are at one moment: another writer may be about to add both.
         values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
@@ -239,10 +242,7 @@ class Documents:
             else:
                 for table_row in rows:
                     values.add(TABLES, *table_row)
-        values.add(FINGERPRINTS, key, row)
-        if keys := keys_of(record):
-            self.keys.enter(number, keys)
-        self.enter_site(number, record)
+        self.enter(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
@@ -262,14 +262,24 @@ class Documents:
             for table_row in self._prober.split(record.facts.fingerprint):
                 values.discard(TABLES, *table_row)
 
-    def enter_site(self, number: int, record: Record) -> None:
+    def enter(self, number: int, record: Record) -> None:
+        """Make a document findable by all but the tables."""
+        self.values.put(IDENTITIES, record.facts.identity, octets(number))
+        if record.state == State.DUPLICATE:
+            return
+        self.values.add(FINGERPRINTS, *fingerprint_row(number, record))
+        if keys := keys_of(record):
+            self.keys.enter(number, keys)
+        self._enter_site(number, record)
+
+    def _enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
 
         A sample is drawn, see `judging.hosts`; a name has those that came first.
         """
         for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
-            if table == NAMES and len(there) >= CALLED:
+            if table == KEYS and len(there) >= CALLED:
                 continue
             kept = sorted({*there, member})
             if table == SITES:
@@ -302,7 +312,9 @@ class Documents:
         known = len(self.sample(host_of(page.url))) == SAMPLE
         found: dict[int, int] = {}
         for each in self.list_compared(page):
-            members = self.keys.find(make_keys(each), KEYS if known else KEYS_OF_STRANGERS)
+            members = self.keys.find(
+                make_keys(each), KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS
+            )
             found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
 
@@ -314,7 +326,7 @@ class Documents:
         """
         compared = self.list_compared(page)
         names = {key: name for each in compared for key, name in name_keys(each, self.seed).items()}
-        found = self.values.read_sets(NAMES, list(names))
+        found = self.values.read_sets(KEYS, list(names))
         return [
             (name, list(map(number_of, members)))
             for name, members in zip(names.values(), found, strict=True)
@@ -322,14 +334,14 @@ class Documents:
 
     def find_noise(self, host: str) -> Measured:
         """Find what earlier crawls saw to change on a host; nothing if that is damaged."""
-        key = site_key(host, self.seed)
-        rows = [(key, self.values.get(NOISE, key))]
+        key = NOISE + site_key(host, self.seed)
+        rows = [(key, self.values.get(HEADER, key))]
         return next((measured for _, measured in read_rows(Measured, rows)), Measured())
 
     def add_noise(self, host: str, measured: Measured) -> None:
         """Add what a crawl saw to change on a host."""
-        key = site_key(host, self.seed)
-        self.values.put(NOISE, key, pack_row(key, join(self.find_noise(host), measured)))
+        key = NOISE + site_key(host, self.seed)
+        self.values.put(HEADER, key, pack_row(key, join(self.find_noise(host), measured)))
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
@@ -410,46 +422,48 @@ class Documents:
 
     def read_ahead(self, page: Document, rule: Rule) -> None:
         """Read what judging a page will need, in as few round trips as it can be known in."""
-        self.values.look_ahead(partial(self._look, page, rule))
 
-    def _look(self, page: Document, rule: Rule) -> None:
-        """Read as judging does; much may be missing yet."""
-        self._samples.clear()
-        self.find_own(page)
-        found, _ = self.gather(page, rule)
-        for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
-            self.sample(host)
+        def look() -> None:
+            self._samples.clear()
+            self.find_own(page)
+            found, _ = self.gather(page, rule)
+            for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
+                self.sample(host)
+
+        self.values.look_ahead(look)
 
     def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
         """Read what `save` will need of these, in as few round trips as it can be known in."""
-        self.values.look_ahead(partial(self._look_at_saves, list(records)))
+        saved = list(records)
 
-    def _look_at_saves(self, records: list[tuple[int, Record]]) -> None:
-        self.list_readers()
-        self.values.fetch((DOCUMENTS, octets(number)) for number, _ in records)
-        for _, record in records:
-            number = self.find_number(record.facts.identity)
-            before = self.get(number) if number else None
-            for each in (record, before):
-                if each is not None and each.state != State.DUPLICATE:
-                    self._look_at_index(each)
+        def look() -> None:
+            self.list_readers()
+            self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
+            for _, record in saved:
+                _, before = self.find(record.facts.identity) or (0, None)
+                for each in filter(None, (record, before)):
+                    self.values.fetch(self.list_ahead(each))
 
-    def _look_at_index(self, record: Record) -> None:
-        fetched = [(table, key) for table, key, _ in rows_of_site(0, record, self.seed)]
+        self.values.look_ahead(look)
+
+    def list_ahead(self, record: Record) -> list[tuple[str, bytes]]:
+        """List the rows that it takes to make a document findable, or not."""
+        if record.state == State.DUPLICATE:
+            return []
+        rows = [(table, key) for table, key, _ in rows_of_site(0, record, self.seed)]
         if keys := keys_of(record):
-            fetched += self.keys.list_ahead(keys)
+            rows += self.keys.list_ahead(keys)
         fingerprint = record.facts.fingerprint
-        fetched.append((FINGERPRINTS, octets(fingerprint)))
-        fetched.append((TABLES, self._prober.split(fingerprint)[0][0]))
-        self.values.fetch(fetched)
+        rows.append((FINGERPRINTS, octets(fingerprint)))
+        rows.append((TABLES, self._prober.split(fingerprint)[0][0]))
+        return rows
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
         identities = [page.facts.identity]
         if page.imported and EVERYONE in self.list_readers():
             identities.append(page.imported)
-        numbers = map(self.find_number, identities)
-        return [(number, record) for number in numbers if number and (record := self.get(number))]
+        return [found for each in identities if (found := self.find(each))]
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
@@ -499,12 +513,6 @@ class Documents:
         urls = {number: record.facts.url for number, record in records.items()}
         return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
 
-    def prefetch(self, numbers: Collection[int]) -> None:
-        """Read all that goes with documents, for their deletion."""
-        keys = list(map(octets, numbers))
-        self.values.fetch((table, key) for table in (DOCUMENTS, TEXTS) for key in keys)
-        self.read_ahead_of_saves(self.glance(numbers).items())
-
 
 @lru_cache(maxsize=8)
 def _unpack_readers(packed: bytes) -> tuple[Reader, ...]:
@@ -519,23 +527,6 @@ def unpack_wording(key: bytes, packed: bytes) -> Wording:
     return unpack(unseal(f"text of document {number_of(key)}", key, packed))
 
 
-def pack_identity(identity: bytes, number: int) -> bytes:
-    """Pack the number of the document of an identity, with 4 bytes of a checksum."""
-    key = octets(number)
-    return key + xxhash.xxh3_64_digest(identity + key)[:4]
-
-
-def unpack_identity(identity: bytes, value: bytes) -> int:
-    """Read to which document an identity leads, or raise a StoreError that names the cure."""
-    number = number_of(value[:8])
-    if value != pack_identity(identity, number):
-        raise StoreError(
-            f"damaged identity {identity.hex()}: checksum differs; mend it with `scrapy simhash "
-            "check --rebuild`"
-        )
-    return number
-
-
 def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
     """Make key and member of a document under its fingerprint."""
     return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
@@ -544,10 +535,10 @@ def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
 def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
     """List key and member, or value, of the rows of a table by which a document is found.
 
-    Of SITES and NAMES only those are there that fit in.
+    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
     """
     if table == IDENTITIES:
-        return [(record.facts.identity, pack_identity(record.facts.identity, number))]
+        return [(record.facts.identity, octets(number))]
     if record.state == State.DUPLICATE:
         return []
     if table == FINGERPRINTS:
@@ -598,7 +589,7 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     known = page.sketch and record.state != State.DUPLICATE
     if not known or not (host := host_of(page.url)):
         return []
-    rows = [(NAMES, key, octets(number)) for key in name_keys(page, seed)]
+    rows = [(KEYS, key, octets(number)) for key in name_keys(page, seed)]
     if not page.stub:
         member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.

@@ -24,11 +24,8 @@ from scrapy_simhash.tables.designs import parse_design
 if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
-_LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
-
-
 # Increased with each change of what is stored, or how.
-FORMAT = 19
+FORMAT = 20
 HEADER_KEY = b"store"
 
 
@@ -44,13 +41,12 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     design: str
     seed: int
     created: float
-    libraries: dict[str, str]
+    version: str
     plain: bool
 
 
 def new_header(recipe: Recipe, design: str, seed: int | None, *, plain: bool) -> Header:
     """Make the header of a new store."""
-    libraries = {name: _find_version(name) for name in _LIBRARIES}
     return Header(
         format=FORMAT,
         recipe=asdict(recipe),
@@ -58,7 +54,7 @@ def new_header(recipe: Recipe, design: str, seed: int | None, *, plain: bool) ->
         # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
         seed=secrets.randbits(64) if seed is None else seed,
         created=time.time(),
-        libraries={name: found for name, found in libraries.items() if found},
+        version=_find_version(),
         plain=plain,
     )
 
@@ -76,17 +72,16 @@ def unpack_header(packed: bytes) -> Header:
         raise StoreUnusableError(
             f"the store has format {header.format}, but this version reads format {FORMAT} only; "
             "move it away, or name another SIMHASH_STORE, and crawl again (scrapy-simhash "
-            f"{header.libraries.get('scrapy-simhash', 'of an unknown version')} made it)"
+            f"{header.version} made it)"
         )
     return header
 
 
-def _find_version(library: str) -> str:
-    """Find the version of a distribution; "" where it is not installed."""
+def _find_version() -> str:
     try:
-        return version(library)
+        return version("scrapy-simhash")
     except PackageNotFoundError:
-        return ""
+        return "of an unknown version"
 
 
 def require_reach(header: Header, distance: int) -> None:
@@ -119,14 +114,14 @@ def check_seed(header: Header, wanted: int | None) -> None:
         )
 
 
-def check_mode(header: Header, wanted: bool | None) -> None:
+def check_mode(wanted: bool | None, *, stored: bool) -> None:
     """Raise a StoreMismatchError if the fingerprints of a store are those of other texts."""
-    if wanted is not None and header.plain != wanted:
+    if wanted is not None and stored != wanted:
         names = {True: "plain", False: "words"}
-        texts = "main" if header.plain else "whole"
+        texts = "main" if stored else "whole"
         raise StoreMismatchError(
             f"SIMHASH_RULE is {names[wanted]!r}, but the store was made with "
-            f"{names[header.plain]!r}: its fingerprints are those of {texts} texts. Set "
+            f"{names[stored]!r}: its fingerprints are those of {texts} texts. Set "
             "SIMHASH_RULE back, or name another SIMHASH_STORE"
         )
 

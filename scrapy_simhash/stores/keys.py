@@ -10,9 +10,10 @@ whole sketch, and a probe costs the same however large a site is.
 Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
 20 callbacks get do not dissolve each other's keys.
 
-In the table `keys` a document is under the key of its whole sketch, and under the first 16 of its
+In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
 triples that are not dissolved; that follows from its record and from what is dissolved. A dissolved
-key has one member, of zeros, which stays for ever.
+key has one member, of zeros, which stays for ever. Names have keys there, too, see
+`documents.name_keys`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ import xxhash
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.sketch import read_shingles
-from scrapy_simhash.stores.keyvalues import KEYS as TABLE
-from scrapy_simhash.stores.keyvalues import number_of, octets
+from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
 # with 64 documents a key hardly less, for twice the work.
-KEYS = 16
+KEYS_OF_A_PAGE = 16
 MOST_UNDER_KEY = 16
 # Where a host is not known, a page's first triples are the template's: a mirror of a page is found
 # by 64 of them.
@@ -151,7 +151,7 @@ def keys_of(record: Record) -> Keys | None:
 
 def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
     """List the keys under which a document is."""
-    triples = choose_triples(keys, dissolved, KEYS)
+    triples = choose_triples(keys, dissolved, KEYS_OF_A_PAGE)
     return triples if keys.whole in dissolved else [keys.whole, *triples]
 
 
@@ -173,14 +173,10 @@ class KeyTable:
         # By this transaction, which may be given up.
         self._dissolved_now: set[int] = set()
 
-    def forget(self) -> None:
-        """Remember nothing of what is dissolved: what says so may have been damaged."""
-        self.dissolved.clear()
-
     def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
         """List the rows that a document needs nearly always."""
         triples = choose_triples(keys, self.dissolved, _AHEAD)
-        return [(TABLE, octets(key)) for key in (keys.whole, *triples)]
+        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
 
     def find(self, keys: Keys, most: int) -> list[list[int]]:
         """List the documents of the first keys that are not dissolved, and of equal sketches."""
@@ -190,30 +186,23 @@ class KeyTable:
 
     def enter(self, number: int, keys: Keys) -> None:
         """Enter a document that is not there; dissolves the keys that are full."""
-        whole, triples = self._take(keys, KEYS)
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
         # On a server, two writers may have entered one more than fits.
         if whole is not None and len(whole) >= MOST_UNDER_KEY:
             self._mark(keys.whole)
         elif whole is not None:
-            self._values.add(TABLE, octets(keys.whole), octets(number))
+            self._values.add(KEYS, octets(keys.whole), octets(number))
         if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
-            self._place([number] * KEYS, {number: self._climb(keys, _AHEAD)})
+            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
         else:
             for key, _ in triples:
-                self._values.add(TABLE, octets(key), octets(number))
+                self._values.add(KEYS, octets(key), octets(number))
 
     def remove(self, number: int, keys: Keys) -> None:
         """Remove a document."""
-        whole, triples = self._take(keys, KEYS)
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
         for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
-            self._values.discard(TABLE, octets(key), octets(number))
-
-    def dissolve(self, key: int) -> None:
-        """Dissolve a key; its documents move on, unless it is that of their whole sketches."""
-        numbers = list(map(number_of, self._read([key])[0] or ()))
-        self._mark(key)
-        made = self._get_keys(numbers)
-        self._place([number for number, keys in made.items() if keys.whole != key], {})
+            self._values.discard(KEYS, octets(key), octets(number))
 
     def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
         """Find one more key for each of these documents, which may be repeated."""
@@ -225,7 +214,7 @@ class KeyTable:
             number = waiting.pop()
             member = octets(number)
             if number not in ladders:
-                ladders |= self.read_ladders({number, *waiting}.difference(ladders), seen)
+                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
             for key, members in ladders[number]:
                 if key not in before:
                     before[key], after[key] = frozenset(members), set(members)
@@ -241,18 +230,15 @@ class KeyTable:
                 self._mark(key)
             else:
                 for member in now - before[key]:
-                    self._values.add(TABLE, octets(key), member)
+                    self._values.add(KEYS, octets(key), member)
 
-    def read_ladders(
-        self, numbers: Iterable[int], seen: _Members | None = None
-    ) -> dict[int, _Climbing]:
+    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
         """Read which triples documents have or may take, in two round trips; none if damaged.
 
         `seen` is what was read before, and gets what is read: those of a template share most keys.
         """
         made = self._get_keys(numbers)
         self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        seen = {} if seen is None else seen
         found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
         return dict.fromkeys(numbers, iter(())) | found
 
@@ -283,7 +269,7 @@ class KeyTable:
         """List the members of each key, or None if it is dissolved."""
         found: list[list[bytes] | None] = []
         rows = list(map(octets, keys))
-        for key, members in zip(rows, self._values.read_sets(TABLE, rows), strict=True):
+        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
             # It comes first; on a server, others may have been added while a key was dissolved.
             dissolved = members[:1] == [DISSOLVED]
             found.append(None if dissolved else members)
@@ -294,6 +280,6 @@ class KeyTable:
         return found
 
     def _mark(self, key: int) -> None:
-        self._values.delete(TABLE, octets(key))
-        self._values.add(TABLE, octets(key), DISSOLVED)
+        self._values.delete(KEYS, octets(key))
+        self._values.add(KEYS, octets(key), DISSOLVED)
         self._dissolved_now.add(key)

@@ -1,22 +1,22 @@
 """What a kind of store implements: tables of rows and of sets, and transactions.
 
-Everything else about a store is written once above this interface: documents, probes, checks,
-mending. The rows of all kinds are::
+Everything else about a store is written once above this interface: documents, probes, checks.
+The rows of all kinds are::
 
     table          key                            value, or members
     header         b"store"                       Header
     header         b"readers"                     Readers
+    header         b"noise" + digest of a host    Measured
     documents      number                         Record
-    identities     identity                       number + 4 bytes of a checksum
+    identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.wording.pack`
-    noise          digest of a host (8)           Measured
 
     fingerprints   fingerprint                    hash of a group (8) + number (8)
     sites          digest of a host (8)           of its sample: digest of an identity (8) + number
                                                   (8) + digest of facts (4) + suspicion (1) + form
                                                   of the address (3)
-    names          digest of a name (8)           number of a document of that name
-    keys           a rare triple (8)              number of a document that has it
+    keys           a rare triple, or a digest of  number of a document that has it
+                   a name (8)
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -34,7 +34,6 @@ from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -47,30 +46,23 @@ HEADER = "header"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
 TEXTS = "texts"
-NOISE = "noise"
 FINGERPRINTS = "fingerprints"
 SITES = "sites"
-NAMES = "names"
 KEYS = "keys"
 TABLES = "tables"
 
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS, NOISE)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, TEXTS)
 # The width of members in bytes. In TABLES, key and member have 9 bytes together
 # (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {
     FINGERPRINTS: 16,
     SITES: 24,
-    NAMES: 8,
     KEYS: 8,
     TABLES: -1,
 }
-# The most members of a set of NAMES: one more than are read, so that a full one is known.
-CALLED = MOST_CALLED + 1
 # Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
-# The longest that a page waits while another process is writing; then it is not judged.
-WAIT_SECONDS = 10.0
 
 
 class KeyValues(ABC):
@@ -135,10 +127,6 @@ class KeyValues(ABC):
         self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
 
-    def count(self, table: str) -> int:
-        """Count the keys of a table of values."""
-        return sum(1 for _ in self.scan(table))
-
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         """Whether a set has a member."""
         return member in self.members(table, key, member, 1)
@@ -165,10 +153,10 @@ class KeyValues(ABC):
         rows = [key + each for key, members in found if len(members) <= most for each in members]
         return b"".join(rows), crowded
 
-    def clear_tables(self) -> None:
-        """Delete all keys of TABLES."""
-        for key in {key for key, _ in self.scan(TABLES)}:
-            self.delete(TABLES, key)
+    def clear(self, table: str) -> None:
+        """Delete all keys of a table."""
+        for key in {key for key, _ in self.scan(table)}:
+            self.delete(table, key)
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:
         """Write many rows of TABLES, which this transaction cleared.

@@ -29,7 +29,7 @@ SERVER_SCHEMES = {
 }
 # By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
 ENGINES = {
-    "lmdb": "scrapy_simhash.stores.lmdb.engine:LmdbEngine",
+    "lmdb": "scrapy_simhash.stores.lmdb:LmdbEngine",
     "memory": "scrapy_simhash.stores.memory:MemoryEngine",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
 }
@@ -194,7 +194,12 @@ def server_address(url: str) -> ServerAddress:
             f"store URL {shown!r}: {parts.path!r} does not number a database; write /0 or nothing"
         )
     else:
-        _check_port(parts, shown)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if port == 0:
+            raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")
     query = f"?{urlencode(options)}" if options else ""
     target = f"{scheme}://{parts.netloc}{parts.path}{query}"
     return ServerAddress(target, prefix, shown)
@@ -206,12 +211,3 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as error:
         raise ValueError(f"store URL {show_url(url)!r}: {error}") from None
-
-
-def _check_port(parts: SplitResult, shown: str) -> None:
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if port == 0:
-        raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")

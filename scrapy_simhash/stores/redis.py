@@ -55,10 +55,9 @@ PAUSE_SECONDS = 15.0
 # documents are read in ascending order.
 _LEAD_BYTES = {
     **dict.fromkeys((DOCUMENTS, keyvalues.TEXTS), 7),
-    **dict.fromkeys((keyvalues.IDENTITIES, keyvalues.FINGERPRINTS), 2),
-    **dict.fromkeys((keyvalues.NAMES, keyvalues.KEYS), 2),
+    **dict.fromkeys((keyvalues.IDENTITIES, keyvalues.FINGERPRINTS, keyvalues.KEYS), 2),
     TABLES: 1,
-    **dict.fromkeys((HEADER, keyvalues.SITES, keyvalues.NOISE), 0),
+    **dict.fromkeys((HEADER, keyvalues.SITES), 0),
 }
 # Lua has room for 8,000 arguments of a command; a change takes the server some microseconds.
 _FIELDS_PER_CALL, _CHANGES_PER_CALL, _HASHES_PER_CALL = 4_096, 8_192, 256
@@ -351,6 +350,11 @@ class RedisValues(KeyValues):
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = False
+
+    def clear(self, table: str) -> None:
+        changed = {key for each, key in self._changed if each == table}
+        for key in changed.union(key for key, _ in self._scan_stored(table)):
+            self.delete(table, key)
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:
         for key, some in groupby(keyvalues.cut_rows(rows, key_bytes), itemgetter(0)):

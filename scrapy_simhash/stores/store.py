@@ -34,12 +34,11 @@ from scrapy_simhash.stores.header import (
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.rows import pack_row
 from scrapy_simhash.stores.upkeep import (
-    Mender,
-    count_fingerprints,
+    Check,
+    bulk_load,
     list_stubs,
-    note_bulk_loaded,
     read_table,
-    rewrite_tables,
+    rebuild,
 )
 from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
@@ -51,9 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Match, Verdict
-    from scrapy_simhash.pages.facts import Reader
     from scrapy_simhash.stores.header import Header
-    from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
 
@@ -74,6 +71,7 @@ class Store(AbstractContextManager["Store"]):
         recipe, seed: of its fingerprints.
         distance: within which documents are near-duplicates, in bits.
         plain: whether the distance alone decides.
+        url: where it is, for display, without password.
     """
 
     recipe: Recipe
@@ -96,8 +94,7 @@ class Store(AbstractContextManager["Store"]):
         *,
         seed: int | None = None,
     ) -> None:
-        self.readonly = engine.readonly
-        self.engine = engine
+        self.url, self.readonly, self.engine = engine.url, engine.readonly, engine
         self._hosts = Hosts()
         self.dissolved: set[int] = set()
         try:
@@ -112,7 +109,7 @@ class Store(AbstractContextManager["Store"]):
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
-            check_mode(self._header, plain)
+            check_mode(plain, stored=self._header.plain)
             self.plain = self._header.plain
             self.distance = choose_distance(distance, self._prober.design, plain=self.plain)
         except BaseException:
@@ -160,18 +157,9 @@ class Store(AbstractContextManager["Store"]):
             require_reach(header, self.distance)
         self._header, self._prober = header, Prober(parse_design(header.design))
 
-    def require_mode(self, *, plain: bool) -> None:
-        """Raise a StoreMismatchError if the store was made with the other rule."""
-        check_mode(self._header, plain)
-
     def _require_writable(self) -> None:
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
-
-    @property
-    def url(self) -> str:
-        """Where the store is, for display, without password."""
-        return self.engine.url
 
     @property
     def design(self) -> str:
@@ -184,11 +172,6 @@ class Store(AbstractContextManager["Store"]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def take_numbers(self, count: int) -> int:
-        """Take so many numbers for documents, see `Engine.take_numbers`."""
-        self._require_writable()
-        return self.engine.take_numbers(count)
 
     def find_and_add(
         self, documents: Sequence[Document], *, crawl: str = "", incremental: bool = True
@@ -214,7 +197,7 @@ class Store(AbstractContextManager["Store"]):
             StoreUnavailableError: nothing was written.
         """
         rule = Rule(self.distance, self.plain)
-        first = 0 if self.readonly else self.take_numbers(len(documents))
+        first = 0 if self.readonly else self.engine.take_numbers(len(documents))
 
         def work(stored: Documents) -> list[Verdict]:
             judge = Judge(stored, rule, crawl, incremental, self._hosts)
@@ -253,27 +236,12 @@ class Store(AbstractContextManager["Store"]):
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
 
-        They match in every group. One transaction rewrites all tables; it reads these and all
-        records.
+        They match in every group. One transaction reads and rewrites all tables.
         """
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
-        fingerprints = sort_distinct(fingerprints)
-
-        def work(stored: Documents) -> int:
-            before = Mender(stored).list_fingerprints()
-            together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewrite(stored, stored.design, together)
-            note_bulk_loaded(stored, fingerprints)
-            return together.size - before.size
-
-        return self.write(work)
-
-    def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
-        """Rewrite all tables, in this or another design."""
-        rewrite_tables(stored, design, fingerprints)
-        header = msgspec.structs.replace(self._header, design=design.name)
-        stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
+        distinct = sort_distinct(fingerprints)
+        return self.write(lambda stored: bulk_load(stored, distinct))
 
     def find_documents(self, urls: Collection[str]) -> dict[str, list[StoredDocument]]:
         """Find documents by their URLs; reads every record, see `Documents.find_at`."""
@@ -288,16 +256,15 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def get_document(self, document: int) -> StoredDocument | None:
-        """Get a document by its number, or None."""
-        return next(iter(self.get_documents([document])), None)
-
-    def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
+    def get_documents(self, documents: Collection[int]) -> dict[int, StoredDocument]:
         """Get documents by their numbers; leaves out those that do not exist."""
 
-        def work(stored: Documents) -> list[StoredDocument]:
+        def work(stored: Documents) -> dict[int, StoredDocument]:
             found, wordings = stored.get_all(documents), stored.get_wordings(documents)
-            return [StoredDocument(*each, wordings.get(each[0])) for each in found.items()]
+            return {
+                number: StoredDocument(number, record, wordings.get(number))
+                for number, record in found.items()
+            }
 
         return self.read(work)
 
@@ -315,10 +282,6 @@ class Store(AbstractContextManager["Store"]):
             return [each for each in found if wanted(each)]
 
         return self.read(work)
-
-    def list_readers(self) -> tuple[Reader, ...]:
-        """List the readers of whom there are documents, and perhaps some of whom there were."""
-        return self.read(Documents.list_readers)
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, and bytes; reads every record.
@@ -344,8 +307,11 @@ class Store(AbstractContextManager["Store"]):
                 "format": self._header.format,
                 "created": self._header.created,
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
-                "libraries": self._header.libraries,
-                **self._describe_tables(stored),
+                "version": self._header.version,
+                "design": stored.design.name,
+                "tables": len(stored.design.tables),
+                "complete_for_bits": stored.design.reach_bits,
+                "fingerprints": read_table(stored, 0).size,
                 "documents": documents,
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
                 "done": states["done"],
@@ -359,19 +325,6 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def _describe_tables(self, stored: Documents) -> dict[str, Any]:
-        return {
-            "design": self._prober.design.name,
-            "tables": len(self._prober.design.tables),
-            "complete_for_bits": self._prober.design.reach_bits,
-            "fingerprints": count_fingerprints(stored),
-        }
-
-    def table_stats(self) -> dict[str, Any]:
-        """Count fingerprints, and bytes of the store; reads no record."""
-        name, octets = self.engine.measure()
-        return {**self.read(self._describe_tables), name: octets}
-
     def check(self) -> list[str]:
         """Compare all tables, fingerprints and documents; returns the problems, one a line.
 
@@ -379,7 +332,7 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def find_problems() -> list[str]:
-            return self.read(lambda stored: Mender(stored).find_problems())
+            return self.read(lambda stored: list(Check(stored).find_problems()))
 
         problems = self.engine.find_damage() or find_problems()
         for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared and problems else 0):
@@ -401,16 +354,16 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        """Rewrite the tables from the documents and the bulk-loaded fingerprints, in a transaction.
+        """Write the tables anew from the documents and the bulk-loaded fingerprints.
 
-        It also mends the entries that lead to documents, and reads the whole store.
+        So is all else that leads to documents, in a transaction that reads the whole store.
 
         Args:
             tables: another table design; None for the same.
 
         Returns:
-            The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
-            fingerprints stay as they are.
+            The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, to which
+            nothing leads any more.
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.
@@ -420,10 +373,10 @@ class Store(AbstractContextManager["Store"]):
         def work(stored: Documents) -> dict[str, int]:
             design = stored.design if tables is None else parse_design(tables)
             choose_distance(self.distance, design, plain=self.plain)
-            mender = Mender(stored)
-            found, mended = mender.list_fingerprints(), mender.mend()
-            self._rewrite(stored, design, found)
-            return {"fingerprints": found.size, "tables": len(design.tables), **mended}
+            counted = rebuild(stored, design)
+            header = msgspec.structs.replace(self._header, design=design.name)
+            stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
+            return counted
 
         return self.write(work)
 
@@ -447,9 +400,8 @@ class Store(AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents, numbers: Collection[int]) -> int:
-            stored.prefetch(numbers)
-            stored.keys.read_ladders(numbers)
             found = stored.get_all(numbers)
+            stored.read_ahead_of_saves(found.items())
             for number, record in found.items():
                 stored.remove(number, record)
             return len(found)

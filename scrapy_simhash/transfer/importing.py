@@ -39,6 +39,7 @@ from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judging.documents import Document, State
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
+from scrapy_simhash.stores.header import check_mode
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
@@ -303,7 +304,7 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> int:
     """
     if source.url == counts.store:
         raise ValueError(f"{source.url} is the store itself; name another one with --store")
-    source.require_mode(plain=config.plain)
+    check_mode(config.plain, stored=source.plain)
     numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
     fingerprints = source.read(list_bulk_loaded)
     distance, recipe, seed = config.distance_to_open, source.recipe, source.seed

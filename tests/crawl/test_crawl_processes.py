@@ -17,7 +17,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_simhash.judge import judge
-from scrapy_simhash.stores.lmdb import engine
+from scrapy_simhash.stores import lmdb as lmdb_kind
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
 from tests.helpers.crawling import PagesSpider, crawl, describe, path_of, read_lines
@@ -80,7 +80,7 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What cannot be written meanwhile counts in memory, and is written afterwards."""
-    monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(lmdb_kind, "WAIT_SECONDS", 0.2)
     # What came through is written at once: before the crawl comes to where it goes on.
     monkeypatch.setattr(judge, "_COMMIT_SECONDS", 0.0)
     monkeypatch.setattr(judge, "_SHARE_OF_COMMITS", 1e9)

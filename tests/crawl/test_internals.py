@@ -33,5 +33,5 @@ def test_nothing_else_uses_what_is_private() -> None:
     using = {path for path in PACKAGE.rglob("*.py") if pattern.search(path.read_text("utf-8"))}
     names = {path.relative_to(PACKAGE).as_posix() for path in using}
     # PySpark has no public way to its JVM, and lmdb's databases have no other class.
-    others = {"batch/spark/pairs.py", "batch/spark/tasks.py", "stores/lmdb/engine.py"}
+    others = {"batch/spark/pairs.py", "batch/spark/tasks.py", "stores/lmdb.py"}
     assert names - others == {"crawl/running.py"}

@@ -320,7 +320,7 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         yield Line(f"deleted {world.order[number]}: {store.delete([number])}")
     if world.draw(0.1) and world.dropped:
         number = world.choose(world.dropped)
-        if store.get_document(number) is not None:
+        if store.get_documents([number]):
             store.spare([number])
     if world.draw(0.3):
         fingerprint = world.choose_page().facts.fingerprint

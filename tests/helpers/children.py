@@ -18,16 +18,16 @@ def run_script(script: str, *arguments: object) -> str:
 # Reads or writes a store (`read`, `write`), and stays in the transaction until it gets a line.
 HOLDER = """
 import sys
-from pathlib import Path
-from scrapy_simhash.stores.lmdb.engine import Environment
-environment = Environment(Path(sys.argv[1]), readonly=sys.argv[2] == "read")
+from scrapy_simhash.stores.lmdb import LmdbEngine
+engine = LmdbEngine(sys.argv[1], readonly=sys.argv[2] == "read")
+engine.open()
 
-def work(transaction):
-    transaction.stat()
+def work(values):
+    values.transaction.stat()
     print("ready", flush=True)
     sys.stdin.readline()
 
-getattr(environment, sys.argv[2])(work)
+getattr(engine, sys.argv[2])(work)
 """
 
 

@@ -14,8 +14,8 @@ from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
-# `home` in `tests/conftest.py` makes one of each.
-ALL_KINDS = ("lmdb", "memory", "redis")
+# Those that keep what is in them; `home` in `tests/conftest.py` makes one of each.
+ALL_KINDS = ("lmdb", "redis")
 
 
 AnyPage = TypeVar("AnyPage", Document, Record)

@@ -53,8 +53,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(store=st.sampled_from(STORES), data=st.data())
     def make(self, store: tuple[str, int], data: st.DataObject) -> None:
         self.patch = pytest.MonkeyPatch()
-        for module in ("documents", "upkeep"):
-            self.patch.setattr(f"scrapy_simhash.stores.{module}.SAMPLE", SAMPLE)
+        self.patch.setattr("scrapy_simhash.stores.documents.SAMPLE", SAMPLE)
         # Whether a sample may have a gap: a page left it since all of them were made anew.
         self.left = False
         # Too few rows for a bucket, or as many as there are.
@@ -83,7 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.close()
 
     def get(self, number: int) -> StoredDocument:
-        stored = self.store.get_document(number)
+        stored = self.store.get_documents([number]).get(number)
         assert stored
         return stored
 
@@ -220,7 +219,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.delete(chosen) == len(deleted)
         self.left = self.left or bool(deleted)
         for number in deleted:
-            assert self.store.get_document(number) is None
+            assert not self.store.get_documents([number])
             del self.oracle.pages[named[number]], self.numbers[named[number]]
 
     def expected_fingerprints(self) -> set[int]:

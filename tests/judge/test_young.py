@@ -40,13 +40,20 @@ def copies(text: int, count: int = 8) -> list[str]:
     return [page(text, menu=f"Menu {n}") for n in range(count)]
 
 
-def stored(store: Path) -> dict[str, str]:
-    with open_store(str(store), readonly=True) as opened:
-        assert opened.check() == []
-        return {each.facts.url[-1]: each.state for each in opened.list_documents()}
+def stored(where: Judging | Path) -> dict[str, str]:
+    """Read the documents of a crawl, or of its store once it ended."""
+    if isinstance(where, Path):
+        with open_store(str(where), readonly=True) as store:
+            return read(store)
+    return read(where.judge._store)
 
 
-def test_a_copy_waits_until_its_original_is_settled(crawl: Judging, tmp_path: Path) -> None:
+def read(store: Store) -> dict[str, str]:
+    assert store.check() == []
+    return {each.facts.url[-1]: each.state for each in store.list_documents()}
+
+
+def test_a_copy_waits_until_its_original_is_settled(crawl: Judging) -> None:
     first, second, *_ = copies(1)
     one, two = crawl.ask("1", first), crawl.ask("2", second)
     assert (crawl.find(one), crawl.find(two)) == ("new", "waits")
@@ -55,23 +62,23 @@ def test_a_copy_waits_until_its_original_is_settled(crawl: Judging, tmp_path: Pa
     assert crawl.find(two) == "near_duplicate drop"
     assert crawl.said[two].decision
     assert crawl.said[two].waited_seconds > 0
-    assert stored(tmp_path) == {}
+    assert stored(crawl) == {}
     crawl.write()
-    assert stored(tmp_path) == {"1": "done", "2": "duplicate"}
+    assert stored(crawl) == {"1": "done", "2": "duplicate"}
     documents = [crawl.said[each].decision for each in (one, two)]
     assert documents[0]
     assert documents[1]
     assert documents[1].match_document == documents[0].document
 
 
-def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging, tmp_path: Path) -> None:
+def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging) -> None:
     one, two, three = (crawl.ask(str(n), html) for n, html in enumerate(copies(1, 3)))
     crawl.settle(one, "failed")
     assert (crawl.find(two), crawl.find(three)) == ("new", "waits")
     crawl.settle(two)
     assert crawl.find(three) == "near_duplicate drop"
     crawl.write()
-    assert stored(tmp_path) == {"1": "done", "2": "duplicate"}
+    assert stored(crawl) == {"1": "done", "2": "duplicate"}
 
 
 def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,12 +114,12 @@ def test_what_loses_nothing_waits_for_nobody(crawl: Judging, action: str, found:
     assert crawl.find(crawl.ask("1", page(1, menu="Other"), action)) == found
 
 
-def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging, tmp_path: Path) -> None:
+def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None:
     one = crawl.ask("0", page(1), young=False, action="flag")
     assert crawl.find(one) == "new"
     assert crawl.deliver("1", page(1, menu="Other")) == "new"
     assert crawl.find(crawl.ask("2", page(1), young=False, action="flag")) == "near_duplicate flag"
-    assert stored(tmp_path) == {"1": "done"}
+    assert stored(crawl) == {"1": "done"}
 
 
 def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
@@ -124,14 +131,14 @@ def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
     assert crawl.find(crawl.ask("2", page(1, menu="Third"))) == KEPT
 
 
-def test_flagged_copies_are_written_after_their_original(crawl: Judging, tmp_path: Path) -> None:
+def test_flagged_copies_are_written_after_their_original(crawl: Judging) -> None:
     one = crawl.ask("0", page(1))
     crawl.ask("1", page(1, menu="Other"), "flag")
     two = crawl.ask("2", page(2))
     crawl.ask("3", page(2, menu="Other"), "flag")
     crawl.settle(one)
     crawl.settle(two, "failed")
-    assert stored(tmp_path) == {"0": "done", "1": "duplicate"}
+    assert stored(crawl) == {"0": "done", "1": "duplicate"}
 
 
 def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None:
@@ -140,7 +147,7 @@ def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None
         for number in (one, two):
             crawl.settle(number, "unwanted")
         assert crawl.find(crawl.ask("2", page(1, menu="Other"))) == "near_duplicate drop"
-        assert stored(tmp_path) == {}
+        assert stored(crawl) == {}
         crawl.settle(two, "failed")
         assert crawl.find(crawl.ask("3", page(2, menu="Other"))) == "new"
         crawl.settle(one, write=False)
@@ -174,14 +181,14 @@ def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
     assert said.evidence.known
 
 
-def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging, tmp_path: Path) -> None:
+def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
     one = crawl.ask("0", page(1))
     again = crawl.ask("0", page(1))
     assert crawl.find(again) == "revisit unchanged"
     assert crawl.find(crawl.ask("0", page(2))) == "revisit changed"
     for number in (one, again):
         crawl.settle(number)
-    assert stored(tmp_path) == {"0": "done"}
+    assert stored(crawl) == {"0": "done"}
 
 
 def test_another_callback_keeps_a_page_of_its_own(crawl: Judging) -> None:
@@ -194,7 +201,6 @@ def test_another_callback_keeps_a_page_of_its_own(crawl: Judging) -> None:
 
 def test_a_store_that_cannot_be_written(
     crawl: Judging,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -216,17 +222,17 @@ def test_a_store_that_cannot_be_written(
         crawl.judge._numbers.clear()
         assert crawl.find(crawl.ask("2", page(2))) == "not_judged store_unavailable"
     crawl.write()
-    assert stored(tmp_path) == {"0": "done", "1": "duplicate"}
+    assert stored(crawl) == {"0": "done", "1": "duplicate"}
 
 
 def test_a_change_that_breaks_costs_the_others_nothing(
-    crawl: Judging, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    crawl: Judging, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
     crawl.judge._young._pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
     crawl.settle(one, write=False)
     crawl.settle(two)
-    assert stored(tmp_path) == {"1": "done"}
+    assert stored(crawl) == {"1": "done"}
     assert "Not written: " in caplog.text
 
 
@@ -378,9 +384,7 @@ def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
         assert found == ["waits", "waits", "waits", KEPT]
 
 
-def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(
-    crawl: Judging, tmp_path: Path
-) -> None:
+def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(crawl: Judging) -> None:
     one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
     changes = [crawl.judge._young._pages[each].change for each in (one, two)]
     for number in (one, two):
@@ -388,14 +392,13 @@ def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(
     crawl.ask("c", page(1, menu="Other"))
     crawl.ask("d", page(2, menu="Other"))
     # Another crawl gets the first page; and its number is that of the second.
-    store, there = crawl.judge._store, crawl.judge._store.take_numbers(1)
+    store, there = crawl.judge._store, crawl.judge._store.engine.take_numbers(1)
     other = make_change(0, 7, "http://site.example/z").record
     store.write(lambda stored: stored.save(there, *changes[0][1:]))
     store.write(lambda stored: stored.save(changes[1].number, other))
     crawl.write()
-    assert stored(tmp_path) == {"a": "done", "c": "duplicate", "z": "done"}
-    with open_store(str(tmp_path), readonly=True) as opened:
-        originals = {each.facts.url[-1]: each.record.original for each in opened.list_documents()}
+    assert stored(crawl) == {"a": "done", "c": "duplicate", "z": "done"}
+    originals = {each.facts.url[-1]: each.record.original for each in store.list_documents()}
     assert originals["c"] == there
 
 

@@ -25,7 +25,7 @@ def test_what_another_reader_got_does_not_count(store: Store, reader: Reader) ->
     judge(store, page("a", ITEMS, **alike))
     assert judge(store, page("b", reader, **alike)) == ["new 2"]
     assert judge(store, page("c", reader, **alike)) == ["near_duplicate 3 of 2"]
-    assert set(store.list_readers()) == {ITEMS, reader}
+    assert set(store.read(lambda stored: stored.list_readers())) == {ITEMS, reader}
 
 
 @pytest.mark.parametrize("reader", [ITEMS, NOBODY])
@@ -40,7 +40,7 @@ def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None
     again = page("a for items", ITEMS, imported=b"imported")
     # It is this reader's from then on; others did not get it.
     assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
-    kept = store.get_document(1)
+    kept = store.get_documents([1]).get(1)
     assert kept
     assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
     assert kept.record.crawls == ()

@@ -17,17 +17,15 @@ from scrapy_simhash.judging.noise import Measured, Slot
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
+    NOISE,
     Documents,
     hash_group,
-    pack_identity,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
     HEADER,
     IDENTITIES,
-    NAMES,
-    NOISE,
     SETS,
     SITES,
     TABLES,
@@ -41,9 +39,8 @@ from scrapy_simhash.stores.rows import READERS_KEY
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import ALL_KINDS, READER, document
+from tests.helpers.documents import READER, document
 
-STORE_KINDS = ALL_KINDS
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 URL = "http://site.example/"
 SKETCH = bytes(SKETCH_BYTES)
@@ -131,10 +128,6 @@ def enter(values: KeyValues, number: int) -> None:
 
 Plant = Callable[[KeyValues], object]
 MENDED: dict[str, tuple[Plant, str]] = {
-    "not in the first table": (
-        lambda values: values.discard(TABLES, *row_of(0, A)),
-        f"fingerprint {A:016x} is missing in table 0",
-    ),
     "not in another table": (
         lambda values: values.discard(TABLES, *row_of(2, A)),
         f"fingerprint {A:016x} is missing in table 2",
@@ -142,10 +135,6 @@ MENDED: dict[str, tuple[Plant, str]] = {
     "only in one table": (
         lambda values: values.add(TABLES, *row_of(0, 77)),
         f"fingerprint {77:016x} leads to nothing in table 0",
-    ),
-    "in no table": (
-        lambda values: leave_tables(values, A),
-        f"fingerprint {A:016x} is missing in table 3",
     ),
     "fingerprint leads nowhere": (
         lambda values: values.discard(FINGERPRINTS, *lead(B, 5, "s")),
@@ -155,14 +144,6 @@ MENDED: dict[str, tuple[Plant, str]] = {
         lambda values: values.add(FINGERPRINTS, *lead(B, 1)),
         f"document 1 ('{URL}original') is in fingerprints, where it does not belong",
     ),
-    "fingerprint leads to nobody": (
-        lambda values: values.add(FINGERPRINTS, *lead(B, 9, "s")),
-        f"document 9 is in fingerprints, where it does not belong, at key {B:016x}",
-    ),
-    "fingerprint leads to a document of another scope": (
-        lambda values: values.add(FINGERPRINTS, *lead(B, 5)),
-        f"document 5 ('{URL}scoped') is in fingerprints, where it does not belong, at key {B:016x}",
-    ),
     "noted as bulk-loaded, and in no table": (
         lambda values: values.add(FINGERPRINTS, octets(79), BULK_LOADED),
         f"document 0 is in fingerprints, where it does not belong, at key {79:016x}",
@@ -171,28 +152,16 @@ MENDED: dict[str, tuple[Plant, str]] = {
         lambda values: values.delete(DOCUMENTS, octets(2)),
         f"document 2 is in identities, where it does not belong, at key {b'near'.hex()}",
     ),
-    "identity gone": (
-        lambda values: values.delete(IDENTITIES, b"scoped"),
-        f"document 5 ('{URL}scoped') is missing in identities, at key {b'scoped'.hex()}",
-    ),
     "identity leads to another document": (
-        lambda values: values.put(IDENTITIES, b"scoped", pack_identity(b"scoped", 1)),
+        lambda values: values.put(IDENTITIES, b"scoped", octets(1)),
         f"document 5 ('{URL}scoped') is missing in identities, at key {b'scoped'.hex()}",
-    ),
-    "identity leads to no document": (
-        lambda values: values.put(IDENTITIES, b"no one", pack_identity(b"no one", 9)),
-        f"document 9 is in identities, where it does not belong, at key {b'no one'.hex()}",
     ),
     "identity damaged": (
-        lambda values: values.put(IDENTITIES, b"scoped", bytes(12)),
+        lambda values: values.put(IDENTITIES, b"scoped", bytes(8)),
         f"document 0 is in identities, where it does not belong, at key {b'scoped'.hex()}",
     ),
     "readers damaged": (
         lambda values: values.put(HEADER, READERS_KEY, b"no readers"),
-        "readers of documents are not noted",
-    ),
-    "readers gone": (
-        lambda values: values.delete(HEADER, READERS_KEY),
         "readers of documents are not noted",
     ),
     **{
@@ -224,7 +193,7 @@ GONE: dict[str, tuple[Plant, str]] = {
         "damaged text of document 1: checksum differs; no page is dropped for it until",
     ),
     "noise damaged": (
-        lambda values: values.put(NOISE, next(values.scan(NOISE))[0], b"no noise"),
+        lambda values: values.put(HEADER, next(values.scan(HEADER, NOISE))[0], b"no noise"),
         "checksum differs; it is measured anew",
     ),
     "text of nobody": (
@@ -269,7 +238,7 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
     """
     draw = random.Random(7)  # noqa: S311 - reproducible
     sound, stored = read_rows(store), store.fingerprints().tolist()
-    assert {table for table, *_ in sound} == {*VALUES, *SETS} - {HEADER, NAMES}
+    assert {table for table, *_ in sound} == {*VALUES, *SETS} - {HEADER}
     for row in sorted(sound):
         table, key, value = row
         octets_ = key + value if table != TABLES else key[1:] + value
@@ -292,23 +261,25 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 7))
-def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
-    """Only the record is damaged: its rows and fingerprints are as they were, and stay so."""
-    stored = store.fingerprints().tolist()
+def test_to_a_damaged_record_nothing_leads(store: Store, number: int) -> None:
+    """Nothing leads to it after a rebuild, so that its page is new; with the record all is back."""
+    before, stored = read_rows(store), store.fingerprints().tolist()
     store.write(lambda documents: flip_record(documents.values, number))
-    rows, problems = read_rows(store), store.check()
-    assert f"damaged record at key {number:016x}: checksum differs" in problems
-    counted = {"fingerprints": len(stored), "tables": 4, "damaged": 1}
-    assert store.rebuild() == counted
-    # In a sample it would be of no use.
-    rows = {row for row in rows if row[0] != SITES or row[2][8:16] != octets(number)}
-    assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
+    told = f"damaged record at key {number:016x}: checksum differs"
+    assert [problem for problem in store.check() if "text" not in problem] == [told]
+    assert store.rebuild()["damaged"] == 1
+    assert told in store.check()
     assert store.stats()["damaged"] == 1
     assert store.bulk_load(np.array([99], np.uint64)) == 1
-    assert store.fingerprints().tolist() == sorted([*stored, 99])
+    left = {*store.fingerprints().tolist()}
+    assert {*stored, 99} >= left >= {5, C, 7 << 48, 99}
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back
     store.rebuild()
     assert store.check() == []
+    assert store.fingerprints().tolist() == sorted([*stored, 99])
+    # But that a fingerprint of it was loaded, too.
+    lost = before - read_rows(store)
+    assert {row for row in lost if row[0] != TABLES and row[2] != BULK_LOADED} == set()
 
 
 def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:
@@ -321,13 +292,9 @@ def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> No
 
 
 def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
-    plant(store, "identity damaged")
-    cure = r"damaged identity .*; mend it with `scrapy simhash check --rebuild`"
-    with pytest.raises(StoreError, match=cure):
-        store.delete([5])
     plant(store, "readers damaged")
     with pytest.raises(StoreError, match=r"damaged readers .*; mend it with `scrapy simhash check"):
-        store.list_readers()
+        store.read(lambda stored: stored.list_readers())
     assert store.rebuild()["fingerprints"]
     store.write(lambda stored: flip_record(stored.values, 2))
     cure = r"damaged record at key 0+2: .*; restore the store from a backup"

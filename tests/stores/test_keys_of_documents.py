@@ -15,15 +15,13 @@ from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keys import KEYS, MOST_UNDER_KEY, Keys, keys_of, make_keys
-from scrapy_simhash.stores.keyvalues import KEYS as TABLE
-from scrapy_simhash.stores.keyvalues import number_of, octets
+from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
+from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, document, judge, judge_one
+from tests.helpers.documents import alter, document, judge, judge_one
 from tests.helpers.needing import examples
 
-STORE_KINDS = ALL_KINDS
 TEMPLATE = range(90_000, 90_200)
 
 
@@ -45,7 +43,7 @@ def read_keys(store: Store) -> dict[int, set[int]]:
 
     def read(stored: Documents) -> dict[int, set[int]]:
         found: dict[int, set[int]] = {}
-        for key, member in stored.values.scan(TABLE):
+        for key, member in stored.values.scan(KEYS):
             found.setdefault(number_of(key), set()).add(number_of(member))
         return found
 
@@ -76,9 +74,8 @@ class KeysMachine(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(stores_keys, "KEYS", self.FEW)
+        self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr("scrapy_simhash.stores.upkeep.MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
         self.store = Store(MemoryEngine(), plain=True)
@@ -117,9 +114,9 @@ class KeysMachine(RuleBasedStateMachine):
         lost = data.draw(st.sampled_from(sorted(members)))
 
         def work(stored: Documents) -> None:
-            stored.values.discard(TABLE, octets(key), octets(lost))
+            stored.values.discard(KEYS, octets(key), octets(lost))
             if data.draw(st.booleans()):
-                stored.values.add(TABLE, bytes(8), octets(1))
+                stored.values.add(KEYS, bytes(8), octets(1))
 
         self.store.write(work)
         if not lost:
@@ -175,7 +172,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         judge(store, *pages[16:])
         rows = read_keys(store)
         places = Counter(number for members in rows.values() for number in members)
-        assert {places[number] for number in range(1, 31)} == {KEYS + 1}
+        assert {places[number] for number in range(1, 31)} == {KEYS_OF_A_PAGE + 1}
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
         template = {*make_keys(make_page("template", TEMPLATE).facts).triples}
         assert sum(rows.get(key) == {0} for key in template) > 80

@@ -1,20 +1,17 @@
-"""The environment while it is open: shared, grown, and with a full disk."""
+"""An LMDB store while it is open: its files, its map, a second one, and a forked child."""
 
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.engine import Environment, acquire_environment, release_environment
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores import lmdb as lmdb_kind
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import IDENTITIES
 from tests.helpers.children import run_script
-from tests.helpers.documents import open_lmdb
-
-if TYPE_CHECKING:
-    import lmdb
-
-SMALL_MAP_BYTES = 128 * 1024
+from tests.helpers.documents import document, open_lmdb
+from tests.helpers.needing import slow_but
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
@@ -23,8 +20,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scrapy_simhash.judge.log import DecisionLog
-from scrapy_simhash.stores.lmdb.copying import compact
-from scrapy_simhash.stores.lmdb.guard import mark_suspect
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_store
 os.umask(0)
 folder = Path(sys.argv[1])
@@ -32,7 +28,7 @@ with open_store(str(folder)) as store:
     DecisionLog(folder / "log.jsonl").close()
 compact(folder)
 store = open_store(str(folder))
-mark_suspect(folder, "an I/O error")
+store.engine._failed(OSError(5, "an I/O error"))
 os._exit(0)
 """
     folder = tmp_path / "new" / "store"
@@ -42,80 +38,98 @@ os._exit(0)
         for path in (folder, *folder.rglob("*"))
     }
     assert {name for name, mode in modes.items() if mode == 0o700} == {"."}
-    files = {"data.mdb", "lock.mdb", "suspect"}
-    files |= {f"{name}.lock" for name in ("opening", "users", "writer")}
+    files = {"data.mdb", "lock.mdb", "suspect", "writer.lock"}
     assert {name for name, mode in modes.items() if mode == 0o600} == {*files, "log.jsonl"}
     assert len(modes) == len(files) + 2
 
 
-def put(environment: Environment, name: str, count: int) -> int:
-    """Write records of 1 kB in one transaction; returns how often the work was done."""
-    runs = 0
+def test_a_full_map_grows_inside_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lmdb_kind, "MAP_BYTES", 128 * 1024)
+    runs = []
+    with open_lmdb(tmp_path) as store:
 
-    def work(transaction: "lmdb.Transaction[bytes]") -> None:
-        nonlocal runs
-        runs += 1
-        database = environment.open_database("test", transaction)
-        for number in range(count):
-            transaction.put(f"{name} {number}".encode(), bytes(1_000), db=database)
+        def put(stored: Documents) -> None:
+            runs.append(1)
+            for number in range(1_000):
+                stored.values.put(IDENTITIES, b"%d" % number, bytes(1_000))
 
-    environment.write(work)
-    return runs
-
-
-def count(environment: Environment) -> int:
-    database = environment.open_database("test")
-    return environment.read(lambda transaction: transaction.stat(database)["entries"])
+        store.write(put)
+        assert len(runs) > 1
+    with open_lmdb(tmp_path) as store:
+        found = store.read(lambda stored: len(list(stored.values.scan(IDENTITIES))))
+    assert found == 1_000
 
 
-def test_a_full_map_grows_inside_the_write(tmp_path: Path) -> None:
-    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
-    assert put(environment, "first", 10) == 1
-    assert put(environment, "second", 1_000) > 1
-    assert count(environment) == 1_010
-    assert environment.data.stat().st_size > SMALL_MAP_BYTES
-    environment.close()
-    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
-    assert count(environment) == 1_010
-    environment.close()
-
-
-def test_a_limit_on_address_space_makes_the_map_smaller(tmp_path: Path) -> None:
+def test_a_limit_on_address_space_is_no_hindrance(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.opening import open_store
-resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
 with open_store(sys.argv[1]) as store:
     print(store.find_and_add([Document(Facts(b"a", 1, b""))])[0].status)
 """
     assert run_script(script, tmp_path / "store") == "new\n"
 
 
-def test_one_environment_for_each_folder_and_process(tmp_path: Path) -> None:
+def test_a_store_is_opened_once_in_a_process(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
-    first = acquire_environment(tmp_path / "store", readonly=False)
-    second = acquire_environment(tmp_path / "link", readonly=True)
-    other = acquire_environment(tmp_path / "other", readonly=False)
-    assert first is second
-    assert first is not other
-    release_environment(first.folder)
-    assert put(second, "still open", 1) == 1
-    release_environment(second.folder)
-    with pytest.raises(StoreUnavailableError, match="failed"):
-        second.read(lambda transaction: transaction.stat())
-    again = acquire_environment(tmp_path / "store", readonly=False)
-    assert again is not first
-    assert count(again) == 1
-    for environment in (again, other):
-        release_environment(environment.folder)
+    with open_lmdb(tmp_path / "store") as store:
+        for readonly in (True, False):
+            with pytest.raises(StoreUnusableError, match="already open in this process"):
+                open_lmdb(tmp_path / "link", readonly=readonly)
+        assert store.find_and_add([document("a", 1)])[0].status == "new"
+    with open_lmdb(tmp_path / "link", readonly=True) as store:
+        assert store.stats()["documents"] == 1
 
 
-def test_a_writer_is_refused_after_a_reader(tmp_path: Path) -> None:
-    open_lmdb(tmp_path).close()
-    with open_lmdb(tmp_path, readonly=True) as reader:
-        with pytest.raises(StoreUnusableError, match="open read-only in this process; close it"):
-            open_lmdb(tmp_path)
-        assert reader.query(1) == []
-    open_lmdb(tmp_path).close()
+FORK = """
+import os, sys
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores.opening import open_store
+
+def page(name, fingerprint):
+    return Document(Facts(name, fingerprint, b""))
+
+def in_child(store):
+    if sys.argv[2] == "write":
+        store.find_and_add([page(b"b", 2**40 - 1)])
+    elif sys.argv[2] == "read":
+        store.query(1)
+    elif sys.argv[2] == "close":
+        store.close()
+    elif sys.argv[2] == "open":
+        with open_store(sys.argv[1]) as own:
+            own.query(1)
+
+store = open_store(sys.argv[1])
+store.find_and_add([page(b"a", 1)])
+if not (child := os.fork()):
+    try:
+        in_child(store)
+    except StoreError as error:
+        told = "opened before a fork", "already open in this process"
+        print("refused" if any(each in str(error) for each in told) else error, flush=True)
+    else:
+        print("done", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+store.find_and_add([page(b"c", 2**50 - 1)])
+print(store.check(), store.stats()["documents"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("in_child", "outcome"),
+    slow_but(
+        [("write", "refused"), ("open", "refused")],
+        [("write", "refused"), ("read", "refused"), ("close", "done"), ("open", "refused")],
+    ),
+)
+def test_a_forked_child(tmp_path: Path, in_child: str, outcome: str) -> None:
+    """It can neither use nor harm the store of its parent."""
+    lines = run_script(FORK, tmp_path, in_child).splitlines()
+    assert lines == [outcome, "[] 2"]

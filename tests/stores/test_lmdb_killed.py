@@ -5,12 +5,11 @@ import signal
 import threading
 from pathlib import Path
 
-import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores.lmdb import engine
-from scrapy_simhash.stores.lmdb.engine import Environment
+from scrapy_simhash.stores import lmdb as lmdb_kind
+from scrapy_simhash.stores.lmdb import LmdbEngine
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import HOLDER, running
 from tests.helpers.documents import document, open_lmdb
@@ -40,7 +39,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is named; what could not be written is not written when it goes on, either."""
-    monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(lmdb_kind, "WAIT_SECONDS", 0.2)
     with open_lmdb(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
         holder.process.send_signal(signal.SIGSTOP)
         for name in ("first", "second"):
@@ -48,7 +47,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
                 StoreUnavailableError, match=f"process {holder.process.pid} has been"
             ):
                 store.find_and_add([document(name, 1)])
-        assert store.read(lambda stored: stored.values.count("documents")) == 0
+        assert store.list_documents() == []
         holder.process.send_signal(signal.SIGCONT)
         holder.tell("go on")
         wait_until(lambda: writes(store))
@@ -80,15 +79,16 @@ def test_a_file_that_was_removed_or_replaced_is_not_written(tmp_path: Path) -> N
                 store.find_and_add([document("after", 2)])
 
 
-def count_readers(environment: Environment) -> int:
+def count_readers(witness: LmdbEngine) -> int:
     """Count LMDB's reader slots that are in use, by the living or the dead."""
-    return len(environment.env.readers().splitlines()) - 1
+    return len(witness._env.readers().splitlines()) - 1
 
 
 def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
     """Otherwise the pages they looked at are never used again, and the file grows."""
     open_lmdb(tmp_path).close()
-    witness = Environment(tmp_path, readonly=True)
+    witness = LmdbEngine(tmp_path, readonly=True)
+    witness.open()
     before = count_readers(witness)
     for _ in range(3):
         with running(HOLDER, tmp_path, "read") as reader:
@@ -108,21 +108,20 @@ def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
 
 GROWER = """
 import sys
-from pathlib import Path
-from scrapy_simhash.stores.lmdb.engine import Environment
-environment = Environment(Path(sys.argv[1]), readonly=False, map_bytes=int(sys.argv[2]))
+from scrapy_simhash.stores import lmdb
+lmdb.MAP_BYTES = int(sys.argv[2])
+engine = lmdb.LmdbEngine(sys.argv[1])
+engine.open()
 print("ready", flush=True)
 
-def put(transaction):
-    database = environment.open_database("test", transaction)
+def put(values):
     for n in range(30):
-        transaction.put(f"{sys.argv[3]} {number} {n}".encode(), bytes(1000), db=database)
+        values.put("identities", f"{sys.argv[3]} {number} {n}".encode(), bytes(1000))
 
 for line in sys.stdin:
     number = int(line)
-    environment.write(put)
-    database = environment.open_database("test")
-    print(environment.read(lambda txn: txn.stat(database)["entries"]), flush=True)
+    engine.write(put)
+    print(engine.read(lambda values: len(list(values.scan("identities")))), flush=True)
 """
 
 
@@ -140,7 +139,7 @@ def test_two_processes_with_tiny_maps_outgrow_each_other(tmp_path: Path) -> None
             first.tell(str(number))
             second.tell(str(number))
             assert {int(first.read()), int(second.read())} & {60 * number + 60}
-    with lmdb.open(str(tmp_path), max_dbs=1, readonly=True) as environment:
-        database = environment.open_db(b"test", create=False)
-        with environment.begin() as transaction:
-            assert transaction.stat(database)["entries"] == 2_400
+    witness = LmdbEngine(tmp_path, readonly=True)
+    witness.open()
+    assert witness.read(lambda values: len(list(values.scan("identities")))) == 2_400
+    witness.close()

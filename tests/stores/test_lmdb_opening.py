@@ -1,21 +1,32 @@
 """Opening a store where there is something else, or something broken: refused and left alone."""
 
+import errno
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import Mock
 
 import lmdb
+import psutil
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import FORMAT, Header
+from scrapy_simhash.stores.lmdb import ALLOW_NETWORK
 from scrapy_simhash.stores.rows import pack_row, unpack_row
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
+
+
+class Partition(NamedTuple):
+    mountpoint: str
+    fstype: str
 
 
 def make_store(folder: Path, pages: int = 50) -> None:
@@ -53,7 +64,7 @@ def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Cal
     def work(stored: Documents) -> None:
         header = unpack_row(Header, b"store", stored.values.get("header", b"store") or b"")
         header.format = changed_format
-        header.libraries["scrapy-simhash"] = "9.8.7"
+        header.version = "9.8.7"
         packed = pack_row(b"store", header)
         if damage:
             packed = packed[:-1] + bytes([packed[-1] ^ 1])
@@ -236,7 +247,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, existing: bool) -> None
         if existing:
             make_store(Path(folder))
         told = run_script(AS_NOBODY, tmp_path / "mine", folder, "writable")
-        assert f"store {folder} cannot be written; check who owns it and its permissions" in told
+        assert (
+            f"store {folder} cannot be read or written; check who owns it and its permissions"
+            in told
+        )
         if existing:
             assert run_script(AS_NOBODY, tmp_path / "mine", folder, "readonly") == "50\n"
 
@@ -273,3 +287,24 @@ with open_store(sys.argv[1]) as store:
         for child in children:
             child.tell("go")
         assert len({child.read() for child in children} - {""}) == 1
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "NFS"])
+def test_a_network_file_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Unless the user knows better."""
+    share = tmp_path / "share"
+    share.mkdir()
+    (tmp_path / "link").symlink_to(share)
+    mounted = [Partition("/", "ext4"), Partition(str(share), kind)]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda *, all: mounted if all else [])  # noqa: A006
+    for folder, readonly in product((share, tmp_path / "link"), (False, True)):
+        with pytest.raises(
+            StoreUnusableError, match=f"network file system .{kind.lower()}.*{ALLOW_NETWORK}=1"
+        ):
+            open_lmdb(folder / "store", readonly=readonly)
+    assert list(share.iterdir()) == []
+    monkeypatch.setenv(ALLOW_NETWORK, "1")
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.EBADF, "of NFS")))
+    open_lmdb(share / "store").close()

@@ -1,17 +1,19 @@
 """The store as users open it: what it was made with, reading, seeding, and what it refuses."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
+from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.keyvalues import TEXTS
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
+from tests.helpers.children import run_script
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import document, find, make, open_lmdb
 
@@ -102,7 +104,6 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         assert store.stats()["documents"] == 2
         for write in (
             lambda: store.bulk_load(np.array([7], np.uint64)),
-            lambda: store.take_numbers(1),
             lambda: store.delete([1]),
             store.rebuild,
         ):
@@ -138,7 +139,7 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
     store.find_and_add([document("c", 2**64 - 1)])
-    texts = [stored and stored.wording for stored in map(store.get_document, (1, 2, 3))]
+    texts = [each.wording for each in store.get_documents([1, 2, 3]).values()]
     assert texts == [Wording(text), Wording("b"), None]
     assert store.read(lambda stored: stored.get_wordings([3, 2, 9])) == {2: Wording("b")}
     # Changed, unchanged but for what is no main text, and a file instead.
@@ -152,3 +153,36 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
         assert find(store, "http://site.example/a")[0].wording == wording
     assert store.delete([2]) == 1
     assert store.read(lambda stored: list(stored.values.scan(TEXTS))) == []
+
+
+def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
+    with open_lmdb(tmp_path, distance=7) as wide:
+        script = (
+            "import sys; from scrapy_simhash import open_store\n"
+            "open_store(sys.argv[1], distance=3).rebuild(10)"
+        )
+        run_script(script, tmp_path)
+        with pytest.raises(
+            StoreUnavailableError, match="complete for 4 bits but not for distance 7"
+        ):
+            wide.find_and_add([document("a", 5)])
+
+
+def test_more_documents_than_one_transaction_deletes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill in between leaves no half."""
+    monkeypatch.setattr("scrapy_simhash.stores.store._DOCUMENTS_PER_DELETION", 3)
+    pages = [document(f"{n}", 0x9E3779B97F4A7C15 * (n + 1) % 2**64) for n in range(6)]
+    twins = [document(f"twin {n}", page.facts.fingerprint) for n, page in enumerate(pages)]
+    store.find_and_add([*pages, *twins])
+    write: Callable[..., int] = store.write
+
+    def write_and_check(work: Callable[..., int]) -> int:
+        done = write(work)
+        assert store.check() == []
+        return done
+
+    monkeypatch.setattr(store, "write", write_and_check)
+    assert store.delete(range(2, 7)) == 10
+    assert [each.document for each in store.list_documents()] == [1, 7]

@@ -126,7 +126,7 @@ def kill_at_a_random_moment(writer: Child, draw: random.Random) -> list[list[str
 def compare(store: Store, told: list[list[str]], seed: int) -> None:
     """Everything acknowledged is there."""
     for number, name in told:
-        stored = store.get_document(int(number))
+        stored = store.get_documents([int(number)]).get(int(number))
         assert stored, (seed, number)
         assert (stored.facts.url, stored.wording) == (name, Wording(name * 9)), (seed, number)
         assert stored.facts.fingerprint == fingerprint_of(name), (seed, number)

@@ -9,12 +9,11 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
-from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import CALLED, NAMES
+from scrapy_simhash.stores.documents import CALLED, Documents, name_keys
+from scrapy_simhash.stores.keyvalues import KEYS
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, document, judge, judge_one
+from tests.helpers.documents import document, judge, judge_one
 
-STORE_KINDS = ALL_KINDS
 FIRE = "Fire in the harbour"
 SKETCH = bytes(SKETCH_BYTES)
 
@@ -37,7 +36,8 @@ def called(store: Store, title: str, **fields: Any) -> list[list[int]]:
 
 
 def count_rows(store: Store) -> int:
-    return store.read(lambda stored: len(list(stored.values.scan(NAMES))))
+    names = {*name_keys(make_page(0, f"{FIRE} - The Daily").facts, store.seed)}
+    return store.read(lambda stored: sum(row[0] in names for row in stored.values.scan(KEYS)))
 
 
 ELSEWHERE = [

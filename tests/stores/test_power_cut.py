@@ -17,10 +17,9 @@ QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
 
 WRITER = """
 import os, random, sys
-from functools import partial
 from pathlib import Path
 import numpy as np
-from scrapy_simhash.stores.lmdb.copying import compact
+from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 
@@ -68,8 +67,8 @@ with open_lmdb(folder) as store:
     acknowledge(store)
 """
 UNSYNCED_COMMITS = """
-import lmdb
-lmdb.open = partial(lmdb.open, sync=False)
+from scrapy_simhash.stores.lmdb import LmdbEngine
+LmdbEngine.synced = False
 """
 UNSYNCED_FILES = "os.fsync = lambda _: None"
 

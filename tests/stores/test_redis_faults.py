@@ -165,7 +165,7 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
         store.find_and_add(pages)
         works: list[Callable[[], object]] = [
             lambda: store.find_and_add([document("c", A >> 1)]),
-            lambda: store.take_numbers(1),
+            lambda: store.engine.take_numbers(1),
             lambda: store.delete([1]),
             store.rebuild,
             lambda: store.bulk_load(np.array([7], np.uint64)),
@@ -225,7 +225,7 @@ def test_a_server_that_was_emptied_takes_the_next_crawl(redis_server: RedisServe
             with pytest.raises(StoreError, match="no header"):
                 store.find_and_add([document("b", B)])
             with pytest.raises(StoreError, match="no header"):
-                store.take_numbers(1)
+                store.engine.take_numbers(1)
         with redis_server.client() as client:
             assert client.dbsize() == 0
     with open_store(url) as store:

@@ -1,20 +1,16 @@
 """A server that speaks TLS, with a certificate of an authority that only the tests trust."""
 
+import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.opening import open_store, server_address
 from scrapy_simhash.stores.redis import Server
 from tests.helpers.documents import document
+from tests.helpers.needing import require_program
 from tests.helpers.redisservers import free_port, run_redis
 
 pytestmark = pytest.mark.slow
@@ -22,40 +18,16 @@ pytestmark = pytest.mark.slow
 HOST = "127.0.0.1"
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate that is its own authority, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    paths = folder / "certificate.pem", folder / "key.pem"
-    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    paths[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return paths
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
+    """A certificate that is its own authority, and its key."""
+    require_program("openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext"
+    names = (f"subjectAltName=IP:{HOST}", "-out", str(paths[0]), "-keyout", str(paths[1]))
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    return paths
 
 
 @pytest.fixture(scope="module")

@@ -234,7 +234,7 @@ def test_a_group_is_written_in_two_round_trips(
         for size in (1, 16, 64):
             bits = [draw.getrandbits(64) for _ in range(size)]
             pages = [document(f"{size} {n}", found) for n, found in enumerate(bits)]
-            first = store.take_numbers(size)
+            first = store.engine.take_numbers(size)
 
             def save(stored: Documents) -> None:
                 records = [Record(page.facts, State.DONE, (), 0.0) for page in pages]  # noqa: B023

@@ -1,4 +1,4 @@
-"""The sample of each host: up to 16 of its documents, whatever happens to a store."""
+"""The sample of each host: who is drawn, and what is known of a site; see `StoreMachine`, too."""
 
 from contextlib import nullcontext
 from operator import itemgetter
@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.hosts import SAMPLE, Hosts, draw_sample
+from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.rule import Site
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import ALL_KINDS, alter, document, judge
+from tests.helpers.documents import alter, document, judge
 
-STORE_KINDS = ALL_KINDS
-HOST, OTHER = "site.example", "other.example"
+HOST = "site.example"
 SKETCH = bytes(SKETCH_BYTES)
 GIVEN_UP = "given up"
 
@@ -35,24 +33,6 @@ def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Documen
         )
         for name in names
     ]
-
-
-def rank(store: Store, pages: list[Document]) -> list[bytes]:
-    """Sort the identities of pages as a sample does."""
-    identities = [page.facts.identity for page in pages]
-    return sorted(identities, key=lambda each: xxhash.xxh3_64_digest(each, store.seed))
-
-
-def ask(store: Store, host: str = HOST) -> list[bytes]:
-    """List the identities of the sample of a host."""
-
-    def work(stored: Documents) -> list[bytes]:
-        numbers = stored.sample(host)
-        records = stored.glance(numbers)
-        assert list(records) == list(numbers)
-        return [records[number].facts.identity for number in numbers]
-
-    return store.read(work)
 
 
 def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
@@ -77,7 +57,8 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
         with pytest.raises(ValueError, match=GIVEN_UP):
             store.write(change_and_give_up)
         assert store.read(find) is site
-        with nullcontext(store) if home == "memory:" else open_store(home) as other:
+        # A server has other users in this process, too.
+        with open_store(home) if store.engine.shared else nullcontext(store) as other:
             judge(other, new)
             changed = store.read(find)
             assert changed is not site
@@ -103,17 +84,3 @@ def test_drawn_two_of_a_form_in_turn_of_the_least_suspect(
     for page in reversed(pages):
         drawn = draw_sample(sorted([*drawn, page]), itemgetter(1, 2), most)
     assert drawn == draw_sample(pages, itemgetter(1, 2), most) == sorted(expected[:most])
-
-
-@pytest.mark.parametrize("step", [1, -1])
-@pytest.mark.parametrize("group", [1, 7, 60])
-def test_a_sample_depends_on_no_order(home: str, step: int, group: int) -> None:
-    pages, others = make_pages(range(60)), make_pages(range(100, 103), "Other.example:8080")
-    with open_store(home, distance=0) as store:
-        for at in range(0, 60, group):
-            judge(store, *pages[::step][at : at + group])
-        judge(store, *others)
-        assert ask(store) == rank(store, pages)[:SAMPLE]
-        assert ask(store, OTHER) == rank(store, others)
-        assert ask(store, "nowhere.example") == ask(store, "") == []
-        assert store.check() == []

@@ -10,8 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from scrapy_simhash.stores.lmdb.copying import compact
-from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import open_lmdb
@@ -29,7 +28,7 @@ class LmdbMachine(StoreMachine):
         most = data.draw(st.sampled_from([65_536, 4, 2]))
         self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
-        self.patch.setattr("scrapy_simhash.stores.lmdb.engine.LmdbEngine.find_damage", lambda _: [])
+        self.patch.setattr("scrapy_simhash.stores.lmdb.LmdbEngine.find_damage", lambda _: [])
         self.crowded = most < 65_536
         self.folder = Path(tempfile.mkdtemp())
 
@@ -51,23 +50,6 @@ class LmdbMachine(StoreMachine):
 TestLmdbMachine = LmdbMachine.TestCase
 # Several milliseconds a step: each is a durable transaction, and all tables are read after it.
 TestLmdbMachine.settings = settings(examples(5), stateful_step_count=40)
-
-
-class MemoryMachine(StoreMachine):
-    """A store in memory, which lasts as long as it is open."""
-
-    def prepare(self, data: st.DataObject) -> None:
-        most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
-        self.crowded = most < 65_536
-        self.engine = MemoryEngine()
-
-    def open_store(self, **arguments: Any) -> Store:
-        return Store(self.engine, **arguments)
-
-
-TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(examples(5), stateful_step_count=40)
 
 
 class RedisMachine(StoreMachine):

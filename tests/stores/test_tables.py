@@ -1,4 +1,4 @@
-"""The permuted tables, in LMDB and in memory: complete within k for every design, nothing beyond.
+"""The permuted tables in LMDB: complete within k for every design, nothing beyond.
 
 Redis has the same `many`, see `test_kinds`, `test_store_machines` and the golden verdicts.
 """
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
-from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.upkeep import read_table, rewrite_tables
 from scrapy_simhash.tables.designs import parse_design
@@ -29,13 +28,9 @@ class Aborted(Exception):  # noqa: N818 - not an error
     """Thrown to undo what a test wrote."""
 
 
-@pytest.fixture(scope="module", params=["lmdb", "memory"])
-def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
-    made: Engine = MemoryEngine()
-    if request.param == "lmdb":
-        made = LmdbEngine(tmp_path_factory.mktemp("tables"), readonly=False)
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    made = MemoryEngine()
     made.open()
     yield made
     made.close()

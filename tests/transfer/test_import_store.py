@@ -32,7 +32,7 @@ def fill(path: Path) -> None:
 def read(path: str) -> dict[str, list[Any]]:
     with open_store(path) as store:
         assert store.check() == []
-        found = [store.get_document(each.document) for each in store.list_documents()]
+        found = store.get_documents([each.document for each in store.list_documents()]).values()
         assert store.read(list_bulk_loaded).tolist() == BULK.tolist()
         assert store.seed == 7
         return {

@@ -1,0 +1,568 @@
+"""The LMDB kind of store: one folder, any number of processes on one host.
+
+LMDB keeps its defaults: every commit is synced. `sync=False` damaged the file in 195 of 200
+simulated power cuts, and `writemap=True` turns a full disk into a killed process.
+
+Each table of `keyvalues` is a database of its name; those of sets are DUPSORT. The header's also
+has the last number that was taken for a document. In TABLES, keys begin with the table's number, so
+that each permuted table (paper, section 3.1) is one sorted run.
+
+LMDB trusts the file, and has no checksums. Without a check, opening a truncated file kills the
+process by SIGBUS, and an empty file becomes a new store. On a network file system, the locks and
+the memory mapping that LMDB relies on do not work between machines.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import threading
+import time
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, takewhile
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import lmdb
+import psutil
+from lmdb.verify import VerifyError, verify
+
+from scrapy_simhash._files import sync_folder
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
+from scrapy_simhash.stores.keyvalues import (
+    DOCUMENTS,
+    HEADER,
+    SETS,
+    TABLES,
+    VALUES,
+    Engine,
+    KeyValues,
+    cut_rows,
+    number_of,
+    octets,
+)
+from scrapy_simhash.tables.probing import ROW_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Result = TypeVar("Result")
+
+DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
+FILE_MODE = 0o600
+# Engine 0.9; without this, an environment variable of the user would decide the file's format.
+LIB_VERSION = 0
+ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
+# Address space, not memory or disk; it is doubled when it is full.
+MAP_BYTES = 2**30
+_GROWTHS_PER_WRITE = 8
+_MOST_DATABASES = 32
+_MOST_READERS = 512  # commands and crawls at the same time; the default is 126
+# To make a store or to open a small one takes milliseconds.
+_OPENING_SECONDS = 30.0
+_PAUSE_SECONDS = 0.0005
+# The longest that who writes waits for others.
+WAIT_SECONDS = 10.0
+# Once a process has kept the lock too long, so that no page waits long for it any more.
+_WAIT_AGAIN_SECONDS = 0.1
+_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+_LAST = b"last"
+# By the name of the database: how LMDB opens it.
+_DATABASES: dict[str, dict[str, bool]] = {
+    **{name: {} for name in VALUES},
+    **{name: {"dupsort": True, "dupfixed": True} for name in SETS},
+}
+# While it is there, the next process verifies the file.
+_SUSPECT_FILE = "suspect"
+# So often a growing file must look damaged to be so. For one look, a commit has microseconds.
+_MOST_LOOKS = 3
+# With less free space than this, an I/O error means a full disk: LMDB reports short writes as EIO.
+_ROOM_BYTES = 2**20
+_NETWORK_FILE_SYSTEMS = {
+    *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "afpfs", "ceph", "coda"),
+    *("davfs", "fuse", "glusterfs", "gpfs", "lustre", "macfuse", "ncpfs", "ocfs2", "osxfuse"),
+    "webdav",
+}
+_CURES = {
+    lmdb.InvalidError: "is not an LMDB file of this kind, or it is damaged; restore it from a "
+    "backup, move it away, or name another folder",
+    lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
+    lmdb.CorruptedError: "is damaged; restore it from a backup",
+    lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
+    # Without a limit, it is the number of the last page that cannot be, in the first ones.
+    lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`); "
+    "if there is none, its first pages are damaged: restore it from a backup",
+    lmdb.DiskError: "cannot grow: the disk is full; make room",
+    NotADirectoryError: "is not a folder; name a folder",
+    FileExistsError: "is a file; name a folder",
+    errno.EACCES: "cannot be read or written; check who owns it and its permissions",
+    errno.EROFS: "is on a read-only file system; set SIMHASH_READONLY = True",
+    errno.EIO: "is on a failing disk; restore it from a backup to another one",
+}
+
+
+class LmdbEngine(Engine):
+    """A store in a folder; `Engine` documents the methods.
+
+    After an I/O error, or in a damaged file, nothing is read or written any more: the store is
+    marked `suspect`, and the next process that opens it verifies it.
+
+    A transaction belongs to one thread and one process. lmdb does not check this, and breaking it
+    damages the file, so all run under one lock, and a forked child gets none.
+    """
+
+    synced: ClassVar[bool] = True
+
+    def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
+        self.url, self.readonly = str(place), readonly
+        self._folder = Path(place).absolute()
+        self._data = self._folder / DATA_FILE
+        self._lock, self._pid = threading.RLock(), os.getpid()
+        self._failure, self._wait_seconds = "", WAIT_SECONDS
+        self._databases: dict[str, lmdb._Database] = {}
+        self._closing = ExitStack()
+
+    def exists(self) -> bool:
+        with explained(self._folder):
+            return self._data.exists()
+
+    def open(self) -> None:
+        folder = self._folder
+        with explained(folder), ExitStack() as closing:
+            _require_local(folder)
+            if self.readonly and not self._data.exists():
+                raise StoreUnusableError(
+                    f"there is no store at {folder}{', which is a file' * folder.is_file()}; name "
+                    "the folder of an existing one, or crawl first: a crawl makes it"
+                )
+            _make_folder(folder)
+            user = closing.enter_context(
+                lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
+            )
+            self._env = self._open_file()
+            closing.callback(self._close_file)
+            self._file_number = self._find_file()
+            if not self.readonly:
+                flags = os.O_RDWR | os.O_CREAT
+                self._turns = os.open(folder / "writer.lock", flags, FILE_MODE)
+                closing.callback(os.close, self._turns)
+                self.write(self._make_databases)
+                # LMDB only syncs the file. Its maker may have been killed before this line.
+                sync_folder(folder)
+                self._env.reader_check()
+                (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
+            self._open_databases()
+            with suppress(OSError):  # see `lock_folder`
+                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
+            self._closing = closing.pop_all()
+
+    def _open_file(self) -> lmdb.Environment:
+        if exists := self._data.exists():
+            _require_whole(self._folder)
+        try:
+            return lmdb.open(
+                str(self._folder),
+                map_size=MAP_BYTES,
+                readonly=self.readonly,
+                sync=self.synced,
+                lock=os.access(self._folder, os.W_OK),
+                max_readers=_MOST_READERS,
+                max_dbs=_MOST_DATABASES,
+                mode=FILE_MODE,
+                # Probes read scattered pages: reading ahead makes them slower.
+                readahead=False,
+                lib_version=LIB_VERSION,
+            )
+        except lmdb.Error:
+            if not exists:
+                # LMDB began it just now on a full disk; later it would look like a foreign one.
+                self._data.unlink(missing_ok=True)
+            raise
+
+    def _make_databases(self, values: LmdbValues) -> None:
+        """Make the databases in an empty file."""
+        if not values.transaction.stat()["entries"]:
+            for name, flags in _DATABASES.items():
+                self._env.open_db(name.encode(), values.transaction, **flags)
+
+    def _open_databases(self) -> None:
+        for name, flags in _DATABASES.items():
+            work = partial(self._env.open_db, name.encode(), None, create=False, **flags)
+            self._databases[name] = self._fit(work)
+            if name == HEADER:  # the first one: another format may have other databases
+                packed = self.read(lambda values: values.get(HEADER, HEADER_KEY))
+                if packed is not None:
+                    unpack_header(packed)
+
+    def read(self, work: Callable[[LmdbValues], Result]) -> Result:
+        return self._run(work, writing=False)
+
+    def write(self, work: Callable[[LmdbValues], Result]) -> Result:
+        return self._run(work, writing=True)
+
+    def _run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
+        if os.getpid() != self._pid:
+            raise StoreUnavailableError(
+                f"the store at {self._folder} was opened before a fork; open it in a process that "
+                "is not forked, such as one that multiprocessing spawns"
+            )
+
+        def begin() -> Result:
+            with self._env.begin(write=writing) as transaction:
+                return work(LmdbValues(transaction, self._databases))
+
+        with self._lock:
+            if self._failure:
+                raise StoreUnavailableError(self._failure)
+            try:
+                with self._turn() if writing else nullcontext():
+                    return self._fit(begin)
+            except (lmdb.Error, OSError) as error:
+                raise self._failed(error) from error
+
+    def _fit(self, work: Callable[[], Result]) -> Result:
+        """Call a function until what it does fits into the map, which grows."""
+        for _ in range(_GROWTHS_PER_WRITE):
+            try:
+                return work()
+            except lmdb.MapFullError:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.MapResizedError:  # another process grew it
+                self._env.set_mapsize(0)
+        raise StoreUnavailableError(f"the store at {self._folder} does not fit its map; try again")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Take the turn to write: LMDB's own lock has no time-out."""
+        deadline = time.monotonic() + self._wait_seconds
+        try:
+            # Whoever has octet 1 is next, so that nobody who has just written overtakes the others.
+            # A forked child does not inherit these locks.
+            for octet in (1, 0):
+                _wait_for(partial(fcntl.lockf, self._turns, _NOW, 1, octet), deadline)
+        except BlockingIOError:
+            self._wait_seconds = _WAIT_AGAIN_SECONDS
+            raise StoreUnavailableError(
+                f"process {_list_users(self._folder)} has been writing to the store at "
+                f"{self._folder} for more than {WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, "
+                "a debugger), let it go on (`kill -CONT`) or end it"
+            ) from None
+        finally:
+            fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 1)
+        self._wait_seconds = WAIT_SECONDS
+        try:
+            if self._find_file() != self._file_number:
+                raise StoreUnavailableError(
+                    f"the file of the store at {self._folder} was removed or replaced after this "
+                    "process had opened it; restart it, so that new pages are kept"
+                )
+            yield
+        finally:
+            fcntl.lockf(self._turns, fcntl.LOCK_UN, 1, 0)
+
+    def _find_file(self) -> int:
+        """Find the number of the data file in its file system; 0 if it is gone."""
+        with suppress(OSError):
+            return self._data.stat().st_ino
+        return 0
+
+    def _failed(self, error: Exception) -> StoreUnavailableError:
+        """Describe an error; stop using a file or disk that cannot be trusted after it."""
+        text = f"the store at {self._folder} failed: {error}"
+        damaged = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
+        if damaged or (_code_of(error) == errno.EIO and _has_room(self._data)):
+            with suppress(OSError):  # the disk may have failed
+                (self._folder / _SUSPECT_FILE).touch(FILE_MODE)
+                (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
+            text += ". Nothing more is read or written; the store is verified when it is reopened"
+            self._failure = text
+        return StoreUnavailableError(text)
+
+    def take_numbers(self, count: int) -> int:
+        def take(values: LmdbValues) -> int:
+            # Beyond those of all documents, since the row that says so may be damaged.
+            cursor = values.transaction.cursor(self._databases[DOCUMENTS])
+            there = number_of(cursor.key()) if cursor.last() else 0
+            last = max(there, number_of(values.get(HEADER, _LAST) or b""))
+            values.put(HEADER, _LAST, octets(last + count))
+            return last + 1
+
+        return self.write(take)
+
+    def measure(self) -> tuple[str, int]:
+        return "file_bytes", self._data.stat().st_size
+
+    def find_damage(self) -> list[str]:
+        return self.read(lambda _: _find_damage(self._data))
+
+    def copy(self, target: Path) -> None:
+        """Copy the file as it is now, durably, whatever others write meanwhile."""
+        with self._lock, target.open("xb") as file:
+            os.fchmod(file.fileno(), FILE_MODE)
+            # Not `compact`: that ends the process by SIGSEGV where one key has more members than
+            # fit into a page (lmdb 3.0.0), as a fingerprint that 300 documents have.
+            self._fit(lambda: self._env.copyfd(file.fileno()))
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _close_file(self) -> None:
+        if os.getpid() == self._pid:  # a forked child has a copy
+            with self._lock:
+                self._env.close()
+
+
+def _wait_for(lock: Callable[[], object], deadline: float) -> None:
+    """Call what locks until it does, or raise a BlockingIOError after the deadline."""
+    while True:
+        try:
+            lock()
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+@contextmanager
+def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
+    """Lock a folder as one of its users, or alone, to make or replace the data file.
+
+    LMDB's own locks do neither: a second maker would see an empty file, and to replace it under a
+    live writer would lose its commits.
+
+    Raises:
+        StoreUnusableError: others had it in another way for so many seconds.
+    """
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            _wait_for(
+                lambda: fcntl.flock(file, _NOW if alone() else fcntl.LOCK_SH | fcntl.LOCK_NB),
+                time.monotonic() + seconds,
+            )
+        except BlockingIOError:
+            raise StoreUnusableError(
+                f"the store at {folder} is open, or being made or packed, in process "
+                f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
+            ) from None
+        except OSError:  # NFS does not lock folders
+            if os.environ.get(ALLOW_NETWORK) != "1":
+                raise
+        yield file
+    finally:
+        os.close(file)
+
+
+def _list_users(folder: Path) -> str:
+    """Return the numbers of the other processes that have a store open, as far as this may know."""
+    found, data = [], str(folder.resolve() / DATA_FILE)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and data in {each.path for each in process.open_files()}:
+                found.append(str(process.pid))
+    return " or ".join(found) or "of another user, or this one,"
+
+
+@dataclass(eq=False)
+class LmdbValues(KeyValues):
+    """A transaction of LMDB, see `KeyValues`."""
+
+    transaction: lmdb.Transaction[bytes]
+    databases: Mapping[str, lmdb._Database]
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        value: bytes | None = self.transaction.get(key, db=self.databases[table])
+        return value
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.
+        database = self.databases[table]
+        if not self.transaction.put(key, value, append=True, db=database):
+            self.transaction.put(key, value, db=database)
+
+    def delete(self, table: str, key: bytes) -> None:
+        self.transaction.delete(key, db=self.databases[table])
+
+    def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        cursor = self.transaction.cursor(self.databases[table])
+        if cursor.set_range(prefix):
+            yield from takewhile(lambda row: row[0].startswith(prefix), cursor)
+
+    def members(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> list[bytes]:
+        cursor = self.transaction.cursor(self.databases[table])
+        if not (cursor.set_range_dup(key, prefix) if prefix else cursor.set_key(key)):
+            return []
+        members = takewhile(lambda member: member.startswith(prefix), cursor.iternext_dup())
+        return list(islice(members, most))
+
+    def add(self, table: str, key: bytes, member: bytes) -> None:
+        # LMDB takes members of another width, and then loses some.
+        assert SETS[table] in {-1, len(member)}  # noqa: S101
+        self.transaction.put(key, member, db=self.databases[table])
+
+    def discard(self, table: str, key: bytes, member: bytes) -> None:
+        self.transaction.delete(key, member, db=self.databases[table])
+
+    def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
+        if not keys:
+            return []
+        found: dict[bytes, list[bytes]] = {key: [] for key in keys}
+        rows = self._read_rows(table, keys, SETS[table])
+        for key, member in Struct(f"{len(keys[0])}s{SETS[table]}s").iter_unpack(rows):
+            found[key].append(member)
+        return [found[key] for key in keys]
+
+    def _read_rows(self, table: str, keys: Sequence[bytes], member_bytes: int) -> bytes:
+        """Read the sets of keys of one length: each member behind its key, side by side."""
+        cursor = self.transaction.cursor(self.databases[table])
+        rows: Any = cursor.getmulti(keys, dupdata=True, dupfixed_bytes=member_bytes, keyfixed=True)
+        return bytes(rows)
+
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
+        crowded: list[bytes] = []
+        if in_bucket is not None:
+            cursor = self.transaction.cursor(self.databases[TABLES])
+            there: list[bytes] = []
+            for key in keys:
+                if cursor.set_key(key):
+                    (crowded if cursor.count() > in_bucket else there).append(key)
+            keys = there
+        return self._read_rows(TABLES, keys, ROW_BYTES - len(keys[0])) if keys else b"", crowded
+
+    def clear(self, table: str) -> None:
+        self.transaction.drop(self.databases[table], delete=False)
+
+    def fill(self, rows: bytes, *, key_bytes: int) -> None:
+        cursor = self.transaction.cursor(self.databases[TABLES])
+        _, written = cursor.putmulti(cut_rows(rows, key_bytes), append=True)
+        if written < (found := len(rows) // ROW_BYTES):
+            # LMDB leaves out rows that are out of order, without an error.
+            raise StoreError(f"only {written} of {found} rows of tables were written")
+
+
+# Whether a data file may be opened
+
+
+def _require_local(folder: Path) -> None:
+    """Refuse a folder on a network file system; FUSE counts as one, except for `fuseblk`."""
+    if os.environ.get(ALLOW_NETWORK) == "1":
+        return
+    resolved = folder.resolve()
+    kinds = {part.mountpoint: part.fstype for part in psutil.disk_partitions(all=True)}
+    mounted = (kinds.get(str(path)) for path in (resolved, *resolved.parents))
+    kind = next(filter(None, mounted), "").lower()
+    if kind.partition(".")[0] in _NETWORK_FILE_SYSTEMS:
+        raise StoreUnusableError(
+            f"store {folder} is on a network file system ({kind}), where LMDB's locks do not work "
+            "between machines and the store would be damaged. Set SIMHASH_STORE to a folder on a "
+            f"local disk, or {ALLOW_NETWORK}=1 in the environment if only one machine ever uses it"
+        )
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, durably."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
+@contextmanager
+def peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
+    """Open a file to read it; without `lock`, nothing is made beside it, and nobody may write."""
+    with lmdb.open(
+        str(folder), readonly=True, lock=lock, max_dbs=_MOST_DATABASES, lib_version=LIB_VERSION
+    ) as env:
+        yield env
+
+
+def _require_whole(folder: Path) -> None:
+    """Refuse a file that LMDB would overwrite or crash on; verify all pages of a suspect one."""
+    data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
+    if not data.is_file():
+        raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
+    if not data.stat().st_size:
+        raise StoreUnusableError(
+            f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
+            f"{restore} yourself"
+        )
+    with peek(folder) as env:
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    # Read last, as the file only grows.
+    size = data.stat().st_size
+    # An undamaged file may end before pages that a transaction allocated and freed.
+    short = size < needed
+    # Without LMDB's lock file, the file was copied here and has not been opened since.
+    copied = not (folder / LOCK_FILE).exists()
+    # Writers would not see a reader that cannot write here, and their writes would look like
+    # damage. But reading a truncated file would kill this process: better to refuse once too often.
+    writable = os.access(folder, os.W_OK)
+    if short or copied or (writable and (folder / _SUSPECT_FILE).exists()):
+        # A read transaction keeps the pages unchanged.
+        with peek(folder, lock=writable and not copied) as env, env.begin():
+            problems = _find_damage(data)
+        if problems:
+            what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
+            what = what if short else f"damaged: {problems[0]}"
+            raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
+    with peek(folder) as env, env.begin() as transaction:
+        found = list(transaction.cursor().iternext(values=False))
+    if found and HEADER.encode() not in found:  # without any, its maker was killed
+        raise StoreUnusableError(
+            f"{folder} is not a store of scrapy_simhash but an LMDB file with "
+            f"{', '.join(map(repr, found[:8]))}; name another folder"
+        )
+
+
+def _find_damage(data: Path) -> list[str]:
+    """List the damage in the pages of a file, without LMDB, which damage could abort.
+
+    If others may write to the file, the caller holds a read transaction.
+    """
+    # If a commit makes the file longer meanwhile, its new pages seem to be missing.
+    for _ in range(_MOST_LOOKS):
+        size = data.stat().st_size
+        try:
+            problems = list(verify(str(data)))  # type: ignore[no-untyped-call]
+        except VerifyError as error:
+            problems = [str(error)]
+        if not problems or data.stat().st_size == size:
+            break
+    return problems
+
+
+def _code_of(error: Exception) -> int:
+    """Return the number of an error of LMDB or of the operating system, or 0."""
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
+    return code or 0
+
+
+def _has_room(data: Path) -> bool:
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit != resource.RLIM_INFINITY and limit < data.stat().st_size + _ROOM_BYTES:
+        return False
+    disk = os.statvfs(data.parent)
+    return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn errors of LMDB and the file system into one that names the cure."""
+    try:
+        yield
+    except (lmdb.Error, OSError) as error:
+        kinds = (kind for kind in _CURES if isinstance(kind, type) and isinstance(error, kind))
+        cure = _CURES.get(next(kinds, _code_of(error)), "cannot be opened")
+        raise StoreUnusableError(f"store {folder} {cure} ({error})") from error
