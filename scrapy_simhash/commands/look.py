@@ -83,6 +83,10 @@ def _print_summary(answer: Answer) -> Iterable[str]:
 
 def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
+    if "verdict" not in answer:  # a stored page near what was named
+        bits = plural(answer["distance"], "bit")
+        yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
+        return
     yield printable(answer["verdict"])
     yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
@@ -181,7 +185,7 @@ def _add_log(parser: ArgumentParser) -> None:
 
 def _add_explain(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    about = "a URL; or two URLs or files"
+    about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
     add("what", nargs="+", metavar="URL|FILE", help=about)
     add_log(parser)
 
@@ -265,10 +269,14 @@ COMMANDS = {
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
+            "explain page.html         # which stored pages are near it?",
+            "explain 0123456789abcdef",
+            'explain "some words of a page"',
         ),
         details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
         "or --store, this uses the recipe and seed of the store, otherwise the default recipe and "
-        "seed 0.",
+        "seed 0. A file, a fingerprint (16 hexadecimal digits) or a text of several words alone "
+        "lists the stored pages within SIMHASH_DISTANCE.",
     ),
     "report": Command(
         lambda config, options: write_report(

@@ -16,6 +16,7 @@ from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.inspection.lookup import (
     add_suggestions,
     find_documents,
+    find_near,
     is_url,
     read_file,
 )
@@ -52,12 +53,12 @@ _LINES_SHOWN = 5
 def explain(
     config: Config, what: Sequence[str], log_path: str | None, option: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how two pages compare.
+    """Explain why a URL was dropped or kept, how two pages compare, or what is near to one.
 
     `option` is what commands need to find the store; without it, two files have seed 0.
 
     Raises:
-        InspectionError: a file has no fingerprint, or it is not a URL or two pages that were named.
+        InspectionError: a file has no fingerprint, or nothing like a page was named.
         OSError: a file cannot be read.
         PartlyFailedError: a page is unknown.
     """
@@ -66,10 +67,11 @@ def explain(
             advice = add_option(answer.get("advice", ""), option)
             yield answer | ({"advice": advice} if advice else {})
         return
+    if len(what) == 1:
+        yield from find_near(config, what[0])
+        return
     if len(what) != 2:  # noqa: PLR2004 - a pair
-        raise InspectionError(
-            f"name one URL (http://...), or two URLs or files; got {' '.join(what)!r}"
-        )
+        raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
     stored = bool(option) or any(map(is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (

@@ -28,7 +28,7 @@ import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files; got 'a b c'
-explain nix --store s -> got 'nix'
+explain nix --store s -> 'nix' is not a URL
 
 prune --days 1 --store nowhere -> there is no store at
 export store -o out --store nowhere -> there is no store at

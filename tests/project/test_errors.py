@@ -49,7 +49,7 @@ ERRORS = [
     ("-s SIMHASH_NEVER_DROP=( check", "'(' is not a regular expression", "escape"),
     ("-s SIMHASH_IGNORE=p.. check", "'p..' is not a CSS selector", "name elements, such as"),
     ("check --rebuild --tables 20 --store store", "distance 7", "take a smaller SIMHASH_DISTANCE"),
-    ("explain --store store word", "got 'word'", "name one URL"),
+    ("explain --store store word", "'word' is not a URL", "a text of several words"),
     (
         "log --log nowhere.jsonl",
         "there is no decision log nowhere.jsonl",
