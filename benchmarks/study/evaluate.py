@@ -24,18 +24,22 @@ from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from labels import Corpus, LabelledPair
 
     from scrapy_simhash.pages.facts import PageFingerprint
+
+
+NO_DISTANCE = 65  # of what has too few words, or is compared by its digest
+_DISTANCES_SHOWN = range(11)
 
 
 class Judged(NamedTuple):
@@ -46,7 +50,8 @@ class Judged(NamedTuple):
     tests: tuple[str, ...] = ()
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
-    plain: bool = False  # plain simhash would
+    distance: int = NO_DISTANCE  # bits between their fingerprints
+    plain_distance: int = NO_DISTANCE  # bits between those of their main texts
 
     @property
     def is_wrong(self) -> bool:
@@ -128,9 +133,26 @@ def evaluate(
         **figures,
         "site_known": {"known": sum(each.known for each in judged), **figures},
         "site_unknown": tally(judged, lambda each: each.duplicate_if_unknown).describe(),
-        "plain": tally(judged, lambda each: each.plain).describe(),
+        "plain": _tally_plain(judged, PLAIN_DISTANCE_BITS).describe(),
+        "by_distance": [_tally_within(judged, bits) for bits in _DISTANCES_SHOWN],
         "by_source": {name: tally(pairs).describe() for name, pairs in sorted(by_source.items())},
     }, judged
+
+
+def _tally_plain(judged: Iterable[Judged], bits: int) -> Tally:
+    return tally(judged, lambda each: each.plain_distance <= bits)
+
+
+def _tally_within(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
+    """Return precision and recall at a distance, of the rule and of plain simhash."""
+    found = tally(judged, lambda each: each.duplicate and each.distance <= bits).describe()
+    plain = _tally_plain(judged, bits).describe()
+    shares = ("precision", "recall")
+    return {
+        "distance": bits,
+        **{name: found[name] for name in shares},
+        **{f"plain_{name}": plain[name] for name in shares},
+    }
 
 
 def read_pages(
@@ -170,9 +192,11 @@ def judge_pairs(
         found = sites.find(*names)
         answer = sites.compare(*names, rule, found)
         unknown = sites.compare(*names, rule, (UNKNOWN, UNKNOWN))
-        # Of main texts.
+        bits = answer.evidence.distance
+        if answer.evidence.deciding is Deciding.DIGEST:  # they are equal, or count as unrelated
+            bits = 0 if answer.duplicate else NO_DISTANCE
         enough = min(first.facts.features, second.facts.features) >= MIN_FEATURES
-        bits = hamming_distance(first.facts.fingerprint, second.facts.fingerprint)
+        plain = hamming_distance(first.facts.fingerprint, second.facts.fingerprint)
         judged.append(
             Judged(
                 pair,
@@ -180,7 +204,8 @@ def judge_pairs(
                 answer.tests[1:],
                 known=found[0].known,
                 duplicate_if_unknown=unknown.duplicate,
-                plain=enough and bits <= PLAIN_DISTANCE_BITS,
+                distance=bits,
+                plain_distance=plain if enough else NO_DISTANCE,
             )
         )
     return judged
