@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
+from scrapy.settings.default_settings import CONCURRENT_REQUESTS_PER_DOMAIN
 
 # One folder up, beside the benchmarks.
 sys.path.append(str(Path(__file__).parent.parent))
@@ -63,7 +64,11 @@ def crawl_here(given: dict[str, Any]) -> None:
     async def answer(request: Request) -> Response:
         return answer_html(request, read(Path(paths[request.url])))
 
-    settings = {"ADDONS": PLUGIN, "SIMHASH_STORE": given["store"]}
+    settings = {
+        "ADDONS": PLUGIN,
+        "SIMHASH_STORE": given["store"],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": CONCURRENT_REQUESTS_PER_DOMAIN,
+    }
     crawl(LabelledSpider, answer, settings, urls=[*paths])
 
 
