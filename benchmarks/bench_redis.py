@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+import subprocess
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from measuring import DURABLE, make_parser, print_figures, run_redis, split_numbers, write_result
+from measuring import make_parser, print_figures, split_numbers, write_result
 from redis import Redis
 from sites import make_page
 from subjects import SEED, Pages, Times, add_pages, draw
@@ -36,6 +37,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
 
@@ -49,12 +51,31 @@ PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 GROUP_WRITTEN = 20
 RULE = Rule(3)
 PATIENCE_SECONDS = 600
+# Every commit is synced, as LMDB does.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@contextmanager
+def run_redis(folder: Path, *options: str) -> Iterator[str]:
+    """Run a `redis-server` on a socket; yields its URL. Nothing is saved without an append file."""
+    socket = folder / "socket"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
+    command += ["--save", "", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        try:
+            while not socket.exists():
+                assert server.poll() is None, "redis-server ended"  # noqa: S101
+                time.sleep(0.01)
+            yield f"unix://{socket}"
+        finally:
+            server.kill()
 
 
 def measure(count: int) -> dict[str, dict[str, float]]:
     """Fill a store with so many documents; returns figures by kind of store and distance."""
     random = np.random.default_rng([SEED, count])
-    pages = Pages(draw(random, count), random)
+    fingerprints = draw(random, count)
+    pages = Pages(fingerprints, random)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(run_redis(folder))
@@ -62,7 +83,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
         empty = client.info("memory")["used_memory"]
         filled = stack.enter_context(open_store(f"{server}?prefix=bench", distance=0))
         for done in range(0, count, PAGES_PER_FILL):
-            filled.find_and_add(pages.make(min(PAGES_PER_FILL, count - done)))
+            filled.find_and_add(pages.make_of(fingerprints[done : done + PAGES_PER_FILL]))
         octets = (client.info("memory")["used_memory"] - empty) / count
         stores: dict[str, Store] = {}
         for distance in DISTANCES:

@@ -8,15 +8,13 @@ import os
 import platform
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 Found = TypeVar("Found")
@@ -148,23 +146,3 @@ def _describe_machine() -> dict[str, str | int]:
         "memory_gib": round(memory / 2**30),
         "system": platform.system(),
     }
-
-
-# Every commit is synced, as LMDB does.
-DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
-
-
-@contextmanager
-def run_redis(folder: Path, *options: str) -> Iterator[str]:
-    """Run a `redis-server` on a socket; yields its URL. Nothing is saved without an append file."""
-    socket = folder / "socket"
-    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
-    command += ["--save", "", *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        try:
-            while not socket.exists():
-                assert server.poll() is None, "redis-server ended"  # noqa: S101
-                time.sleep(0.01)
-            yield f"unix://{socket}"
-        finally:
-            server.kill()

@@ -68,6 +68,10 @@ class Pages:
         fingerprints = draw(self._random, count)
         copies = near(self._stored, self._random, -(-count // PAGES_BETWEEN_DUPLICATES))
         fingerprints[::PAGES_BETWEEN_DUPLICATES] = copies
+        return self.make_of(fingerprints)
+
+    def make_of(self, fingerprints: NDArray[np.uint64]) -> list[Document]:
+        """Make pages with these fingerprints."""
         return [self._page(fingerprint) for fingerprint in fingerprints.tolist()]
 
     def _page(self, fingerprint: int) -> Document:
