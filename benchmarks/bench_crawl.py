@@ -1,245 +1,259 @@
 """What does the plugin cost a crawl: speed, CPU time, memory, delay of the event loop?
 
-Each crawl is a process of its own; the kinds of a row crawl the same pages, in turns: `off` is
-without the plugin, `naive` a middleware with `trafilatura.extract` and a list of simhashes on the
-event loop, `flag` and `drop` are the plugin with its defaults in a fresh store, `thresholds` is
-`flag` with other thresholds of Python's garbage collector. Rows: `empty` takes
-pages from memory, with a callback that does nothing; `callback` with one that takes title, links
-and paragraphs; `duplicates` likewise on a site where 30 % are near-duplicates; `long` is `empty`
-with four times as many pages; `sockets-...` are the first three from a local server on the same
-cores. `crawling` says how a crawl is measured, `sites` what the pages are. Not measured: networks,
-and what is not fetched because the links of dropped pages are not followed.
-The first page is timed from the start of the crawl, with what Scrapy loads.
+Each crawl is a process of its own, with pages from memory. The kinds of a row crawl the same pages,
+in turns: `off` is without the plugin, `flag` and `drop` are the plugin with its defaults in a fresh
+store, `thresholds` is `flag` with other thresholds of Python's garbage collector. Rows: `empty` has
+a callback that does nothing, `callback` one that takes title, links and paragraphs, `duplicates`
+likewise on a site where 30 % are near-duplicates, and `long` is `empty` with four times as many
+pages. What is said to be beyond `off` is beyond that of the same round; all but the first page is
+counted from the end of a warm-up to the last page. Not measured: networks, and what is not fetched
+because the links of dropped pages are not followed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
+import gc
 import pickle
-import subprocess
-import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
+import time
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crawling import KINDS, THRESHOLDS, crawl
-from machine import print_table, write_result
-from sites import Site, load_pages, make_parser, make_site, serve
+import psutil
+from crawling import PLUGIN, answer_html, crawl
+from measuring import (
+    make_parser,
+    print_figures,
+    run_apart,
+    run_script,
+    show_range,
+    take_medians,
+    take_turns,
+    write_result,
+)
+from scrapy import Request, Spider
+from sites import EXAMPLE_PAGES, Site, load_pages, make_site
+
+from scrapy_simhash.signals import near_duplicate_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
 
 VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "trafilatura", "lmdb", "lxml", "numpy")
+ROWS = ("empty", "callback", "duplicates", "long")
+KINDS = ("off", "flag", "drop", "thresholds")
+WARM_UP_PAGES = 100
 _TIMES_LONGER = 4
-_COLUMNS = (
-    *("main_cpu_ms", "others_cpu_ms", "delay_p50_ms", "delay_p99_ms", "delay_worst_ms"),
-    *("gc_percent", "resident_mb", "first_page_s"),
-)
-
-Measured: TypeAlias = dict[str, dict[str, float]]  # of a row: by kind, by figure
-Round: TypeAlias = dict[str, Measured]  # by row
-
-
-class Row(NamedTuple):
-    """A kind of crawl."""
-
-    site: str  # a key of `SITES`
-    kinds: tuple[str, ...] = KINDS
-    callback: bool = False
-    sockets: bool = False
-
-
-_WITHOUT_NAIVE = ("off", "flag", "drop")
-ROWS = {
-    "empty": Row("pages"),
-    "callback": Row("pages", (*KINDS, THRESHOLDS), callback=True),
-    "duplicates": Row("duplicates", callback=True),
-    "long": Row("long", ("off", "flag")),
-    "sockets-empty": Row("pages", _WITHOUT_NAIVE, sockets=True),
-    "sockets-callback": Row("pages", callback=True, sockets=True),
-    "sockets-duplicates": Row("duplicates", _WITHOUT_NAIVE, callback=True, sockets=True),
+_SLEEP_SECONDS = 0.005
+# Shown of each kind, whole or beyond `off`.
+_WHOLE = {
+    "pages/s": "pages_per_second",
+    "CPU of others, ms a page": "others_cpu_ms",
+    "resident, MB": "resident_mb",
+    "collector, %": "gc_percent",
+    "copies dropped or flagged": "right",
+    "other pages": "wrong",
 }
-SITES: dict[str, Callable[[Path, int], Site]] = {
-    "pages": load_pages,
-    # Of more pages than are needed, because few of them have little in common with the others.
-    "duplicates": lambda folder, count: make_site(load_pages(folder, 10 * count).pages, count),
-    "long": lambda folder, count: load_pages(folder, _TIMES_LONGER * count, repeat=True),
+_BEYOND = {
+    "CPU added to Scrapy's process, ms a page": "main_cpu_ms",
+    "worst delay beyond off, ms": "delay_worst_ms",
+    "first page beyond off, s": "first_page_s",
 }
-# What, row, kind, figure, bar. A share is of the speed of `off`; others are beyond those of `off`.
-BARS = (
-    ("empty crawl, flag, share of off", "empty", "flag", "share", ">= .33"),
-    ("crawl with callbacks, flag, share of off", "callback", "flag", "share", ">= .88"),
-    ("30 % near-duplicates, drop, share of off", "duplicates", "drop", "share", ">= 1.1"),
-    ("CPU added to Scrapy's process, ms a page", "callback", "flag", "main_cpu_ms", "<= .6"),
-    ("CPU of other processes, ms a page", "callback", "flag", "others_cpu_ms", ""),
-    ("worst delay beyond off, ms", "long", "flag", "delay_worst_ms", "<= 10"),
-    ("until the first page is judged, beyond off, s", "empty", "flag", "first_page_s", "<= 1.2"),
-    ("processes of the plugin, resident, MB", "callback", "flag", "resident_mb", "<= 140"),
-)
+
+
+class _Clocks(NamedTuple):
+    """What the clocks say at one moment: seconds."""
+
+    at: float
+    main: float
+    others: dict[int, float]  # by process id
+
+
+class BenchSpider(Spider):
+    """Fetches every page once, and looks at the clocks."""
+
+    name = "bench"
+    site: Site
+    callback: bool  # do what spiders do with a page, instead of nothing
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for every page."""
+        self.worst_delay = 0.0
+        self.finished = 0
+        self.found: dict[int, int] = {}  # of each near-duplicate, the page it is said to be like
+        self.warm_up = min(WARM_UP_PAGES, len(self.site.pages) // 5)
+        self._others = _list_others()  # that takes milliseconds, so not during the crawl
+        self.crawler.signals.connect(self._note, near_duplicate_found)
+        self._watch = asyncio.get_running_loop().create_task(self._watch_loop())
+        self.warm = _read_clocks(self._others)
+        for number in range(len(self.site.pages)):
+            yield Request(f"http://bench.invalid/{number}", errback=self.finish)
+            # Otherwise Scrapy takes all of them in one go as soon as it has enough to do, and holds
+            # the loop for 0.1 ms a request, with the plugin or without.
+            await asyncio.sleep(0)
+
+    def _note(self, request: Request, verdict: dict[str, Any]) -> None:
+        self.found[_number_of(request.url)] = _number_of(verdict["match_url"])
+
+    async def _watch_loop(self) -> None:
+        while True:
+            asked = time.perf_counter()
+            await asyncio.sleep(_SLEEP_SECONDS)
+            late = time.perf_counter() - asked - _SLEEP_SECONDS
+            self.worst_delay = max(self.worst_delay, late)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """Do next to nothing, or what spiders do."""
+        if self.callback:
+            paragraphs = (" ".join(each.css("::text").getall()) for each in response.css("p"))
+            yield {
+                "title": response.css("title::text").get(),
+                "links": [
+                    response.urljoin(each) for each in response.css("a::attr(href)").getall()
+                ],
+                "paragraphs": list(paragraphs),
+            }
+        else:
+            yield {"bytes": len(response.body)}
+        self.finish()
+
+    def finish(self, _: object = None) -> None:
+        """Count a page with which Scrapy is done, whether it was dropped or not."""
+        self.finished += 1
+        if self.finished == 1:
+            self.first = time.perf_counter()
+        if self.finished == self.warm_up:
+            self.warm = _read_clocks(self._others)
+        if self.finished == len(self.site.pages):
+            self._watch.cancel()
+            self.end = _read_clocks(_list_others())
+            self.resident = sum(map(_measure_memory, _list_others()))
+
+
+def _number_of(url: str) -> int:
+    return int(url.rpartition("/")[2])
+
+
+def _list_others() -> list[psutil.Process]:
+    """List the processes of the plugin."""
+    return psutil.Process().children(recursive=True)
+
+
+def _measure_memory(process: psutil.Process) -> float:
+    """Measure resident bytes of a process, but for those of LMDB's file, which the system keeps."""
+    maps = process.memory_maps()
+    return float(sum(each.rss for each in maps if not each.path.endswith("data.mdb")))
+
+
+def _read_clocks(others: list[psutil.Process]) -> _Clocks:
+    """Read this process's clocks first, because the others take a while."""
+    at, main = time.perf_counter(), time.process_time()
+    times = {process.pid: process.cpu_times() for process in others if process.is_running()}
+    return _Clocks(at, main, {pid: spent.user + spent.system for pid, spent in times.items()})
+
+
+def measure_here(given: dict[str, Any]) -> dict[str, float]:
+    """Run one crawl in this process; `given` has its row, its kind and the file of the site."""
+    site = Site(*pickle.loads(Path(given["site"]).read_bytes()))  # noqa: S301 - our own file
+    collected = 0.0
+    began = time.perf_counter()
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        nonlocal collected
+        now = time.perf_counter()
+        collected += -now if phase == "start" else now
+
+    gc.callbacks.append(note)
+    if given["kind"] == "thresholds":
+        gc.set_threshold(10_000, 20, 100)
+    plugin = {} if given["kind"] == "off" else {"ADDONS": PLUGIN}
+    action = "drop" if given["kind"] == "drop" else "flag"
+
+    async def answer(request: Request) -> Response:
+        return answer_html(request, site.pages[_number_of(request.url)])
+
+    with tempfile.TemporaryDirectory() as store:
+        settings = {**plugin, "SIMHASH_STORE": store, "SIMHASH_ACTION": action}
+        callback = given["row"] in {"callback", "duplicates"}
+        spider = crawl(BenchSpider, answer, settings, site=site, callback=callback)
+    warm, end, pages = spider.warm, spider.end, len(site.pages) - spider.warm_up
+    others = sum(spent - warm.others.get(pid, 0.0) for pid, spent in end.others.items())
+    right = sum(site.families[one] == site.families[two] for one, two in spider.found.items())
+    found = {"right": right, "wrong": len(spider.found) - right}
+    return {
+        "pages_per_second": pages / (end.at - warm.at),
+        "main_cpu_ms": 1000 * (end.main - warm.main) / pages,
+        "others_cpu_ms": 1000 * others / pages,
+        "resident_mb": spider.resident / 1e6,
+        "delay_worst_ms": 1000 * spider.worst_delay,
+        "gc_percent": 100 * collected / (time.perf_counter() - began),
+        "first_page_s": spider.first - began,
+        **(found if given["row"] == "duplicates" else {}),  # elsewhere nobody knows
+    }
+
+
+def make_row(row: str, folder: Path, count: int) -> Site:
+    """Make the pages that a row crawls."""
+    if row == "duplicates":
+        # Of more pages than are needed: few of them have little in common with the others.
+        return make_site(load_pages(folder, 10 * count), count)
+    pages = load_pages(folder, count) * (_TIMES_LONGER if row == "long" else 1)
+    return Site(pages, list(range(len(pages))))
+
+
+def _describe(found: list[dict[str, float]], off: list[dict[str, float]]) -> dict[str, str]:
+    """Show the figures of a kind, beside those of `off` in the same rounds."""
+    pairs = list(zip(found, off, strict=True))
+    speeds = [one["pages_per_second"] / other["pages_per_second"] for one, other in pairs]
+    return (
+        {"share of off": show_range(speeds)}
+        | {
+            name: show_range([one[key] for one in found])
+            for name, key in _WHOLE.items()
+            if key in off[0]
+        }
+        | {name: show_range([a[key] - b[key] for a, b in pairs]) for name, key in _BEYOND.items()}
+    )
 
 
 def main() -> None:
-    """Run the crawls in turn and print the medians."""
-    parser = make_parser(__doc__, count=500)
-    parser.add_argument("--rows", type=_names, default=[*ROWS], help="such as empty,long")
-    parser.add_argument("--kinds", type=_names, default=KINDS, help="such as off,flag")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # row, kind, URL of the server
-    parser.add_argument("--site", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    """Run the crawls in turns, and print what they took."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--pages", type=Path, default=EXAMPLE_PAGES, help="folder of HTML files")
+    parser.add_argument("--count", type=int, default=500, help="pages (default 500)")
+    parser.add_argument("--runs", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--rows", default=",".join(ROWS), help="some of these (default: all)")
+    parser.add_argument("--kinds", default="off,flag,drop", help="such as off,flag,thresholds")
     options = parser.parse_args()
-    if options.serve:
-        asyncio.run(serve(pickle.loads(options.site.read_bytes()).pages))  # noqa: S301 - our own
-    elif options.one:
-        row, kind, root = options.one
-        site = pickle.loads(options.site.read_bytes())  # noqa: S301 - our own file
-        print(json.dumps(crawl(kind, site, root or None, callback=ROWS[row].callback)))
-    else:
-        compare(options)
-
-
-def _names(given: str) -> list[str]:
-    return given.split(",")
-
-
-def compare(options: argparse.Namespace) -> None:
-    """Run everything, print the tables and write the file."""
-    names = options.rows
+    kinds = dict.fromkeys(["off", *options.kinds.split(",")])
+    if unknown := [*({*options.rows.split(",")} - {*ROWS}), *(kinds.keys() - {*KINDS})]:
+        parser.error(f"no row or kind {', '.join(unknown)}; rows: {ROWS}, kinds: {KINDS}")
+    shown, rows = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        sites = {
-            kind: SITES[kind](options.pages, options.count)
-            for kind in dict.fromkeys(ROWS[name].site for name in names)
-        }
-        files = {kind: _write_site(Path(folder) / kind, site) for kind, site in sites.items()}
-        rounds = [
-            {name: _run_row(name, options.kinds, files) for name in names}
-            for _ in range(options.runs)
-        ]
-    figures = {
-        name: {"pages": len(sites[row.site].pages), "duplicates": sites[row.site].duplicates}
-        | _take_medians([measured[name] for measured in rounds])
-        for name, row in ROWS.items()
-        if name in names
-    }
-    summary = summarise(rounds)
-    print_crawls(figures)
-    print_summary(summary)
-    write_result(
-        options.output,
-        VERSIONS,
-        runs=options.runs,
-        rows=figures,
-        summary=summary,
-        all=rounds,
-    )
-
-
-def _write_site(path: Path, site: Site) -> Path:
-    path.write_bytes(pickle.dumps(site))
-    return path
-
-
-def _run_row(name: str, kinds: Sequence[str], files: dict[str, Path]) -> Measured:
-    row = ROWS[name]
-    file = files[row.site]
-    measured = {}
-    for kind in row.kinds:
-        if kind in kinds:
-            with _served(file) if row.sockets else nullcontext("") as root:
-                command = [sys.executable, __file__, "--one", name, kind, root]
-                done = subprocess.run(
-                    [*command, "--site", str(file)], check=True, stdout=subprocess.PIPE, text=True
-                )
-            measured[kind] = json.loads(done.stdout.splitlines()[-1])
-    return measured
-
-
-@contextmanager
-def _served(site: Path) -> Iterator[str]:
-    """Serve a site from a process of its own; its URL."""
-    command = [sys.executable, __file__, "--serve", "--site", str(site)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None  # noqa: S101
-        try:
-            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
-        finally:
-            server.kill()
-
-
-def _take_medians(measured: Sequence[Measured]) -> dict[str, Any]:
-    """Take the medians of a row, and those of its rounds' speeds as shares of `off`."""
-    kinds = measured[0]
+        for row in options.rows.split(","):
+            site = make_row(row, options.pages, options.count)
+            file = Path(folder, row)
+            file.write_bytes(pickle.dumps(tuple(site)))
+            subjects = {
+                kind: partial(run_apart, {"row": row, "kind": kind, "site": str(file)})
+                for kind in kinds
+            }
+            rows[row] = take_turns(subjects, options.runs)
+            copies = len(site.pages) - len(set(site.families))
+            for kind, found in rows[row].items():
+                name = f"{row}, {len(site.pages)} pages, {copies} copies, {kind}"
+                shown[name] = _describe(found, rows[row]["off"])
+    print_figures(shown)
     medians = {
-        kind: {key: median(found[kind][key] for found in measured) for key in kinds[kind]}
-        for kind in kinds
+        row: {kind: take_medians(found) for kind, found in kinds.items()}
+        for row, kinds in rows.items()
     }
-    shares = {}
-    if "off" in kinds:
-        shares = {
-            kind: median(_speed(found, kind) / _speed(found, "off") for found in measured)
-            for kind in kinds
-        }
-    return {"medians": medians, "shares": shares}
-
-
-def _speed(measured: Measured, kind: str) -> float:
-    return measured[kind]["pages_per_second"]
-
-
-def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
-    """Work out the figures that have a bar: medians of what each round says."""
-    lines = []
-    for what, row, kind, key, bar in BARS:
-        measured = [found.get(row, {}) for found in rounds]
-        if not all(kind in found and "off" in found for found in measured):
-            continue
-        if key == "share":
-            values = [_speed(found, kind) / _speed(found, "off") for found in measured]
-        else:
-            values = [found[kind][key] - found["off"][key] for found in measured]
-        lines.append({"what": what, "value": median(values), "bar": bar, "rounds": values})
-    return lines
-
-
-def print_crawls(figures: dict[str, Any]) -> None:
-    """Print what was measured of each kind of each row: CPU in ms a page, delays of the loop."""
-    head = ["row", "pages", "plugin", "pages/s", "of off", "CPU, Scrapy", "CPU, others"]
-    head += [
-        "delay p50 ms",
-        "p99 ms",
-        "worst ms",
-        "collector %",
-        "resident, others MB",
-        "first page s",
-        "duplicates found",
-        "others",
-    ]
-    cells = []
-    for name, row in figures.items():
-        for kind, found in row["medians"].items():
-            known = ROWS[name].site == "duplicates" and kind != "off"
-            cells.append(
-                [name, row["pages"], kind, found["pages_per_second"], row["shares"].get(kind, "")]
-                + [found[key] for key in _COLUMNS]
-                + ([f"{found['right']:.0f} of {row['duplicates']}"] if known else [""])
-                + ([f"{found['wrong']:.0f}"] if known else [""])
-            )
-    print_table(head, cells)
-
-
-def print_summary(lines: Sequence[dict[str, Any]]) -> None:
-    """Print the figures that have a bar."""
-    print_table(
-        ["what", "measured", "bar", "smallest", "largest of the runs"],
-        [
-            [line["what"], line["value"], line["bar"], min(line["rounds"]), max(line["rounds"])]
-            for line in lines
-        ],
-    )
+    write_result(options.output, VERSIONS, medians=medians, all=rows)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main, measure_here)

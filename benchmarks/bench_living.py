@@ -1,10 +1,10 @@
 """What is found, missed and lost where answers vary by themselves, and at how many requests?
 
-Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, in a
-process of its own, with a store of its own. With `--attacks`, also those of `living_attacks.py`;
-with `--trial FOLDER`, also a shop, a forum and cases that scripts there make; with `--pages`, also
-the pages of labelled folders, with three parts that vary (`living_pages.py`). An answer takes
-`--latency` seconds, give or take half; nothing is fetched from anywhere.
+Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, 16 at
+once, in a process of its own, with a store of its own. With `--attacks`, also those of
+`living_attacks.py`; with `--trial FOLDER`, also a shop, a forum and cases that scripts there make;
+with `--pages`, also the pages of labelled folders, with three parts that vary (`living_pages.py`).
+An answer takes 10 ms, give or take half; nothing is fetched from anywhere.
 
 - right, wrong: pages dropped for one of the same document, of another one;
 - lost: documents of which no page gave an item;
@@ -16,13 +16,10 @@ An attacker's pages are not counted. Not measured: networks, real sites, how oft
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import importlib
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,21 +29,21 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
+from crawling import PLUGIN, crawl
 from living import SITES, Answer, Site, draw
 from living_attacks import ATTACKS
 from living_pages import load_sites
-from machine import print_table, progress, write_result
+from measuring import ROOT, make_parser, print_table, progress, run_apart, run_script, write_result
 from scrapy import Request, Spider
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-ROOT = Path(__file__).parent.parent
+_LATENCY_SECONDS = 0.01
 _CASES = "walls foot sidnum shopbox silent longpages titlenum aside records1 records2 records3"
 _COUNTS = ("pages", "documents", "copies", "right", "wrong", "lost", "missed", "asked", "seconds")
 
@@ -115,41 +112,19 @@ def _follow_links(which: str) -> Site:
     return site
 
 
-class SiteHandler:
-    """Answers each request as the site does."""
-
-    lazy = False
-    site: ClassVar[Site]
-    given: ClassVar[dict[str, Any]]
-    asked: ClassVar[Counter[str]] = Counter()
-
-    async def download_request(self, request: Request) -> Response:
-        """Answer a request after a while."""
-        number, again = self.asked.total(), self.asked[request.url]
-        self.asked[request.url] += 1
-        wait = self.given["latency"] * (0.5 + draw(self.given["seed"], number).random())
-        await asyncio.sleep(wait)
-        request.meta["download_latency"] = wait
-        answer = self.site.answer(request.url, number, again)
-        headers = {"Content-Type": answer.content_type, "Location": answer.location}
-        body = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
-        return HtmlResponse(request.url, answer.status, headers, body, request=request)
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
 class LivingSpider(Spider):
     """Asks for all pages of the site, and yields an item of each."""
 
     name = "living"
+    site: Site
+    seed: int
 
     async def start(self) -> AsyncIterator[Request]:
         """Ask for the pages in a random order, after those that come first."""
-        pages, self.items = SiteHandler.site.pages, list[str]()
+        pages, self.items = self.site.pages, list[str]()
         urls = sorted(pages)
-        draw(SiteHandler.given["seed"]).shuffle(urls)
-        urls.sort(key=lambda url: pages[url].kind != SiteHandler.site.first)
+        draw(self.seed).shuffle(urls)
+        urls.sort(key=lambda url: pages[url].kind != self.site.first)
         for number, url in enumerate(urls):
             yield Request(url, priority=-number, dont_filter=True, meta={"url": url})
 
@@ -159,47 +134,41 @@ class LivingSpider(Spider):
         yield {"url": response.meta["url"]}
 
 
-def crawl(given: dict[str, Any]) -> dict[str, Any]:
-    """Crawl a site in this process; `given` has its name, the seed, a folder and the options."""
-    folder = given["folder"]
-    made = _find_sites(given["trial"], given["pages"])[given["site"]]
-    SiteHandler.given, SiteHandler.site = given, made()
-    settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "AUTOTHROTTLE_ENABLED": given["autothrottle"],
-        "CONCURRENT_REQUESTS": given["at_once"],
-        "CONCURRENT_REQUESTS_PER_DOMAIN": given["at_once"],
-        "DOWNLOAD_DELAY": given["delay"],
-        "DOWNLOAD_HANDLERS": {"http": SiteHandler},
-        "HTTPCACHE_DIR": f"{folder}/cache",
-        "HTTPCACHE_ENABLED": given["httpcache"],
-        "JOBDIR": f"{folder}/job" if given["jobdir"] else None,
-        "LOG_LEVEL": "ERROR",
-        "SIMHASH_STORE": f"{folder}/store",
-        "TELNETCONSOLE_ENABLED": False,
-    }
-    process = AsyncCrawlerProcess(settings | dict(each.split("=", 1) for each in given["set"]))
-    crawler, began = process.create_crawler(LivingSpider), time.monotonic()
-    process.crawl(crawler)
-    process.start()
-    assert isinstance(crawler.spider, LivingSpider) and crawler.stats  # noqa: S101, PT018
+def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
+    """Crawl a site in this process; `given` has its name, the seed, a store and where sites are."""
+    site, seed = _find_sites(given["trial"], given["pages"])[given["site"]](), given["seed"]
+    asked = Counter[str]()
+
+    async def answer(request: Request) -> Response:
+        number, again = asked.total(), asked[request.url]
+        asked[request.url] += 1
+        wait = _LATENCY_SECONDS * (0.5 + draw(seed, number).random())
+        await asyncio.sleep(wait)
+        request.meta["download_latency"] = wait
+        made = site.answer(request.url, number, again)
+        headers = {"Content-Type": made.content_type, "Location": made.location}
+        body = made.body if isinstance(made.body, bytes) else made.body.encode()
+        return HtmlResponse(request.url, made.status, headers, body, request=request)
+
+    began = time.monotonic()
+    settings = {"ADDONS": PLUGIN, "SIMHASH_STORE": given["store"]}
+    spider = crawl(LivingSpider, answer, settings, site=site, seed=seed)
+    assert spider.crawler.stats is not None  # noqa: S101
     return {
         "seconds": round(time.monotonic() - began, 1),
-        "asked": crawler.stats.get_value("simhash/refetched", 0),
-        "answers": SiteHandler.asked.total(),
-        "items": crawler.spider.items,
+        "asked": spider.crawler.stats.get_value("simhash/refetched", 0),
+        "items": spider.items,
     }
 
 
 def measure(checkout: Path, given: dict[str, Any], site: Site) -> dict[str, Any]:
-    """Crawl a site with the package of a checkout, in a process of its own; judge what came."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--one", json.dumps(given | {"folder": folder})]
-        own = os.environ | {"PYTHONPATH": str(checkout)}
-        done = subprocess.run(command, env=own, stdout=subprocess.PIPE, text=True, check=True)
-        log = Path(folder, "store", "log.jsonl").read_text("ascii").splitlines()
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return judge_crawl(site, set(found.pop("items")), list(map(json.loads, log))) | found
+    """Crawl a site with the package of a checkout; judge what came."""
+    with tempfile.TemporaryDirectory() as store:
+        found: dict[str, Any] = run_apart(given | {"store": store}, checkout)
+        log = Path(store, "log.jsonl").read_text("ascii").splitlines()
+    judged = judge_crawl(site, set(found.pop("items")), list(map(json.loads, log)))
+    progress(" ".join([given["site"], *(f"{name} {judged[name]}" for name in judged)]))
+    return {"site": given["site"], "seed": given["seed"], **judged, **found}
 
 
 def judge_crawl(site: Site, items: set[str], log: list[dict[str, Any]]) -> dict[str, Any]:
@@ -231,7 +200,7 @@ def judge_crawl(site: Site, items: set[str], log: list[dict[str, Any]]) -> dict[
         "lost_kinds": Counter(kinds[document] for document in kinds.keys() - kept),
         "missed_kinds": +missed,
         "gone_kinds": Counter(pages[url].kind for url in pages.keys() - items - dropped.keys()),
-        "wrong_drops": [[url, drops[url]] for url in wrong[:20]],
+        "wrong_drops": [[url, drops[url]] for url in wrong],
     }
 
 
@@ -262,44 +231,30 @@ def _show(crawls: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Crawl all sites that are asked for, in turns; print the tables and write the file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--sites", nargs="+", metavar="NAME", help="these; * is any characters")
     parser.add_argument("--attacks", action="store_true", help="those of living_attacks.py, too")
     parser.add_argument("--trial", metavar="FOLDER", help="with the trial's scripts")
     parser.add_argument("--pages", nargs="+", default=[], metavar="FOLDER", help="real pages, too")
     parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
-    parser.add_argument("--at-once", type=int, nargs="+", default=[16], help="default 16")
-    parser.add_argument("--delay", type=float, default=0, help="DOWNLOAD_DELAY (default 0)")
-    parser.add_argument("--latency", type=float, default=0.01, help="seconds (default .01)")
-    for option in ("--autothrottle", "--httpcache", "--jobdir"):
-        parser.add_argument(option, action="store_true")
-    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another one, in turns")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results, too")
-    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(crawl(options.one)))
-        return
     makers = _find_sites(options.trial, options.pages)
     if not options.trial:
         progress("Left out, without --trial: trialshop, trialforum, and the trial's cases.")
     wanted = options.sites or [name for name in makers if options.attacks or name not in ATTACKS]
     chosen = [name for name in makers if any(fnmatch(name, each) for each in wanted)]
     checkouts = {"this": ROOT} | ({"beside": options.beside} if options.beside else {})
-    plain = {key: value for key, value in vars(options).items() if key not in {"beside", "json"}}
     crawls = defaultdict[str, list[dict[str, Any]]](list)
-    for at_once, site, seed in product(options.at_once, chosen, range(options.seeds)):
-        given = {"site": site, "seed": seed, "at_once": at_once}
+    for site, seed in product(chosen, range(options.seeds)):
+        given = {"site": site, "seed": seed, "trial": options.trial, "pages": options.pages}
         for label, checkout in checkouts.items():
-            found = given | measure(checkout, plain | given, makers[site]())
-            progress(" ".join([label, site, *(f"{count} {found[count]}" for count in _COUNTS)]))
-            crawls[f"{label}, {at_once} at once"].append(found)
+            crawls[label].append(measure(checkout, given, makers[site]()))
     for label, each in crawls.items():
         print(f"\n{label}")
         _show(each)
-    write_result(options.json, ("scrapy-simhash", "scrapy", "turbohtml"), crawls=crawls)
+    write_result(options.output, ("scrapy-simhash", "scrapy", "turbohtml"), crawls=crawls)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main, crawl_here)

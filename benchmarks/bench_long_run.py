@@ -15,27 +15,25 @@ which keeps every request for ever.
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from machine import print_table, write_result
+import psutil
+from crawling import PLUGIN, answer_html, crawl
+from measuring import make_parser, print_figures, write_result
 from scrapy import Request, Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse, Response
 from sites import make_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 SAMPLES = 100
 # So many pages before it is the original of every fifth page.
@@ -44,176 +42,136 @@ FEWEST_PAGES_JUDGED = 10_000
 MOST_GROWTH_MB = 5.0
 # Of a straight line through the file's bytes; the file grows in steps of a page.
 LEAST_R_SQUARED = 0.99
-_COUNTED = ("threads", "processes", "open_files")
-
-
-class MadeHandler:
-    """Answers every request with the page of its number."""
-
-    lazy = False
-
-    @classmethod
-    def from_crawler(cls, _: Crawler) -> MadeHandler:
-        """Make the handler; called by Scrapy."""
-        return cls()
-
-    async def download_request(self, request: Request) -> Response:
-        """Answer a request; every fifth page has the words and the title of one before it."""
-        number = int(request.url.rpartition("/")[2])
-        body = make_page(number - TWIN_DISTANCE if number % 5 == 4 else number, number)
-        return HtmlResponse(request.url, body=body, headers={"Content-Type": "text/html"})
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class LongSpider(Spider):
     """Fetches every page once, and takes samples as they come."""
 
     name = "long"
-    samples: list[dict[str, float]]
-    seen: int = 0
+    pages: int
+    store: Path
 
     async def start(self) -> AsyncIterator[Any]:
         """Ask for every page, never for many at once."""
-        self.samples = []
+        self.samples: list[dict[str, float]] = []
+        self.seen = 0
         self.crawler.signals.connect(self._count, signals.response_received)
-        for number in range(self.settings.getint("BENCH_PAGES")):
+        for number in range(self.pages):
             yield Request(f"http://bench.invalid/{number}", dont_filter=True)
             if number % 50 == 0:
                 await self.crawler.signals.wait_for(signals.scheduler_empty)
 
     def _count(self) -> None:
         self.seen += 1
-        if self.seen % max(1, self.settings.getint("BENCH_PAGES") // SAMPLES) == 0:
-            self.samples.append(take_sample(Path(self.settings["SIMHASH_STORE"]), self.seen))
+        if self.seen % max(1, self.pages // SAMPLES) == 0:
+            self.samples.append(take_sample(self.store, self.seen))
 
     def parse(self, response: Response) -> Any:
         """Yield something, so that the page is done."""
         yield {"bytes": len(response.body)}
 
 
+async def answer(request: Request) -> Response:
+    """Answer a request; every fifth page has the words and the title of one before it."""
+    number = int(request.url.rpartition("/")[2])
+    text = number - TWIN_DISTANCE if number % 5 == 4 else number
+    return answer_html(request, make_page(text, number))
+
+
 def take_sample(store: Path, pages: int) -> dict[str, float]:
     """Look at this process, its children and the store."""
-    children = list_children()
+    own = psutil.Process()
+    children = own.children()
     return {
         "pages": pages,
-        "crawl_mb": read_memory("self"),
-        "judge_mb": sum(read_memory(pid) for pid in children),
-        "store_bytes": (store / "data.mdb").stat().st_size,
-        "threads": len(list(Path("/proc/self/task").iterdir())),
+        "crawl, MB": _read_memory(own),
+        "judge, MB": sum(map(_read_memory, children)),
+        "store, bytes": (store / "data.mdb").stat().st_size,
+        "threads": own.num_threads(),
         "processes": len(children),
-        "open_files": len(list(Path("/proc/self/fd").iterdir())),
+        "open files": own.num_fds(),
     }
 
 
-def list_children() -> list[str]:
-    """List the process ids of this process's children."""
-    found = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return sorted(pid for text in found for pid in text.split())
-
-
-def read_memory(pid: str) -> float:
+def _read_memory(process: psutil.Process) -> float:
     """Return the anonymous memory of a process in MB; 0 when it has just ended."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        status = Path(f"/proc/{process.pid}/status").read_text()
     except FileNotFoundError:
         return 0.0
-    kilobytes = (int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
-    return next(kilobytes, 0) * 1024 / 1e6
-
-
-def crawl(pages: int, store: Path) -> tuple[LongSpider, int]:
-    """Run the crawl; returns its spider, and the number of errors in its log."""
-    process = AsyncCrawlerProcess(
-        {
-            "ADDONS": {"scrapy_simhash.Addon": 500},
-            "SIMHASH_STORE": str(store),
-            "BENCH_PAGES": pages,
-            "DOWNLOAD_HANDLERS": {"http": MadeHandler},
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-            "DOWNLOAD_DELAY": 0,
-            "LOG_LEVEL": "WARNING",
-            "TELNETCONSOLE_ENABLED": False,
-        }
-    )
-    crawler = process.create_crawler(LongSpider)
-    process.crawl(crawler)
-    process.start()
-    assert isinstance(crawler.spider, LongSpider)  # noqa: S101
-    assert crawler.stats is not None  # noqa: S101
-    return crawler.spider, crawler.stats.get_value("log_count/ERROR", 0)
+    return int(status.partition("RssAnon:")[2].split()[0]) * 1024 / 1e6
 
 
 def list_left_behind(store: Path) -> list[str]:
     """List threads, judges and open files of the plugin that outlived the crawl."""
-    threads = [t.name for t in threading.enumerate() if "simhash" in t.name]
-    files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
-    commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in list_children()]
-    judges = [
-        command.replace("\0", " ") for command in commands if "judge.process import" in command
+    own = psutil.Process()
+    commands = (" ".join(process.cmdline()) for process in own.children())
+    files = (os.path.realpath(path) for path in Path("/proc/self/fd").iterdir())
+    return [
+        *(thread.name for thread in threading.enumerate() if "simhash" in thread.name),
+        *(command for command in commands if "judge.process import" in command),
+        *(file for file in files if file.startswith(str(store))),
     ]
-    return [*threads, *judges, *(file for file in files if file.startswith(str(store)))]
 
 
-def judge(samples: list[dict[str, float]]) -> dict[str, Any]:
+def measure_growth(samples: list[dict[str, float]]) -> dict[str, float]:
     """Return how much each figure grew after warm-up."""
     kept = samples[len(samples) // 10 :]
     tenth = max(1, len(kept) // 10)
     first, last = kept[:tenth], kept[-tenth:]
-
-    def grown(name: str) -> float:
-        before, after = (statistics.median(s[name] for s in part) for part in (first, last))
-        return round(after - before, 3)
-
-    pages = np.array([sample["pages"] for sample in kept])
-    octets = np.array([sample["store_bytes"] for sample in kept])
+    growth = {
+        # A connection, or a judge that is being replaced, comes and goes; a leak grows.
+        name: measure(each[name] for each in last) - measure(each[name] for each in first)
+        for names, measure in (
+            (("crawl, MB", "judge, MB"), median),
+            (("threads", "processes", "open files"), max),
+        )
+        for name in names
+    }
+    pages, octets = (np.array([each[name] for each in kept]) for name in ("pages", "store, bytes"))
     return {
-        **{f"{name}_growth": grown(name) for name in ("crawl_mb", "judge_mb")},
-        "store_bytes_a_page": round(float(np.polyfit(pages, octets, 1)[0]), 1),
-        "store_r_squared": round(float(np.corrcoef(pages, octets)[0, 1] ** 2), 5),
-        **{
-            f"{name}_growth": max(s[name] for s in last) - max(s[name] for s in first)
-            for name in _COUNTED
-        },
+        **growth,
+        "store, bytes a page": float(np.polyfit(pages, octets, 1)[0]),
+        "R^2 of a line": float(np.corrcoef(pages, octets)[0, 1] ** 2),
     }
 
 
-def find_faults(growth: dict[str, Any], pages: int) -> Iterator[str]:
+def find_faults(growth: dict[str, float], pages: int) -> Iterator[str]:
     """Name the bounds that were broken."""
-    # A connection, or a judge that is being replaced, comes and goes; a leak grows.
-    yield from (f"{name} grew" for name in _COUNTED if growth[f"{name}_growth"] > 0)
+    bounds = {"threads": 0.0, "processes": 0.0, "open files": 0.0}
     if pages >= FEWEST_PAGES_JUDGED:
-        for name in ("crawl_mb", "judge_mb"):
-            if growth[f"{name}_growth"] >= MOST_GROWTH_MB:
-                yield f"{name} grew by {growth[f'{name}_growth']}"
-        if growth["store_r_squared"] < LEAST_R_SQUARED:
-            yield f"the file did not grow linearly: R^2 is {growth['store_r_squared']}"
+        bounds |= {"crawl, MB": MOST_GROWTH_MB, "judge, MB": MOST_GROWTH_MB}
+        if growth["R^2 of a line"] < LEAST_R_SQUARED:
+            yield f"the file did not grow linearly: R^2 is {growth['R^2 of a line']}"
+    yield from (
+        f"{name} grew by {growth[name]:g}" for name, most in bounds.items() if growth[name] > most
+    )
 
 
-def main() -> None:
+def main() -> bool:
     """Crawl, print the growth, and fail where a bound was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--pages", type=int, default=100_000, help="to crawl (default 100,000)")
-    parser.add_argument("--output", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        spider, errors = crawl(options.pages, Path(folder))
-        left_behind = list_left_behind(Path(folder))
-    speed = spider.seen / (time.perf_counter() - began)
-    growth = judge(spider.samples)
+        store = Path(folder)
+        settings = {"ADDONS": PLUGIN, "SIMHASH_STORE": folder, "LOG_LEVEL": "WARNING"}
+        spider = crawl(LongSpider, answer, settings, pages=options.pages, store=store)
+        left_behind = list_left_behind(store)
+    growth = measure_growth(spider.samples)
     faults = list(find_faults(growth, options.pages))
+    assert spider.crawler.stats is not None  # noqa: S101
+    errors = spider.crawler.stats.get_value("log_count/ERROR", 0)
     if spider.seen != options.pages or errors or left_behind:
         faults.append(f"{spider.seen} pages came, {errors} errors, left behind: {left_behind}")
-    print(f"{spider.seen:,} pages, {speed:.1f} a second; after the first tenth:")
-    print_table(["figure", "growth"], growth.items())
+    speed = {"pages a second": spider.seen / (time.perf_counter() - began)}
+    print_figures({f"{spider.seen:,} pages, after the first tenth": growth | speed})
     print(f"\n{'; '.join(faults) or 'every bound was kept'}")
     names = ("scrapy-simhash", "scrapy", "trafilatura", "lmdb", "lxml")
-    figures = {"pages_per_second": round(speed, 1), "samples": spider.samples}
-    write_result(options.output, names, growth=growth, faults=faults, **figures)
-    sys.exit(bool(faults))
+    write_result(options.output, names, growth=growth, faults=faults, samples=spider.samples)
+    return bool(faults)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -10,22 +10,23 @@ Starts a `redis-server` of its own: without persistence, for writers with `appen
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import multiprocessing
-import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from machine import DURABLE, print_table, progress, run_redis, write_result
+from measuring import make_parser, print_figures, split_numbers, write_result
 from redis import Redis
 from sites import make_page
-from subjects import Pages, add_pages, draw
+from subjects import SEED, Pages, Times, add_pages, draw
 
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import Rule
@@ -36,6 +37,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
 
@@ -43,70 +45,67 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
-SEED = 20_070_508
 DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
-PREFIX = "bench"
 GROUP_WRITTEN = 20
 RULE = Rule(3)
 PATIENCE_SECONDS = 600
+# Every commit is synced, as LMDB does.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-def used_memory(client: Redis) -> int:
-    """Ask the server what its data takes."""
-    return int(client.info("memory")["used_memory"])
+@contextmanager
+def run_redis(folder: Path, *options: str) -> Iterator[str]:
+    """Run a `redis-server` on a socket; yields its URL. Nothing is saved without an append file."""
+    socket = folder / "socket"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
+    command += ["--save", "", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        try:
+            while not socket.exists():
+                assert server.poll() is None, "redis-server ended"  # noqa: S101
+                time.sleep(0.01)
+            yield f"unix://{socket}"
+        finally:
+            server.kill()
 
 
-def time_groups(stores: dict[str, Store], pages: Pages) -> dict[str, dict[str, float]]:
-    """Give microseconds a page, medians over the rounds; the stores take turns."""
-    times: dict[tuple[str, int], list[float]] = {}
-    for _ in range(ROUNDS):
-        for group in GROUPS:
-            for name, store in stores.items():
-                documents = pages.make(PAGES_PER_BLOCK)
-                start = time.perf_counter()
-                add_pages(store, documents, group)
-                seconds = time.perf_counter() - start
-                times.setdefault((name, group), []).append(1e6 * seconds / PAGES_PER_BLOCK)
-    return {
-        name: {str(group): round(statistics.median(times[name, group]), 1) for group in GROUPS}
-        for name in stores
-    }
-
-
-def measure(count: int) -> dict[str, Any]:
-    """Measure one size."""
+def measure(count: int) -> dict[str, dict[str, float]]:
+    """Fill a store with so many documents; returns figures by kind of store and distance."""
     random = np.random.default_rng([SEED, count])
-    pages = Pages(draw(random, 1), random)
+    fingerprints = draw(random, count)
+    pages = Pages(fingerprints, random)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(run_redis(folder))
         client = stack.enter_context(Redis.from_url(server))
-        url = f"{server}?prefix={PREFIX}"
-        empty = used_memory(client)
-        filled = stack.enter_context(open_store(url, distance=0))
-        start = time.perf_counter()
+        empty = client.info("memory")["used_memory"]
+        filled = stack.enter_context(open_store(f"{server}?prefix=bench", distance=0))
         for done in range(0, count, PAGES_PER_FILL):
-            documents = pages.make_of(draw(random, min(PAGES_PER_FILL, count - done)))
-            filled.find_and_add(documents)
-            if done % (100 * PAGES_PER_FILL) == 0:
-                progress(f"{done:,} of {count:,}")
-        row: dict[str, Any] = {
-            "documents": count,
-            "fill_us": round(1e6 * (time.perf_counter() - start) / count, 1),
-            "bytes_per_document": round((used_memory(client) - empty) / count, 1),
-        }
-        stored = filled.fingerprints()
+            filled.find_and_add(pages.make_of(fingerprints[done : done + PAGES_PER_FILL]))
+        octets = (client.info("memory")["used_memory"] - empty) / count
         stores: dict[str, Store] = {}
         for distance in DISTANCES:
-            stores[f"redis, {distance} bits"] = stack.enter_context(open_store(url, distance))
-            beside = stack.enter_context(open_store(str(folder / f"lmdb-{distance}"), distance))
-            beside.bulk_load(stored)
-            stores[f"lmdb, {distance} bits"] = beside
-        progress("timing")
-        row["add_us"] = time_groups(stores, Pages(stored, random))
-    return row
+            for kind, url in (
+                ("redis", f"{server}?prefix=bench"),
+                ("lmdb", f"{folder}/{distance}"),
+            ):
+                store = stack.enter_context(open_store(url, distance))
+                stores[f"{count:,}: {kind}, {distance} bits"] = store
+                if kind == "lmdb":
+                    store.bulk_load(filled.fingerprints())
+        times = {group: Times() for group in GROUPS}
+        for _ in range(ROUNDS):
+            for group, noted in times.items():
+                for name, store in stores.items():
+                    work = partial(add_pages, store, pages.make(PAGES_PER_BLOCK), group)
+                    noted.time(name, work, PAGES_PER_BLOCK)
+    return {
+        name: {f"add, groups of {group}, us": noted.median(name) for group, noted in times.items()}
+        | ({"bytes a document": octets} if "redis" in name else {})
+        for name in stores
+    }
 
 
 def read_pages(folder: Path | None, count: int, writer: int) -> list[Document]:
@@ -126,57 +125,46 @@ def read_pages(folder: Path | None, count: int, writer: int) -> list[Document]:
 def write_pages(
     url: str, arguments: tuple[Path | None, int, int], ready: Barrier, told: Queue[dict[str, Any]]
 ) -> None:
-    """Be one of the processes."""
+    """Be one of the processes: judge and write as the judge of a crawl, but for what is young."""
     pages, crawl = read_pages(*arguments), f"bench-{arguments[2]}"
     waits: list[float] = []
     statuses: Counter[str] = Counter()
+    hosts = Hosts()
+    kept: list[Change] = []
     with open_store(url) as store:
-        hosts = Hosts()
-        kept: list[Change] = []
+
+        def judge(page: Document, stored: Documents) -> tuple[Verdict, Change]:
+            stored.read_ahead(page, RULE)
+            return Judge(stored, RULE, crawl, hosts=hosts).judge(page)
+
+        def write(changes: list[Change], stored: Documents) -> None:
+            stored.read_ahead_of_saves(change[:2] for change in changes)
+            for change in changes:
+                stored.save(*change)
+
         ready.wait(PATIENCE_SECONDS)
         began = time.time()
         for page in pages:
             asked = time.time()
-            verdict, change = judge_page(store, page, crawl, hosts)
+            verdict, change = store.read(partial(judge, page))
             waits.append(time.time() - asked)
             statuses[verdict.status] += 1
             kept.append(change)
             if len(kept) == GROUP_WRITTEN or page is pages[-1]:
-                write_group(store, kept)
-                kept = []
+                numbered = enumerate(kept, store.engine.take_numbers(len(kept)))
+                changes = [each._replace(number=each.number or taken) for taken, each in numbered]
+                store.write(partial(write, changes))
+                kept.clear()
         ended = time.time()
         ready.wait(PATIENCE_SECONDS)  # the pages of one that has ended would not count
-    told.put({"began": began, "ended": ended, "waits": waits, "statuses": dict(statuses)})
+    told.put({"began": began, "ended": ended, "waits": waits, "statuses": statuses})
 
 
-def judge_page(store: Store, page: Document, crawl: str, hosts: Hosts) -> tuple[Verdict, Change]:
-    """Judge a page as the judge of a crawl does, but for what is young."""
-
-    def work(stored: Documents) -> tuple[Verdict, Change]:
-        stored.read_ahead(page, RULE)
-        return Judge(stored, RULE, crawl, hosts=hosts).judge(page)
-
-    return store.read(work)
-
-
-def write_group(store: Store, kept: list[Change]) -> None:
-    """Write a group as the judge of a crawl does."""
-    numbered = enumerate(kept, store.engine.take_numbers(len(kept)))
-    changes = [change._replace(number=change.number or taken) for taken, change in numbered]
-
-    def work(stored: Documents) -> None:
-        stored.read_ahead_of_saves(change[:2] for change in changes)
-        for change in changes:
-            stored.save(*change)
-
-    store.write(work)
-
-
-def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, Any]:
+def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, float]:
     """Let processes write at once."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as place, run_redis(Path(place), *DURABLE) as server:
-        url = f"{server}?prefix={PREFIX}"
+        url = f"{server}?prefix=bench"
         open_store(url, seed=SEED).close()
         ready, told = context.Barrier(writers), context.Queue()
         for writer in range(writers):
@@ -184,37 +172,35 @@ def measure_writers(writers: int, count: int, folder: Path | None) -> dict[str, 
             context.Process(target=write_pages, args=given, daemon=True).start()
         found = [told.get(timeout=PATIENCE_SECONDS) for _ in range(writers)]
     seconds = max(each["ended"] for each in found) - min(each["began"] for each in found)
-    waits = sorted(wait for each in found for wait in each["waits"])
+    waits = [wait for each in found for wait in each["waits"]]
     return {
-        "writers": writers,
         "pages": writers * count,
-        "pages_per_second": round(writers * count / seconds, 1),
-        "seconds_of_each": sorted(round(each["ended"] - each["began"], 1) for each in found),
-        "wait_ms_p50": round(1_000 * statistics.median(waits)),
-        "wait_ms_worst": round(1_000 * waits[-1]),
-        "statuses": dict(sum((Counter(each["statuses"]) for each in found), Counter())),
+        "seconds": seconds,
+        "pages a second": writers * count / seconds,
+        "median wait, ms": 1_000 * median(waits),
+        "longest, ms": 1_000 * max(waits),
+        **sum((each["statuses"] for each in found), Counter[str]()),
     }
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--documents", default="100000,1000000", help="numbers of documents")
-    parser.add_argument("--output", type=Path, help="write the results as JSON")
     parser.add_argument("--writers", type=int, help="measure so many processes that write at once")
     parser.add_argument("--pages", type=int, default=400, help="of each writer (default 400)")
     parser.add_argument("--folder", type=Path, help="of pages, in place of made-up articles")
-    arguments = parser.parse_args()
-    if arguments.writers:
-        rows = [measure_writers(arguments.writers, arguments.pages, arguments.folder)]
-        print("\n".join(f"{name}: {value}" for name, value in rows[0].items()))
+    options = parser.parse_args()
+    figures: dict[str, dict[str, float]] = {}
+    if options.writers:
+        written = measure_writers(options.writers, options.pages, options.folder)
+        figures[f"{options.writers} writers"] = written
     else:
-        rows = [measure(int(count)) for count in arguments.documents.split(",")]
-        for row in rows:
-            print(f"\n{row['documents']:,} documents: {row['bytes_per_document']} bytes each")
-            head = ("find and add, us a page", *(f"groups of {group}" for group in GROUPS))
-            print_table(head, [(name, *times.values()) for name, times in row["add_us"].items()])
-    write_result(arguments.output, ("scrapy-simhash", "redis", "numpy", "lmdb"), rows=rows)
+        for count in split_numbers(options.documents):
+            figures |= measure(count)
+    print_figures(figures)
+    names = ("scrapy-simhash", "redis", "numpy", "lmdb")
+    write_result(options.output, names, figures=figures)
 
 
 if __name__ == "__main__":

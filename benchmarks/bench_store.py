@@ -1,39 +1,36 @@
-"""How fast is the store beside FAISS, PyPI `simhash`, numpy and a bare sync, and how large?
+"""How fast is the store beside FAISS, numpy and a bare sync, and how does it grow?
 
 The subjects take turns: in each round every subject answers a block of queries, so that noise of
 the machine hits all of them. Times are medians over the rounds, ratios are medians of the ratios
 within a round; all must find the same.
 
 * probe: `store.query` within 3 bits, transaction included; random fingerprints, and stored ones
-  with up to three bits flipped. FAISS answers one at a time on one thread.
+  with up to three bits flipped; within 7 bits beside numpy; cold, when nothing of the file is in
+  the system's cache. FAISS answers one at a time on one thread.
 * find and add: `store.find_and_add` of whole documents, a page, in synced groups; every tenth is a
-  near-duplicate. FAISS and `SimhashIndex` keep nothing.
-* bytes: of the tables a fingerprint, bulk-loaded and filled by groups; of the file a document.
+  near-duplicate. FAISS keeps nothing.
+* bytes of the tables a fingerprint, bulk-loaded.
 
-Not measured: real pages (of one template they crowd), several processes, a cold disk cache. Above
-100,000 documents `SimhashIndex` is left out.
+Not measured: real pages (of one template they crowd), several processes. Above 10 million
+documents FAISS and numpy are left out; 100 million take 7 GB of memory and 3.3 GB of disk.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
-from machine import print_table, progress, write_result
-from simhash import Simhash, SimhashIndex
+from measuring import make_parser, print_figures, progress, split_numbers, write_result
 from subjects import (
-    BRUTE_FORCE,
     DISTANCE,
-    FAISS,
     SEED,
-    SIMHASH_INDEX,
     Pages,
     Subject,
     Times,
@@ -45,7 +42,7 @@ from subjects import (
     near,
     our_subject,
     search_faiss,
-    simhash_subject,
+    time_probes,
     verify,
 )
 
@@ -59,46 +56,40 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.stores.store import Store
 
-SYNC = "a bare fsync of 4 kB"
+    Add = Callable[[Sequence[Document]], object]
+
+WIDE_BITS = 7
 GROUPS = (1, 16, 64)
 PAGES_PER_BLOCK = 256
-VERIFIED_QUERIES = 200
-# The index of PyPI `simhash` is Python sets of strings: about 1 kB and 20 us to build an entry.
-MOST_FOR_SIMHASH_INDEX = 100_000
-PAGES_PER_FILL = 1_024
+VERIFIED_QUERIES, COLD_QUERIES, WIDE_QUERIES = 200, 200, 300
+FAISS, NUMPY = "FAISS", "numpy"
+MOST_FOR_OTHERS = 10_000_000
 
 
-def measure_probes(
-    subjects: dict[str, Subject], runs: int, queries: Callable[[int], NDArray[np.uint64]]
-) -> Times:
-    """Let the subjects take turns in answering fresh queries, one at a time."""
-    times = Times()
-    for _ in range(runs):
-        for name, subject in subjects.items():
-            prepared = [subject.prepare(query) for query in queries(subject.queries).tolist()]
-            times.time(name, subject.search, prepared)
-    return times
+def forget_pages(path: Path) -> None:
+    """Drop a file from the system's cache; nobody must have it mapped."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
 
 
-def measure_writes(
-    stores: dict[str, Store],
-    others: dict[str, Callable[[Sequence[Document]], object]],
-    runs: int,
-    pages: Pages,
-) -> dict[int, Times]:
-    """Let stores and others take turns in adding pages; groups matter to the stores only."""
-    times = {group: Times() for group in GROUPS}
-    for _ in range(runs):
-        for group, noted in times.items():
-            adding = {
-                name: partial(add_pages, store, group=group) for name, store in stores.items()
-            }
-            for name, add in [*adding.items(), *(others.items() if group == 1 else ())]:
-                documents = pages.make(PAGES_PER_BLOCK)
-                start = time.perf_counter()
-                add(documents)
-                noted.note(name, time.perf_counter() - start, len(documents))
-    return times
+def load(folder: Path, design: str, fingerprints: NDArray[np.uint64]) -> dict[str, Any]:
+    """Load a store, and probe it while nothing of it is in memory."""
+    random = np.random.default_rng(SEED)
+    start = time.perf_counter()
+    with open_store(str(folder), distance=DISTANCE, tables=design) as store:
+        store.bulk_load(fingerprints)
+        seconds = time.perf_counter() - start
+        octets = store.stats()["file_bytes"] / len(fingerprints)
+    forget_pages(folder / "data.mdb")
+    with open_store(str(folder)) as store:
+        ours = {"": our_subject(store, queries=COLD_QUERIES)}
+        cold = time_probes(ours, 1, partial(draw, random)).median("")
+        store.check()  # reads every page: warm from here on
+    return {"load, s": seconds, "bytes a fingerprint": octets, "cold probe, us": cold}
 
 
 def add_to_faiss(index: Any, documents: Sequence[Document]) -> None:
@@ -109,14 +100,6 @@ def add_to_faiss(index: Any, documents: Sequence[Document]) -> None:
             index.add(row.view(np.uint8).reshape(1, 8))
 
 
-def add_to_simhash_index(index: Any, documents: Sequence[Document]) -> None:
-    """Search, then add what is new."""
-    for document in documents:
-        value = Simhash(document.facts.fingerprint)
-        if not index.get_near_dups(value):
-            index.add(str(value.value), value)
-
-
 def sync(path: Path, documents: Sequence[Document]) -> None:
     """Append 4 kB and sync for each page: the floor of a durable write."""
     with path.open("ab", buffering=0) as file:
@@ -125,87 +108,93 @@ def sync(path: Path, documents: Sequence[Document]) -> None:
             os.fsync(file.fileno())
 
 
-def fill(folder: Path, design: str, count: int, random: np.random.Generator) -> dict[str, Any]:
-    """Fill a store by groups, and read its sizes."""
-    with open_store(str(folder), distance=DISTANCE, tables=design) as store:
-        pages = Pages(draw(random, 1_000_000), random)
-        for start in range(0, count, PAGES_PER_FILL):
-            documents = pages.make(min(PAGES_PER_FILL, count - start))
-            add_pages(store, documents, PAGES_PER_FILL)
-        return store.stats()
+def time_writes(
+    stores: dict[str, Store], others: dict[str, Add], runs: int, pages: Pages
+) -> dict[int, Times]:
+    """Let stores and others take turns in adding pages; groups matter to the stores only."""
+    times = {group: Times() for group in GROUPS}
+    for _ in range(runs):
+        for group, noted in times.items():
+            adding: dict[str, Add] = {
+                name: partial(add_pages, store, group=group) for name, store in stores.items()
+            }
+            for name, add in (adding | (others if group == 1 else {})).items():
+                noted.time(name, partial(add, pages.make(PAGES_PER_BLOCK)), PAGES_PER_BLOCK)
+    return times
 
 
 def measure(count: int, designs: Sequence[str], runs: int, folder: Path) -> dict[str, Any]:
     """Measure everything at one number of documents; returns figures by subject."""
     random = np.random.default_rng([SEED, count])
     fingerprints = np.unique(draw(random, count))
-    stores: dict[str, Store] = {}
-    rows: dict[str, dict[str, float]] = {}
-    for design in designs:
-        name = f"ours, {design} tables"
-        progress(f"{count:,}: loading {name}")
-        stores[name] = open_store(str(folder / design), distance=DISTANCE, tables=design)
-        stores[name].bulk_load(fingerprints)
-        filled = fill(folder / f"filled-{design}", design, count, random)
-        rows[name] = {
-            "bytes, loaded": round(stores[name].stats()["file_bytes"] / count, 1),
-            "file": filled["bytes_per_document"],
-        }
-    index = load_faiss(fingerprints)
-    rows[FAISS] = {"bytes, loaded": faiss.serialize_index_binary(index).size / count}
-    subjects = {name: our_subject(store) for name, store in stores.items()}
-    brute = brute_subject(fingerprints)
-    subjects |= {FAISS: faiss_subject(index, fingerprints), BRUTE_FORCE: brute}
-    others: dict[str, Callable[[Sequence[Document]], object]] = {
-        FAISS: partial(add_to_faiss, index),
-        SYNC: partial(sync, folder / "sync"),
+    progress(f"{count:,}: loading")
+    rows = {
+        f"ours, {design} tables": load(folder / design, design, fingerprints) for design in designs
     }
-    if count <= MOST_FOR_SIMHASH_INDEX:
-        entries = [(str(value), Simhash(value)) for value in fingerprints.tolist()]
-        simhash_index = SimhashIndex(entries, k=DISTANCE)
-        subjects[SIMHASH_INDEX] = simhash_subject(simhash_index)
-        others[SIMHASH_INDEX] = partial(add_to_simhash_index, simhash_index)
-    progress(f"{count:,}: probes and writes")
-    queries = [draw(random, VERIFIED_QUERIES), near(fingerprints, random, VERIFIED_QUERIES)]
-    pairs = verify([*subjects.values()], brute, np.concatenate(queries))
-    misses = measure_probes(subjects, runs, lambda n: draw(random, n))
-    matches = measure_probes(subjects, runs, lambda n: near(fingerprints, random, n))
-    writes = measure_writes(stores, others, runs, Pages(fingerprints, random))
-    for store in stores.values():
-        store.close()
-    for name in subjects:
-        row = rows.setdefault(name, {})
-        for what, times in {"no match": misses, "matches": matches}.items():
-            row[f"probe, {what}, us"] = times.median(name)
-            row[f"{what}, to FAISS"] = times.ratio(name, FAISS)
+    with ExitStack() as stack:
+        stores = {
+            name: stack.enter_context(open_store(str(folder / design)))
+            for name, design in zip(rows, designs, strict=True)
+        }
+        subjects = {name: our_subject(store) for name, store in stores.items()}
+        wide = {name: our_subject(store, WIDE_BITS, WIDE_QUERIES) for name, store in stores.items()}
+        others: dict[str, Add] = {"a bare fsync of 4 kB": partial(sync, folder / "sync")}
+        if count <= MOST_FOR_OTHERS:
+            index = load_faiss(fingerprints)
+            size = faiss.serialize_index_binary(index).size
+            rows[FAISS] = {"bytes a fingerprint": size / count}
+            subjects |= {FAISS: faiss_subject(index, fingerprints)}
+            subjects |= {NUMPY: brute_subject(fingerprints)}
+            wide |= {NUMPY: brute_subject(fingerprints, WIDE_BITS)}
+            others |= {FAISS: partial(add_to_faiss, index)}
+        progress(f"{count:,}: probes and writes")
+        pairs = verify_all(subjects, wide, fingerprints, random)
+        probes = {
+            "probe, no match": time_probes(subjects, runs, partial(draw, random)),
+            "probe, matches": time_probes(subjects, runs, partial(near, fingerprints, random)),
+            f"probe within {WIDE_BITS} bits": time_probes(wide, runs, partial(draw, random)),
+        }
+        writes = time_writes(stores, others, runs, Pages(fingerprints, random))
+    for what, times in probes.items():
+        for name in times.rounds:
+            row = rows.setdefault(name, {})
+            row[f"{what}, us"] = times.median(name)
+            if FAISS in times.rounds:
+                row[f"{what}, to FAISS"] = times.ratio(name, FAISS)
     for group, times in writes.items():
         for name in times.rounds:
             rows.setdefault(name, {})[f"add, groups of {group}, us"] = times.median(name)
+    print(f"\n{count:,} documents; all found the same {pairs:,} pairs")
+    print_figures(rows)
     return {"documents": count, "pairs_verified": pairs, "subjects": rows}
+
+
+def verify_all(
+    subjects: dict[str, Subject],
+    wide: dict[str, Subject],
+    fingerprints: NDArray[np.uint64],
+    random: np.random.Generator,
+) -> int:
+    """Verify that all find the same; returns how many pairs."""
+    queries = [draw(random, VERIFIED_QUERIES), near(fingerprints, random, VERIFIED_QUERIES)]
+    verify([*wide.values()], brute_subject(fingerprints, WIDE_BITS), queries[1][:20])
+    return verify([*subjects.values()], brute_subject(fingerprints), np.concatenate(queries))
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--documents", default="10000,100000,1000000", help="numbers of documents")
     parser.add_argument("--designs", default="4", help="table designs, such as 4,10,16,20")
-    parser.add_argument("--runs", type=int, default=5, help="rounds; medians are reported")
-    parser.add_argument("--output", type=Path, help="write the results as JSON")
-    arguments = parser.parse_args()
+    parser.add_argument("--runs", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--folder", help="where the stores are made")
+    options = parser.parse_args()
     sizes = []
-    for count in map(int, arguments.documents.split(",")):
-        with tempfile.TemporaryDirectory(prefix="bench_store-") as folder:
-            designs = arguments.designs.split(",")
-            sizes.append(measure(count, designs, arguments.runs, Path(folder)))
-        rows = sizes[-1]["subjects"]
-        columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-        print(f"\n{count:,} documents; all found the same {sizes[-1]['pairs_verified']:,} pairs")
-        print_table(
-            ["", *columns],
-            [[name, *(row.get(c, "") for c in columns)] for name, row in rows.items()],
-        )
-    names = ["scrapy-simhash", "lmdb", "numpy", "faiss-cpu", "simhash"]
-    write_result(arguments.output, names, runs=arguments.runs, sizes=sizes)
+    for count in split_numbers(options.documents):
+        with tempfile.TemporaryDirectory(prefix="bench_store-", dir=options.folder) as folder:
+            sizes.append(measure(count, options.designs.split(","), options.runs, Path(folder)))
+    names = ["scrapy-simhash", "lmdb", "numpy", "faiss-cpu"]
+    write_result(options.output, names, sizes=sizes)
 
 
 if __name__ == "__main__":

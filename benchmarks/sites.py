@@ -8,8 +8,6 @@ it is known which page is one of which.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import gzip
 import itertools
 import random
@@ -49,42 +47,23 @@ class Site(NamedTuple):
     pages: list[bytes]
     families: list[int]
 
-    @property
-    def duplicates(self) -> int:
-        """Count the pages that would be dropped by one who is always right."""
-        return len(self.pages) - len(set(self.families))
 
-
-def make_parser(doc: str | None, count: int) -> argparse.ArgumentParser:
-    """Make the parser of a benchmark of pages, with its usual number of pages."""
-    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    parser.add_argument("--pages", type=Path, default=EXAMPLE_PAGES, help="folder of HTML files")
-    parser.add_argument("--count", type=int, default=count, help=f"pages (default {count})")
-    parser.add_argument("--runs", type=int, default=5, help="runs (default 5)")
-    parser.add_argument("--output", type=Path, help="write the results as JSON, too")
-    return parser
-
-
-def load_pages(folder: Path, count: int, *, repeat: bool = False) -> Site:
-    """Read so many pages, spread over the folder; gzip ones are unpacked.
+def load_pages(folder: Path, count: int) -> list[bytes]:
+    """Read so many pages, spread over the folder, or all it has; gzip ones are unpacked.
 
     Args:
         folder: with `.html` and `.html.gz` files at any depth.
-        count: of pages wanted; a folder with fewer gives all it has.
-        repeat: give as many as wanted, the same ones again and again.
+        count: of pages wanted.
     """
     paths = sorted(p for p in folder.rglob("*") if p.name.endswith((".html", ".html.gz")))
     if not paths:
-        sys.exit(f"no .html or .html.gz files below {folder}")
+        sys.exit(f"no .html or .html.gz files below {folder}; name a folder that has some")
     some = min(count, len(paths))
-    chosen = [paths[number * len(paths) // some] for number in range(some)]
-    bodies = ((path, path.read_bytes()) for path in chosen)
-    pages = [gzip.decompress(body) if path.suffix == ".gz" else body for path, body in bodies]
-    families = list(range(len(pages)))
-    if repeat:
-        families = list(itertools.islice(itertools.cycle(families), count))
-        pages = [pages[number] for number in families]
-    return Site(pages, families)
+    chosen = (paths[number * len(paths) // some] for number in range(some))
+    return [
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in chosen
+    ]
 
 
 def make_site(pages: Iterable[bytes], count: int, seed: int = 0) -> Site:
@@ -206,22 +185,3 @@ def make_page(text: int, copy: int) -> bytes:
         f"<nav><ul>{menu}</ul></nav><main><article><h1>{' '.join(words[:2])}</h1>{paragraphs}"
         "</article></main></body></html>"
     ).encode()
-
-
-async def serve(pages: list[bytes]) -> None:
-    """Answer `GET /NUMBER` with that page on a local port, which is printed; until killed."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                request = await reader.readuntil(b"\r\n\r\n")
-                body = pages[int(request.split(b" ", 2)[1][1:])]
-                head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
-                writer.write(head % len(body) + body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()

@@ -17,8 +17,10 @@ not counted.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,15 +31,99 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from machine import print_table, write_result
-from ratchet import PACKAGE, TRACED, list_risen, measure_held, print_held, read_held, write_held
+from measuring import ROOT, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
 HERE = Path(__file__).parent
+PACKAGE = ROOT / "scrapy_simhash"
+HELD = HERE / "structure.json"
 TOP_PAIRS = 15
 MOST_CRAWLS = 9
+# What the package is written in.
+SUFFIXES = {".py", ".lua", ".html", ".css", ".js"}
+TRACED = {
+    "moves of a near-duplicate page, steady": ("steady", "moves"),
+    "moves of a near-duplicate page, first of a store": ("page", "moves"),
+    "files that a near-duplicate page meets": ("steady", "files"),
+}
+
+
+def count_lines(folder: Path, suffixes: set[str]) -> int:
+    """Count the lines of the files below a folder whose names end so."""
+    paths = (path for path in folder.rglob("*") if path.suffix in suffixes)
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, int]:
+    """Measure what is held.
+
+    Args:
+        trips: of this package, as `trace_page` returns them; None leaves these out.
+    """
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    keyvalues = _parse("stores/keyvalues.py")
+    everything, batch = (count_lines(path, SUFFIXES) for path in (PACKAGE, PACKAGE / "batch"))
+    return {
+        "lines of Python, Lua and templates outside of batch/": everything - batch,
+        "lines of batch/": batch,
+        "files": len(list(PACKAGE.rglob("*.py"))),
+        **{name: trips[trip][key] for name, (trip, key) in TRACED.items() if trips is not None},
+        "settings": len(list(_list_fields("config.py", "Config"))),
+        "commands": _count_elements(_parse("commands/command.py"), "COMMANDS"),
+        "stats": len(re.findall(r"\*\*`simhash/", reference)),
+        "keys of a verdict": len(list(_list_fields("judge/log.py", "Published"))),
+        "tables of a store": sum(_count_elements(keyvalues, name) for name in ("VALUES", "SETS")),
+        "methods that a store kind writes": _count_abstract(keyvalues),
+        "lines of tests": count_lines(ROOT / "tests", {".py"}),
+        "lines of benchmarks": count_lines(ROOT / "benchmarks", {".py"}),
+        "words of docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
+    }
+
+
+def _parse(file: str) -> ast.Module:
+    return ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+
+
+def _list_fields(file: str, name: str) -> Iterator[str]:
+    """List the annotated fields of a class, but not its class variables."""
+    for node in ast.walk(_parse(file)):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for part in node.body:
+                if not isinstance(part, ast.AnnAssign):
+                    continue
+                if not ast.unparse(part.annotation).startswith("ClassVar"):
+                    yield ast.unparse(part.target)
+
+
+def _count_elements(module: ast.Module, name: str) -> int:
+    """Count the elements of a tuple or dict that a module has under a name."""
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) != name:
+                continue
+            if isinstance(node.value, ast.Dict):
+                return len(node.value.keys)
+            if isinstance(node.value, ast.Tuple):
+                return sum(
+                    _count_elements(module, ast.unparse(each.value))
+                    if isinstance(each, ast.Starred)
+                    else 1
+                    for each in node.value.elts
+                )
+    raise ValueError(f"there is no tuple or dict {name}")
+
+
+def _count_abstract(module: ast.Module) -> int:
+    """Count the methods that a subclass has to write."""
+    return sum(
+        any(ast.unparse(each) == "abstractmethod" for each in node.decorator_list)
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef)
+    )
 
 
 class Step(NamedTuple):
@@ -123,9 +209,9 @@ def count_trip(steps: Collection[Step]) -> dict[str, Any]:
     }
 
 
-def trace_page() -> dict[str, dict[str, Any]]:
+def trace_page(held: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """Trace the page, again while it takes more than is held: what waits adds a move or two."""
-    held, best = read_held(), trace_once()
+    best = trace_once()
     for _ in range(MOST_CRAWLS - 1):
         if all(best[trip][key] <= held.get(name, 0) for name, (trip, key) in TRACED.items()):
             break
@@ -134,28 +220,43 @@ def trace_page() -> dict[str, dict[str, Any]]:
     return best
 
 
+def list_risen(measured: Mapping[str, int], held: Mapping[str, int]) -> list[str]:
+    """List the numbers that are larger than those held, for people."""
+    return [
+        f"{name}: {measured[name]:,}, held at {number:,}"
+        for name, number in held.items()
+        if measured.get(name, 0) > number
+    ]
+
+
 def main() -> int:
     """Measure, print, and hold the numbers where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trips", action="store_true", help="trace a page, too")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a number has risen")
     parser.add_argument("--write", action="store_true", help="hold the numbers of this checkout")
-    parser.add_argument("--output", type=Path, help="write the results as JSON, too")
     options = parser.parse_args()
-    trips = trace_page() if options.trips or options.write else None
-    measured, rooms = measure_held(trips), count_rooms()
-    if options.write:
-        write_held(measured)
-    print_table(["room", "files", "lines"], rooms)
+    held: dict[str, int] = json.loads(HELD.read_text(encoding="utf-8"))
+    trips = trace_page(held) if options.trips or options.write else None
+    measured = measure_held(trips)
+    risen = list_risen(measured, held)
+    print_table(["room", "files", "lines"], count_rooms())
     if trips:
         print("\nMost moves of the near-duplicate page:\n")
         for start, end, count in trips["steady"]["pairs"][:TOP_PAIRS]:
             print(f"{count:4} {start} -> {end}")
-    print_held(measured, read_held())
-    write_result(options.output, ["scrapy"], rooms=rooms, numbers=measured, trips=trips)
-    if risen := list_risen(measured, read_held()):
-        print("\nThese have risen:\n" + "\n".join(risen))
-    return int(options.check and bool(risen))
+    print_table(
+        ["what", "held", "now"],
+        ([name, held.get(name, ""), number] for name, number in measured.items()),
+    )
+    if risen:
+        print(
+            "\nThese have risen; make them smaller, or edit benchmarks/structure.json and say why "
+            "in the commit:\n" + "\n".join(risen)
+        )
+    elif options.write:
+        HELD.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    return int((options.check or options.write) and bool(risen))
 
 
 if __name__ == "__main__":

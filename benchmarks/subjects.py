@@ -1,16 +1,15 @@
-"""Made-up fingerprints and pages, and the opponents of the store: FAISS, PyPI `simhash`, numpy."""
+"""Made-up fingerprints and pages, and the opponents of the store: FAISS and numpy."""
 
 from __future__ import annotations
 
 import hashlib
-import statistics
 import time
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
-from simhash import Simhash
 
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Facts
@@ -27,9 +26,7 @@ DISTANCE = 3
 # FAISS hashes the four blocks of 16 bits like our four tables; no bit flips. Its radius is
 # exclusive: it finds what is nearer than it.
 FAISS_HASHES, FAISS_HASH_BITS, FAISS_RADIUS = 4, 16, DISTANCE + 1
-FAISS, SIMHASH_INDEX, BRUTE_FORCE = "FAISS", "PyPI simhash", "numpy brute force"
 PAGES_BETWEEN_DUPLICATES = 10
-CRAWL = "20260101T000000-bench"
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,10 @@ class Subject:
     search: Callable[[Any], Any]
     read: Callable[[Any], set[int]]
     queries: int = 2_000
+
+    def find(self, query: int) -> set[int]:
+        """Find the fingerprints that are near to one."""
+        return self.read(self.search(self.prepare(query)))
 
 
 class Pages:
@@ -105,57 +106,59 @@ def near(stored: NDArray[np.uint64], random: np.random.Generator, count: int) ->
     return found
 
 
-def draw_with_near(count: int) -> NDArray[np.uint64]:
-    """Draw fingerprints, a tenth of them near to another one: 1 to 5 bits flipped."""
-    random = np.random.default_rng([SEED, count])
-    fingerprints = draw(random, count)
-    copies = fingerprints[: count // 10].copy()
-    for _ in range(5):
-        flipped = random.integers(0, 64, copies.size, np.uint64)
-        copies ^= np.left_shift(np.uint64(1), flipped) * (random.random(copies.size) < 0.6)
-    fingerprints[count - copies.size :] = copies
-    return fingerprints
-
-
 class Times:
     """Microseconds of the subjects, one for each round."""
 
     def __init__(self) -> None:
         self.rounds: dict[str, list[float]] = {}
 
-    def note(self, name: str, seconds: float, count: int) -> None:
-        """Add a round."""
-        self.rounds.setdefault(name, []).append(1e6 * seconds / count)
-
-    def time(self, name: str, search: Callable[[Any], object], queries: Sequence[Any]) -> None:
-        """Add a round of queries, one at a time."""
+    def time(self, name: str, work: Callable[[], object], count: int) -> None:
+        """Add a round of work on so many queries or pages."""
         start = time.perf_counter()
-        for query in queries:
-            search(query)
-        self.note(name, time.perf_counter() - start, len(queries))
+        work()
+        microseconds = 1e6 * (time.perf_counter() - start) / count
+        self.rounds.setdefault(name, []).append(microseconds)
 
     def median(self, name: str) -> float:
         """Return the microseconds of the median round."""
-        return statistics.median(self.rounds[name])
+        return median(self.rounds[name])
 
     def ratio(self, name: str, other: str) -> float:
         """Return how many times as long as the other one takes, in the median round."""
         pairs = zip(self.rounds[name], self.rounds[other], strict=True)
-        return statistics.median(mine / theirs for mine, theirs in pairs)
+        return median(mine / theirs for mine, theirs in pairs)
+
+
+def time_probes(
+    subjects: dict[str, Subject], runs: int, queries: Callable[[int], NDArray[np.uint64]]
+) -> Times:
+    """Let the subjects take turns in answering fresh queries, one at a time."""
+    times = Times()
+
+    def search(subject: Subject, prepared: list[Any]) -> None:
+        for query in prepared:
+            subject.search(query)
+
+    for _ in range(runs):
+        for name, subject in subjects.items():
+            prepared = [subject.prepare(query) for query in queries(subject.queries).tolist()]
+            times.time(name, lambda: search(subject, prepared), subject.queries)  # noqa: B023
+    return times
 
 
 def add_pages(store: Store, documents: Sequence[Document], group: int) -> None:
     """Judge pages, and write each group at once."""
     for start in range(0, len(documents), group):
-        store.find_and_add(documents[start : start + group], crawl=CRAWL)
+        store.find_and_add(documents[start : start + group], crawl="20260101T000000-bench")
 
 
-def our_subject(store: Store, distance: int = DISTANCE) -> Subject:
+def our_subject(store: Store, distance: int = DISTANCE, queries: int = 2_000) -> Subject:
     """Measure `store.query`, transaction and all."""
     return Subject(
         prepare=int,
         search=lambda query: store.query(query, distance),
         read=lambda matches: {match.fingerprint for match in matches},
+        queries=queries,
     )
 
 
@@ -181,16 +184,6 @@ def faiss_subject(index: Any, fingerprints: NDArray[np.uint64]) -> Subject:
     )
 
 
-def simhash_subject(index: Any) -> Subject:
-    """Measure `get_near_dups`."""
-    return Subject(
-        prepare=Simhash,
-        search=index.get_near_dups,
-        read=lambda names: {int(name) for name in names},
-        queries=500,
-    )
-
-
 def brute_subject(fingerprints: NDArray[np.uint64], distance: int = DISTANCE) -> Subject:
     """Measure XOR and bit count over all fingerprints."""
     return Subject(
@@ -205,10 +198,9 @@ def verify(subjects: Sequence[Subject], expected: Subject, queries: NDArray[np.u
     """Return how many pairs all subjects find; end the run if one finds others."""
     pairs = 0
     for query in queries.tolist():
-        found = expected.read(expected.search(expected.prepare(query)))
+        found = expected.find(query)
         pairs += len(found)
         for subject in subjects:
-            answer = subject.read(subject.search(subject.prepare(query)))
-            if answer != found:
+            if (answer := subject.find(query)) != found:
                 raise SystemExit(f"{answer} is found, not {found}, near {query:016x}")
     return pairs

@@ -10,25 +10,24 @@ from __future__ import annotations
 import json
 import random
 import sys
-import threading
 import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from crawling import PLUGIN, answer_html, crawl
 from scrapy import Request, Spider
-from scrapy.crawler import AsyncCrawlerProcess
 
 from scrapy_simhash import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
 
 TRIP_FILE = "trip.json"
+ADDRESS = "http://structure.example"
 # A store draws the seed of its token hash, and at how many bits pages are found depends on it.
 SEED = 1
 # What came through before is written when the page that is traced comes.
@@ -68,30 +67,6 @@ def make_site() -> dict[str, bytes]:
     }
 
 
-@contextmanager
-def serve(site: dict[str, bytes]) -> Iterator[str]:
-    """Serve these pages on any free port; gives the address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = site.get(self.path, b"")
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - their name
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 def find_trip(request: Request) -> str | None:
     """Name the trip that the page of a request makes."""
     return {"copy": "page", "again": "steady"}.get(request.url.split("/")[3])
@@ -111,11 +86,10 @@ class OnePageSpider(Spider):
     """Fetches the pages one after the other."""
 
     name = "structure"
-    address: str
 
     async def start(self) -> AsyncIterator[Any]:
         """Ask for the first."""
-        yield Request(f"{self.address}/first")
+        yield Request(f"{ADDRESS}/first")
 
     def parse(self, response: Response) -> Any:
         """Ask for the next."""
@@ -123,7 +97,7 @@ class OnePageSpider(Spider):
         following = {"/first": "/other", "/other": "/copy/first"}
         for path, after in following.items():
             if response.url.endswith(path):
-                yield Request(f"{self.address}{after}", errback=self.fail)
+                yield Request(f"{ADDRESS}{after}", errback=self.fail)
 
     def fail(self, failure: Failure) -> Request | None:
         """Note the end of the trip, and what was decided; ask for the last page."""
@@ -133,37 +107,30 @@ class OnePageSpider(Spider):
         trip = find_trip(request) or ""
         _times[trip] |= {"end": ended, "status": verdict["status"]}
         if trip == "page":
-            return Request(f"{self.address}/again/first", errback=self.fail)
+            return Request(f"{ADDRESS}/again/first", errback=self.fail)
         return None
 
 
-def crawl(store: Path) -> None:
-    """Crawl the pages until the last one is dropped."""
-    open_store(str(store), distance=None, seed=SEED).close()
+def main() -> None:
+    """Crawl the pages until the last one is dropped, and write the times."""
+    folder, site = Path(sys.argv[1]), make_site()
+
+    async def answer(request: Request) -> Response:
+        return answer_html(request, site[urlsplit(request.url).path])
+
+    open_store(str(folder / "store"), distance=None, seed=SEED).close()
     settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "SIMHASH_STORE": str(store),
-        "SIMHASH_PROCESSES": 1,
+        "ADDONS": PLUGIN,
+        "SIMHASH_STORE": str(folder / "store"),
         "DOWNLOADER_MIDDLEWARES": {BeginMiddleware: 546},
         "CONCURRENT_REQUESTS": 1,
         "DOWNLOAD_DELAY": DELAY_SECONDS,
         "DOWNLOAD_DELAY_JITTER": 0,
-        "LOG_LEVEL": "WARNING",
-        "TELNETCONSOLE_ENABLED": False,
     }
-    with serve(make_site()) as address:
-        process = AsyncCrawlerProcess(settings)
-        process.crawl(OnePageSpider, address=address)
-        process.start()
+    crawl(OnePageSpider, answer, settings)
     for trip in ("page", "steady"):
         if _times.get(trip, {}).get("status") != "near_duplicate":
             sys.exit(f"the copy was not dropped: {_times}")
-
-
-def main() -> None:
-    """Crawl, and write the times."""
-    folder = Path(sys.argv[1])
-    crawl(folder / "store")
     (folder / TRIP_FILE).write_text(json.dumps(_times))
 
 

@@ -9,6 +9,7 @@ smaller and larger, too, and without new paragraphs and inserted blocks, one at 
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import ExitStack
 from functools import partial
 from math import inf
@@ -19,18 +20,21 @@ from unittest.mock import patch
 
 from evaluate import evaluate, tally
 from labels import locate, read_corpus
-from scoring import print_table, share
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging import rule as words
 from scrapy_simhash.pages.addresses import host_of
 
+# One folder up, beside the benchmarks.
+sys.path.append(str(Path(__file__).parent.parent))
+from measuring import print_figures
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from evaluate import Judged
+    from evaluate import Judged, Tally
 
 _CONSTANTS = (
     "OWN_SHARE",
@@ -43,6 +47,7 @@ _CONSTANTS = (
     "FIELD_WORDS",
     "INSERTED_SHARE",
 )
+_ERRORS = ("wrong", "missed")
 # No paragraph is new, and no block is inserted.
 _SWITCHED_OFF = {"PARAGRAPH_WORDS": inf, "INSERTED_SHARE": 0.0}
 
@@ -65,19 +70,21 @@ def _judge(folder: Path, seeds: int) -> tuple[list[list[Judged]], list[list[Judg
 
 def _describe(
     by_seed: Sequence[Iterable[Judged]], in_site: Sequence[Iterable[Judged]]
-) -> Iterator[str]:
-    for answer in (lambda each: each.duplicate, lambda each: each.duplicate_if_unknown):
+) -> dict[str, str]:
+    shown = {}
+    for state, answer in (
+        ("site known", lambda each: each.duplicate),
+        ("unknown", lambda each: each.duplicate_if_unknown),
+    ):
         tallies = [tally(pairs, answer) for pairs in by_seed]
-        precision, recall = (
-            share(fmean(getattr(each, name) or 0.0 for each in tallies))
-            for name in ("precision", "recall")
-        )
-        wrong, missed = (
-            fmean(getattr(each, name) for each in tallies) for name in ("wrong", "missed")
-        )
-        yield f"{precision} / {recall}"
-        yield f"{wrong:.1f} + {missed:.1f}"
-    yield share(fmean(tally(pairs).recall or 0.0 for pairs in in_site))
+        shown[f"P / R, {state}"] = f"{_mean(tallies, 'precision')} / {_mean(tallies, 'recall')}"
+        wrong, missed = (fmean(getattr(each, name) for each in tallies) for name in _ERRORS)
+        shown[f"wrong + missed, {state}"] = f"{wrong:.1f} + {missed:.1f}"
+    return shown | {"recall, scope `site`": _mean(map(tally, in_site), "recall")}
+
+
+def _mean(tallies: Iterable[Tally], name: str) -> str:
+    return f"{fmean(getattr(each, name) or 0.0 for each in tallies):.3f}"
 
 
 def main() -> None:
@@ -96,17 +103,18 @@ def main() -> None:
             (f"{name} {value:g}", partial(patch.object, words, name, value))
             for name, value in (*others, *_SWITCHED_OFF.items())
         ]
-    head = ["pages", "P / R, site known", "wrong + missed", "P / R, unknown", "wrong + missed"]
-    head.append("recall, scope `site`")
     for label, other in tried:
         with ExitStack() as stack:
             if other is not None:
                 stack.enter_context(other())
-            rows = (
-                [folder.name, *_describe(*_judge(folder, arguments.seeds))]
-                for folder in arguments.folders
+            if label:
+                print(f"\n### {label}")
+            print_figures(
+                {
+                    folder.name: _describe(*_judge(folder, arguments.seeds))
+                    for folder in arguments.folders
+                }
             )
-            print_table(head, rows, label or None)
 
 
 if __name__ == "__main__":

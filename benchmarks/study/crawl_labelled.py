@@ -7,68 +7,45 @@ fetched from anywhere. With another checkout, its crawls alternate with those of
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import json
-import os
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse, Request, Response
+from scrapy import Request, Spider
+from scrapy.settings.default_settings import CONCURRENT_REQUESTS_PER_DOMAIN
+
+# One folder up, beside the benchmarks.
+sys.path.append(str(Path(__file__).parent.parent))
+from crawling import PLUGIN, answer_html, crawl
+from measuring import ROOT, make_parser, run_apart, run_script, write_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from labels import Corpus
+    from scrapy.http import Response
 
     Drops = Mapping[str, tuple[str, Mapping[str, Any]]]
 
-ROOT = Path(__file__).parents[2]
 _MEANS = ("dropped", "right", "wrong", "cannot_tell", "wrong_share", "found_share", "lost")
-
-
-class Handler:
-    """Answers each request with its page."""
-
-    lazy = False
-
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        self._paths = paths
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Self:
-        """Make the handler; called by Scrapy."""
-        return cls(crawler.settings["PATHS"])
-
-    async def download_request(self, request: Request) -> Response:
-        """Read the file of a page."""
-        path = self._paths[request.url]
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:  # noqa: ASYNC230, PTH123
-            body = file.read()
-        headers = {"Content-Type": "text/html"}
-        return HtmlResponse(request.url, headers=headers, body=body, request=request)
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class LabelledSpider(Spider):
     """Asks for all pages, and yields an item of each."""
 
     name = "labelled"
+    urls: list[str]
 
     async def start(self) -> AsyncIterator[Request]:
         """Ask for the pages in their order."""
-        for number, url in enumerate(self.settings["PATHS"]):
+        for number, url in enumerate(self.urls):
             yield Request(url, priority=-number, dont_filter=True)
 
     def parse(self, response: Response) -> Iterator[dict[str, str]]:
@@ -76,34 +53,29 @@ class LabelledSpider(Spider):
         yield {"url": response.url}
 
 
-def crawl(folder: str, pages: list[tuple[str, str]]) -> None:
-    """Crawl pages, by URL and path, with a store in a folder."""
-    handlers = dict.fromkeys(("http", "https"), Handler)
+def crawl_here(given: dict[str, Any]) -> None:
+    """Crawl pages, `paths` by URL, with a `store`."""
+    paths = given["paths"]
+
+    def read(path: Path) -> bytes:
+        body = path.read_bytes()
+        return gzip.decompress(body) if path.suffix == ".gz" else body
+
+    async def answer(request: Request) -> Response:
+        return answer_html(request, read(Path(paths[request.url])))
+
     settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "SIMHASH_STORE": folder,
-        "DOWNLOAD_HANDLERS": handlers,
-        "PATHS": dict(pages),
-        "ROBOTSTXT_OBEY": False,
-        "METAREFRESH_ENABLED": False,
-        "TELNETCONSOLE_ENABLED": False,
-        "LOG_LEVEL": "ERROR",
+        "ADDONS": PLUGIN,
+        "SIMHASH_STORE": given["store"],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": CONCURRENT_REQUESTS_PER_DOMAIN,
     }
-    process = AsyncCrawlerProcess(settings)
-    process.crawl(LabelledSpider)
-    process.start()
+    crawl(LabelledSpider, answer, settings, urls=[*paths])
 
 
-def crawl_apart(checkout: Path, names: Mapping[str, str], pages: list[tuple[str, str]]) -> Drops:
+def crawl_apart(checkout: Path, names: Mapping[str, str], paths: Mapping[str, str]) -> Drops:
     """Crawl pages by the code of a checkout; return what was dropped for what, by their names."""
     with TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, __file__, "--one", folder],
-            input=json.dumps(pages),
-            env=os.environ | {"PYTHONPATH": str(checkout)},
-            text=True,
-            check=True,
-        )
+        run_apart({"store": folder, "paths": paths}, checkout)
         log = (Path(folder) / "log.jsonl").read_text("ascii").splitlines()
     lines = map(json.loads, log)
     return {
@@ -115,7 +87,7 @@ def crawl_apart(checkout: Path, names: Mapping[str, str], pages: list[tuple[str,
 
 def crawl_labelled(folder: Path, orders: int, beside: Path | None = None) -> dict[str, Any]:
     """Crawl all pages of a folder in so many orders, each by each of the checkouts."""
-    from labels import locate, read_corpus  # noqa: PLC0415 - `--one` runs beside another checkout
+    from labels import locate, read_corpus  # noqa: PLC0415 - crawls run by another checkout
 
     corpus = read_corpus(folder)
     truth = _Truth(corpus, folder / "pairs_grey.csv")
@@ -127,14 +99,13 @@ def crawl_labelled(folder: Path, orders: int, beside: Path | None = None) -> dic
     for seed in range(orders):
         names = sorted(urls)
         Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
-        pages = [(urls[name], str(corpus.pages[name].path.absolute())) for name in names]
+        paths = {urls[name]: str(corpus.pages[name].path.absolute()) for name in names}
         for checkout in filter(None, (ROOT, beside)):
-            drops = crawl_apart(checkout, name_of, pages)
+            drops = crawl_apart(checkout, name_of, paths)
             found[str(checkout)].append({"seed": seed, **_describe(corpus, truth, names, drops)})
     return {
         "pages": len(urls),
         "documents": len({truth.document_of(name) for name in urls}),
-        "problems": corpus.problems,
         **{
             "here" if checkout == str(ROOT) else "beside": {
                 "mean": {name: _find_mean(name, crawls) for name in _MEANS},
@@ -222,14 +193,17 @@ def _describe(corpus: Corpus, truth: _Truth, names: Iterable[str], drops: Drops)
     }
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main() -> None:
+    """Crawl, and print what came of it."""
+    parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--orders", type=int, default=3)
     parser.add_argument("--beside", type=Path, help="another checkout")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        crawl(str(given.folder), json.load(sys.stdin))
-    else:
-        print(json.dumps(crawl_labelled(given.folder, given.orders, given.beside), indent=2))
+    options = parser.parse_args()
+    found = crawl_labelled(options.folder, options.orders, options.beside)
+    print(json.dumps(found, indent=2))
+    write_result(options.output, ("scrapy-simhash", "scrapy", "turbohtml"), **found)
+
+
+if __name__ == "__main__":
+    run_script(main, crawl_here)

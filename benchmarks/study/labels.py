@@ -6,8 +6,7 @@
     pairs.csv        id_a, id_b, label (dup, distinct or unknown); also read: source, why
     clusters.csv     cluster, id. The pages of a cluster are one document
 
-The last one may be missing. Pages are HTML files, gzipped if the name ends in .gz. A bad row is
-reported and left out; the rest is still judged.
+The last one may be missing. Pages are HTML files, gzipped if the name ends in .gz.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ import csv
 import gzip
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path  # noqa: TC003 - msgspec reads the annotations
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -47,7 +45,7 @@ _LARGEST_CELL_BYTES = 16 * 2**20
 
 
 class CorpusError(Exception):
-    """A folder has no labelled pages; the message says what is missing."""
+    """A folder has no labelled pages, or bad ones; the message says what is missing or wrong."""
 
 
 class LabelledPage(msgspec.Struct, frozen=True):
@@ -59,14 +57,12 @@ class LabelledPage(msgspec.Struct, frozen=True):
     source: str = ""
 
     def read(self) -> bytes:
-        """Read its HTML. Raises OSError, also if a file named .gz is not a gzip file."""
-        octets = self.path.read_bytes()
-        if self.path.suffix != ".gz":
-            return octets
+        """Read its HTML."""
         try:
-            return gzip.decompress(octets)
-        except (EOFError, zlib.error) as error:
-            raise OSError(f"damaged gzip file: {error}") from error
+            octets = self.path.read_bytes()
+            return gzip.decompress(octets) if self.path.suffix == ".gz" else octets
+        except (OSError, EOFError, zlib.error) as error:
+            raise CorpusError(f"page {self.id!r} cannot be read: {error}") from error
 
 
 class LabelledPair(msgspec.Struct, frozen=True, rename={"first": "id_a", "second": "id_b"}):
@@ -79,15 +75,12 @@ class LabelledPair(msgspec.Struct, frozen=True, rename={"first": "id_a", "second
     why: str = ""
 
 
-@dataclass
-class Corpus:
-    """The pages of a folder by id, its pairs, and its problems, one line each."""
+class Corpus(NamedTuple):
+    """The pages of a folder by id, its pairs, and the names of clusters by a page's id."""
 
-    # `clusters` has the name of the cluster that a page is in, by the page's id.
-    pages: dict[str, LabelledPage] = field(default_factory=dict)
-    pairs: list[LabelledPair] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    clusters: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, LabelledPage]
+    pairs: list[LabelledPair]
+    clusters: dict[str, str]
 
 
 class LabelledDocuments:
@@ -98,7 +91,7 @@ class LabelledDocuments:
         self._document = {
             page: firsts[cluster]
             for page, cluster in corpus.clusters.items()
-            if firsts.setdefault(cluster, page) != page
+            if page in corpus.pages and firsts.setdefault(cluster, page) != page
         }
         for pair in corpus.pairs:
             one, other = self.find(pair.first), self.find(pair.second)
@@ -123,30 +116,30 @@ def read_corpus(folder: Path) -> Corpus:
     """Read the tables of a folder; opens no page."""
     if not folder.is_dir():
         raise CorpusError(f"there is no folder {folder}; name one with pages.csv and pairs.csv")
-    corpus = Corpus()
-    tables = (
-        ("pages.csv", ("id", "path"), _add_page),
-        ("pairs.csv", ("id_a", "id_b", "label"), _add_pair),
-    )
-    for name, wanted, add in tables:
-        for number, row in _read_rows(folder / name, wanted, corpus):
-            if problem := add(corpus, folder, row):
-                corpus.problems.append(f"{name} line {number}: {problem}")
-    path = folder / "clusters.csv"
-    rows = _read_rows(path, ("cluster", "id"), corpus) if path.exists() else ()
-    corpus.clusters = {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
+    corpus = Corpus({}, [], {})
+    for place, row in _read_rows(folder / "pages.csv", ("id", "path")):
+        page = msgspec.convert(row, LabelledPage, dec_hook=lambda _, path: folder / path)
+        if not page.id or page.id in corpus.pages:
+            raise CorpusError(f"{place}: id {page.id!r} is empty or repeated; name it otherwise")
+        if not page.path.resolve().is_relative_to(folder.resolve()):
+            raise CorpusError(f"{place}: {row['path']!r} is outside of the folder; put it there")
+        corpus.pages[page.id] = page
+    for place, row in _read_rows(folder / "pairs.csv", ("id_a", "id_b", "label")):
+        corpus.pairs.append(_read_pair(corpus, place, row))
+    if (path := folder / "clusters.csv").exists():
+        rows = [row for _, row in _read_rows(path, ("cluster", "id"))]
+        corpus.clusters.update((row["id"], row["cluster"]) for row in rows)
     return corpus
 
 
-def _read_rows(
-    path: Path, wanted: Sequence[str], corpus: Corpus
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Read the rows of a table, each with its place, for people."""
     csv.field_size_limit(_LARGEST_CELL_BYTES)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restkey="", strict=True)
             columns = list(reader.fieldnames or ())
-            rows = [(reader.line_num, row) for row in reader]
+            rows = [(f"{path.name} line {reader.line_num}", row) for row in reader]
     except FileNotFoundError as error:
         needed = f"{path.name} has the columns {', '.join(wanted)}; name a folder with this file"
         raise CorpusError(f"{path} is missing: {needed}, or write it") from error
@@ -154,39 +147,24 @@ def _read_rows(
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if missing := [name for name in wanted if name not in columns]:
         raise CorpusError(f"{path} has no column {', '.join(missing)}; it has {', '.join(columns)}")
-    for number, row in rows:
+    for place, row in rows:
         if "" in row or None in row.values():
-            corpus.problems.append(f"{path.name} line {number}: not {len(columns)} cells")
-        else:
-            yield number, row
+            raise CorpusError(f"{place}: not {len(columns)} cells, as its head has")
+        yield place, row
 
 
-def _add_page(corpus: Corpus, folder: Path, row: dict[str, str]) -> str:
-    """Add a page, or return what is wrong with its row."""
-    page = msgspec.convert(row, LabelledPage, dec_hook=lambda _, path: folder / path)
-    if not page.id:
-        return "no id"
-    if page.id in corpus.pages:
-        return f"id {page.id!r} is repeated; not used"
-    if not page.path.resolve().is_relative_to(folder.resolve()):
-        return f"{row['path']!r} is outside of the folder"
-    corpus.pages[page.id] = page
-    return ""
-
-
-def _add_pair(corpus: Corpus, _: Path, row: dict[str, str]) -> str:
-    """Add a pair, or return what is wrong with its row."""
+def _read_pair(corpus: Corpus, place: str, row: dict[str, str]) -> LabelledPair:
     if unknown := [row[key] for key in ("id_a", "id_b") if row[key] not in corpus.pages]:
-        return f"no page {', '.join(map(repr, unknown))}"
+        raise CorpusError(f"{place}: no page {', '.join(map(repr, unknown))} in pages.csv")
     try:
         pair = msgspec.convert(row, LabelledPair)
     except msgspec.ValidationError:  # all other columns are free text
-        return f"label {row['label']!r}; must be {', '.join(LABELS)}"
+        told = f"label {row['label']!r}; must be {', '.join(LABELS)}"
+        raise CorpusError(f"{place}: {told}") from None
     if pair.first == pair.second:
-        return f"{pair.first!r} is paired with itself"
+        raise CorpusError(f"{place}: {pair.first!r} is paired with itself")
     source = pair.source or corpus.pages[pair.first].source
-    corpus.pairs.append(msgspec.structs.replace(pair, source=source))
-    return ""
+    return msgspec.structs.replace(pair, source=source)
 
 
 _SITES_REMEMBERED = 32
@@ -195,16 +173,11 @@ _SITES_REMEMBERED = 32
 class FolderSites:
     """Finds the sites of two pages of a folder, without all pages of their documents.
 
-    A document is None where its page is not judged. Another seed draws other samples.
+    Another seed draws other samples.
     """
 
-    def __init__(
-        self, corpus: Corpus, documents: Mapping[str, Document | None], seed: int = 0
-    ) -> None:
-        self._document_of, self._seed = LabelledDocuments(corpus).find, seed
-        self._pages = {
-            name: document for name, document in documents.items() if document is not None
-        }
+    def __init__(self, corpus: Corpus, documents: Mapping[str, Document], seed: int) -> None:
+        self._document_of, self._seed, self._pages = LabelledDocuments(corpus).find, seed, documents
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(self._pages, key=self._place):
             facts = self._pages[name].facts

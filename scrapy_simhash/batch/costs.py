@@ -14,7 +14,7 @@ from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 # Microseconds on one machine, warm cache: for each probe, for each key that it looks up, for each
 # candidate that it reads and compares; and for each fingerprint when all are scanned in memory.
 # Chosen between a fit of probes of several designs at 0.1 to 10 million (38, 1.7, 0.026)
-# and the measurements of benchmarks/bench_scale.py from 10 to 100 million (0.006 a candidate):
+# and the measurements of benchmarks/bench_store.py from 10 to 100 million (0.006 a candidate):
 # most measured probes take 0.6 to 1.7 times the prediction. On other machines all of them are
 # faster or slower, but their proportions change less.
 PROBE_US = 38.0

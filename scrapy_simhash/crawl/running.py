@@ -4,8 +4,8 @@ Scrapy tells components nothing of the command, and removes its name from `sys.a
 are looked for among those that lead to the caller. Relative files are under Scrapy's data path.
 
 All that the plugin uses of what Scrapy calls private (names that begin with an underscore) is here,
-too. Any release may change it: `tests/crawl/test_internals.py` has a test for each. An engine,
-scheduler or duplicate filter of another kind need not have it (`tests/crawl/test_foreign.py`).
+too (`tests/project/test_rooms.py`). Any release may change it: `tests/crawl/test_callbacks.py` has
+a test. Another engine, scheduler or duplicate filter need not have it (`test_foreign.py`).
 """
 
 from __future__ import annotations

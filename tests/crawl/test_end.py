@@ -13,7 +13,6 @@ from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash.judge.doubts import Doubts
-from scrapy_simhash.pages.facts import MOST_BYTES
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
 from tests.helpers.judging import new_decision
@@ -199,21 +198,6 @@ async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: 
     assert end.read() == [said]
 
 
-async def test_many_reasons_are_cut(tmp_path: Path, end: End) -> None:
-    answers = {
-        "/empty": Answer(b""),
-        "/blank": Answer(b" "),
-        "/none": Answer(b"<html><body></body></html>"),
-        "/nuls": Answer(bytes(4_000)),
-        "/large": Answer(b"<html><body><p>" + b"x" * MOST_BYTES),
-    }
-    with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
-    (said,) = end.read()
-    assert said.startswith("Not judged: 5 pages (2 empty, 1 ")
-    assert said.endswith(", 1 for other reasons); all came through, even copies.")
-
-
 async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
     """A mirror, or somebody who copies."""
     elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
@@ -234,20 +218,6 @@ async def test_many_titles_of_one_page_are_named(tmp_path: Path, end: End) -> No
     assert said == (
         f"Look at: 4 pages with other titles repeating {first!r}; "
         "4 pages of another site: '127.0.0.1'."
-    )
-    assert_report_agrees(tmp_path, said)
-
-
-async def test_flagged_copies_are_looked_at_as_well(tmp_path: Path, end: End) -> None:
-    """Before their site is known."""
-    answers = {f"/{n}": page(1) for n in range(12)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_ACTION="flag")
-    assert len(done.paths) == 12
-    (said,) = end.read(logging.WARNING)
-    assert said == (
-        f"Look at: 11 pages at unlike addresses repeating {site.url('/0')!r}; "
-        "11 pages from before the site was known."
     )
     assert_report_agrees(tmp_path, said)
 
@@ -279,30 +249,6 @@ async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, 
     answer = run.answer("explain", first, "--store", tmp_path)
     assert answer["verdict"].startswith("Kept: it was kept before, and shows another text now; ")
     assert answer["advice"].startswith("see why the site shows it")
-
-
-async def test_a_form_beside_advertisements_is_listed_whole(
-    tmp_path: Path, end: End, run: Run
-) -> None:
-    answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(10)}
-    form = make_page(make_words(99), title="Log in")
-    with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
-        for n in range(8):
-            beside = f"<aside>{' '.join(make_words(200 + n % 2, 30))}</aside></body>"
-            site.answers[f"/{n}"] = Answer(form.replace("</body>", beside).encode())
-        end.read()
-        await crawl(tmp_path, site.urls())
-    first = site.url("/0")
-    said = f"8 pages that all show one of 2 texts now, repeating {first!r} and others"
-    assert end.read(logging.WARNING) == [f"Look at: {said}."]
-    assert report(tmp_path, tmp_path)["answers"]["Is anything lost?"] == (
-        "8 pages showed one of 2 texts ('Log in'), 8 of which had another before; what may be "
-        f"behind it was not fetched (scrapy simhash undo --dry-run --original {first!r} lists "
-        "those of its main text and title)."
-    )
-    listed = run("undo", "--original", first, "--store", tmp_path)
-    assert sorted(listed.out.split()) == site.urls()[:8]
 
 
 async def test_kept_pages_that_look_like_another_one_are_named(

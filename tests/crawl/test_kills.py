@@ -16,7 +16,6 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
-from queuelib import FifoDiskQueue
 from scrapy.http import Response
 
 from scrapy_simhash import downloadermiddlewares
@@ -24,7 +23,6 @@ from scrapy_simhash.judge import client
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
-from tests.helpers.dyingspider import KilledError, dying_unlink
 from tests.helpers.pages import make_groups
 from tests.helpers.processes import is_running, list_judges, wait_until
 from tests.helpers.server import Site
@@ -175,6 +173,8 @@ async def test_a_judge_that_is_stopped_is_replaced(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_SILENT_SECONDS", 1.0)
+    # Where it is stopped while all that it has are pages that wait.
+    monkeypatch.setattr(client, "_WAITING_SECONDS", 3.0)
     monkeypatch.setattr(downloadermiddlewares, "Judges", partial(client.Judges, page_seconds=1.0))
     stopped = set[int]()
 
@@ -209,39 +209,3 @@ def test_a_signal_ends_the_waits_of_pages(site: Site, tmp_path: Path) -> None:
     assert sorted(done.paths) == ["/g0/c0", "/g0/c1"]
     assert done.counted["waited_seconds"] > 0
     assert done.counted["waited_seconds"] < 5
-
-
-@pytest.mark.parametrize("mended", [False, True])
-def test_scrapy_waits_for_requests_that_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, mended: bool
-) -> None:
-    """When this fails without mending, Scrapy's queues mend it themselves: `mend_job` can go."""
-    queue = FifoDiskQueue(tmp_path / "queue")
-    queue.push(b"request")
-    assert queue.pop() == b"request"
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "unlink", dying_unlink(KilledError))
-        with pytest.raises(KilledError):
-            queue.close()
-    if mended:
-        mend_job(tmp_path)
-    queue = FifoDiskQueue(tmp_path / "queue")
-    queue.push(b"request")
-    assert (queue.pop(), len(queue)) == ((b"request", 0) if mended else (None, 1))
-    queue.close()
-
-
-@pytest.mark.slow
-async def test_a_job_that_was_killed_while_a_queue_was_removed_goes_on(
-    site: Site, tmp_path: Path
-) -> None:
-    settings = SETTINGS | {"JOBDIR": str(tmp_path / "job")}
-    spider = "tests.helpers.dyingspider.DyingSpider"
-    first = start_crawl(tmp_path, site.urls(), "first", SPIDER=spider, **settings)
-    assert finish_crawl(first, tmp_path, "first").exit_code == -signal.SIGKILL
-    (left,) = (tmp_path / "job").rglob("info.json")
-    assert list(left.parent.iterdir()) == [left]
-    mend_job(tmp_path / "job")
-    second = await crawl(tmp_path / "store", site.urls(), **settings)
-    assert second.stats["finish_reason"] == "finished"
-    assert set(site.urls()) == {decision["url"] for decision in second.decisions}

@@ -67,20 +67,6 @@ async def test_a_wall_in_mid_crawl_is_named(
     ) in caplog.messages
 
 
-async def test_a_wall_in_a_template_that_changes_is_none(tmp_path: Path) -> None:
-    """A fifth of each page is an advertisement of its own, which may as well be an entry's text."""
-    answers = {
-        f"/members/{n}/": make_page(
-            [*make_words(1_000 + n, 30), *make_words(99, 120)], title="Log in"
-        )
-        for n in range(MEMBERS)
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.paths == [*answers]
-    assert find_walls(done) == {}
-
-
 async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
     tmp_path: Path, run: Run
 ) -> None:
@@ -154,35 +140,6 @@ async def test_a_form_is_told_by_an_address_that_still_shows_it(
     assert listed == [*wall[1:], site.url("/print")]
 
 
-@pytest.mark.parametrize("known", [1, 3])
-async def test_a_form_is_told_at_known_and_new_addresses(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run, known: int
-) -> None:
-    """The session expired: the next crawl has another one, in most addresses."""
-
-    def path(number: int, session: str) -> str:
-        name = "-".join(make_words(number, 2))
-        return f"/{name}" if number < known else f"/{name}?sid={session}"
-
-    answers = {path(n, "f00d1a51"): page(n, title=f"Member {n}") for n in range(MEMBERS)}
-    answers |= {path(n, "0ff1ce77"): login(members(n)) for n in range(known, MEMBERS)}
-    with serve(answers) as site:
-        await crawl(tmp_path, site.urls()[:MEMBERS])
-        for n in range(known):
-            site.answers[path(n, "")] = Answer(login(members(n)).encode())
-        caplog.clear()
-        requests = [site.url(path(n, "0ff1ce77")) for n in range(MEMBERS)]
-        await crawl(tmp_path, requests)
-    said = f"Look at: 12 pages that all show one text now, repeating {requests[0]!r}."
-    assert said in caplog.messages
-    (answer,) = run.answers("report", "-o", tmp_path / "report.html", "--store", tmp_path)
-    assert answer["answers"]["Is anything lost?"] == (
-        f"12 pages showed one text ('Log in'), {known} of which had another before; what may be "
-        f"behind it was not fetched (scrapy simhash undo --store {tmp_path} --dry-run "
-        f"--original {requests[0]!r} lists them)."
-    )
-
-
 async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> None:
     """A copy of its home page on another host makes no wall of it here."""
     copies = {members(n): page(99) for n in range(MEMBERS)}
@@ -212,24 +169,6 @@ async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
             unseen = done.counted.get("links/only_on_dropped_pages", 0)
             # The first one was kept.
             assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
-
-
-async def test_links_that_only_pages_of_a_wall_have_are_counted(tmp_path: Path) -> None:
-    """Towns with one text, whose own shops are few beside a menu, and that name themselves."""
-    menu = ["/", *(f"/menu/{n}" for n in range(20))]
-    shops = [f"/shop/{n}-{k}" for n in range(MEMBERS) for k in range(3)]
-    answers = {
-        f"/town{n}/": page(99, links=[*menu, f"/town{n}/", *shops[3 * n : 3 * n + 3]])
-        for n in range(MEMBERS)
-    }
-    answers |= {path: page(number) for number, path in enumerate([*menu, *shops])}
-    answers["/"] = make_page(make_words(98), links=[*menu, *(f"/town{n}/" for n in range(MEMBERS))])
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/")], FollowingSpider)
-    assert len(find_walls(done)) == 1
-    unseen = done.counted.get("links/only_on_dropped_pages", 0)
-    lost = len(shops) - 3
-    assert (unseen, len(set(shops) - set(done.paths))) == (lost, lost)
 
 
 async def test_soft_404(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""Pages of labelled corpora and of the example's manuals, judged in a fixed order."""
+"""Labelled pages and those of the example's manuals, judged in a fixed order."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import subprocess
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,36 +21,21 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import PageFingerprint
 
 TESTS = Path(__file__).parents[1]
-# Of the folder of corpora; those with a script `open` are unpacked by it.
-CORPORA = ("corpus", "second-corpus", "third-corpus", "manuals")
-SHIPPED = ("labelled", "docsite")
+SHIPPED = {
+    "labelled": TESTS / "labelled",
+    "docsite": TESTS.parent / "example_project" / "docsite" / "pages",
+}
 RULES = {"default": Rule(7), "plain": Rule(3, plain=True)}
 SEED = 1
 GROUP = 64
 
 
 class Page(NamedTuple):
-    """A page of a corpus."""
+    """A page of a folder."""
 
     id: str
     path: Path
     url: str
-
-
-def find_corpus(name: str, corpora: Path | None) -> Path | None:
-    """Find the folder of a corpus, and unpack it if it is sealed; None where it is not there."""
-    if name == "labelled":
-        return TESTS / "labelled"
-    if name == "docsite":
-        return TESTS.parent / "example_project" / "docsite" / "pages"
-    folder = corpora / name if corpora else None
-    if folder is None or not folder.is_dir():
-        return None
-    if not (folder / "open").exists():
-        return folder
-    target = Path(tempfile.gettempdir()) / "golden-corpora" / name
-    done = subprocess.run([folder / "open", target], capture_output=True, text=True, check=True)
-    return Path(done.stdout.splitlines()[-1])
 
 
 def list_pages(folder: Path) -> list[Page]:

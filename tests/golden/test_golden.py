@@ -28,10 +28,9 @@ def test_random_documents(store: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
-def test_all_that_takes_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the first tier every way to make a store."""
+def test_every_way_to_make_a_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the first tier."""
     compare("random", "--first=3", f"--documents={1_000 * len(STORES) - 3_000}", capsys=capsys)
-    compare("crawl", capsys=capsys)
 
 
 def test_random_documents_on_a_server(

@@ -104,3 +104,27 @@ def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Pa
     assert "WARNING" in line
     assert "twisted.internet.asyncioreactor.AsyncioSelectorReactor" in line
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}},
+            "SPIDER_MIDDLEWARES, so no page is dropped",
+        ),
+        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}}, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
+        ({"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}, "SPIDER_MIDDLEWARES": {SPIDER: 60}}, ""),
+        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}, "SIMHASH_ENABLED": False}, ""),
+    ],
+)
+async def test_half_an_installation_is_named_with_the_line_that_mends_it(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, given: dict[str, Any], said: str
+) -> None:
+    done = await crawl(tmp_path, of(site), ADDONS={}, **given)
+    whole = len(given) == 2 and "SIMHASH_ENABLED" not in given
+    assert done.paths == (["/one"] if whole else list(PATHS))
+    line = 'ADDONS = {"scrapy_simhash.Addon": 500} enables all of it'
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    told = [text for text in warned if text.startswith("scrapy_simhash is missing in ")]
+    assert told == ([f"scrapy_simhash is missing in {said}; {line}"] if said else [])

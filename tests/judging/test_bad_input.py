@@ -64,7 +64,6 @@ def test_pages_that_quote_a_victim_only_keep_its_copies() -> None:
 
 
 def test_one_text_under_many_titles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no page is compared with more than a few others, see `bench_records --titles`."""
     compared = Mock(wraps=comparison.compare)
     monkeypatch.setattr("scrapy_simhash.judging.comparison.compare", compared)
     text = " ".join(make_words(1, 300))

@@ -1,11 +1,23 @@
 """A page to its fingerprint: values, independence of place and process, pickling."""
 
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
-from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features, make_recipe
-from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.pages.sketch import read_shingles
+from scrapy_simhash.pages.fingerprint import (
+    fingerprint_page,
+    fingerprint_text,
+    load_features,
+    make_recipe,
+)
+from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
+from scrapy_simhash.pages.sketch import read_shingles, sketch_text
+from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import FEATURES, PARAGRAPHS, article, page
+from tests.helpers.strategies import texts
 
 HTML = page(article())
 
@@ -64,3 +76,66 @@ def test_features_by_name_and_import_path() -> None:
 def test_the_extractor_that_gave_the_text_is_named() -> None:
     made = fingerprint_page(HTML, recipe=Recipe(extractor="tests.helpers.handmade.find_nothing"))
     assert made.extractor == "html2txt"
+
+
+# What might compose or go on across a blank: marks, jamos, joiners, ideographs; digits and letters.
+BORDERS = "a1_é漢字カกั\u0301\u0308\u3099\u1100\u1161\u11a8\u200d\ufe00\u0345ßİΣς\u00b4…½™ﷺ.,"
+border = st.text(st.sampled_from(BORDERS), max_size=6)
+parts = st.tuples(*3 * [texts | border | st.tuples(border, texts, border).map("".join)])
+
+
+@given(parts, st.sampled_from(sorted(FEATURE_SETS)), st.integers(0, 2**64 - 1))
+@example(("e", "\u0301e", "\u0301"), "words-1", 0)
+@example(("漢", "字漢", "字"), "words-1", 0)
+def test_a_main_text_that_is_a_stretch_of_the_whole_text(
+    drawn: tuple[str, str, str], name: str, seed: int
+) -> None:
+    """It is cut out of the words of the whole text, with the bits of a text by itself."""
+    before, main, _ = (part.count("\n") + bool(part) for part in drawn)
+    whole = "\n".join(filter(None, drawn))
+    cut, alone = (
+        fingerprint_text(
+            PageText(drawn[1], whole, "Title", read_embedded=lambda: "data", main_lines=lines),
+            FEATURE_SETS[name],
+            seed,
+        )
+        for lines in ((before, before + main), (0, 0))
+    )
+    assert cut.whole_fingerprint == alone.whole_fingerprint
+    for field in ("fingerprint", "text_digest", "features", "words", "whole_words", "sketch"):
+        assert getattr(cut.facts, field) == getattr(alone.facts, field)
+
+
+@pytest.mark.parametrize(
+    ("min_features", "digested"), [(None, True), (1, False), (3, False), (4, True), (32, True)]
+)
+def test_only_a_page_with_too_few_features_gets_the_digests_of_a_stub(
+    min_features: int | None, digested: bool
+) -> None:
+    text = PageText("one two three", "one two three and a menu", read_embedded=lambda: "data")
+    made = fingerprint_text(text, load_features("words-1"), 7, "", min_features)
+    assert made.facts.features == 3
+    assert (bool(made.stub), bool(made.facts.hidden)) == (digested, digested)
+
+
+# Hashes with few bins and values, so that texts share bins, and shingles, and have them twice.
+hashes = st.builds(
+    lambda number, value, rest: number << 56 | value << 32 | rest,
+    st.sampled_from([0, 1, 255]),
+    st.sampled_from([0, 1, 0xFFFFFE, 0xFFFFFF]) | st.integers(0, 0xFFFFFF),
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(hashes, max_size=40))
+def test_the_smallest_shingle_of_each_bin_represents_a_text(shingles: list[int]) -> None:
+    made = sketch_text(np.array(shingles, np.uint64))
+    assert len(made) == SKETCH_BYTES
+    smallest: dict[int, int] = {}
+    for each in sorted(shingles, reverse=True):
+        smallest[each >> 56] = each
+    expected = [
+        number << 24 | min(smallest[number] >> 32 & 0xFFFFFF, 0xFFFFFE)
+        for number in sorted(smallest)
+    ]
+    assert read_shingles(made).tolist() == expected

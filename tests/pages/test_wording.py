@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages import wording
-from scrapy_simhash.pages.features import FEATURE_SETS, normalise
+from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
 from tests.helpers.handmade import PARAGRAPHS, article
 from tests.helpers.handmade import page as page_of
 from tests.helpers.pages import make_words
-from tests.helpers.slowly import normalise_slowly, tokenise_slowly
 from tests.helpers.strategies import texts
 
 SEED = 7
@@ -38,8 +37,8 @@ def test_words_up_to_the_bound_and_a_digest_of_the_rest(text: str, most: int, si
         patched.setattr(wording, "_MOST_WORDS_TO_END", 0)
         patched.setattr(wording, "_MOST_CHARACTERS", size)
         made = make(text)
-    normal, words = normalise_slowly(text), tokenise_slowly(normalise_slowly(text))
-    kept = tokenise_slowly(made.text)
+    normal, words = normalise(text), tokenise(normalise(text))
+    kept = tokenise(made.text)
     assert normal.startswith(made.text)
     assert len(made.text) <= size
     assert kept == words[: len(kept)]

@@ -1,24 +1,41 @@
-"""Every block of code in README and docs/ is run, or read by the program it is meant for."""
+"""README and docs: blocks of code are run, or read by the program they are for; links lead on."""
 
+import argparse
 import ast
 import configparser
 import json
+import re
+import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import duckdb
 import pytest
+from packaging.requirements import Requirement
+from scrapy.cmdline import ScrapyArgumentParser, _get_commands_dict
+from scrapy.commands import ScrapyCommand
+from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.judge.scopes import load_scope
-from tests.helpers.documents_read import PAGES, Block, blocks_of, saved_name
-from tests.helpers.documents_shell import check_command, check_settings, commands_of
+from tests.helpers.documents_read import (
+    LINKED,
+    PAGES,
+    Block,
+    anchors_of,
+    blocks_of,
+    saved_name,
+    targets_of,
+)
+from tests.helpers.processes import ROOT
 
 NOT_RUN = [
     (block.place, block.mark[1])
@@ -46,6 +63,92 @@ CHECKS: dict[str, Callable[[str], Any]] = {
     "sql": duckdb.extract_statements,
     "text": str,
 }
+
+
+_OPERATORS = {"&&", "||", ";", "|", "(", ")", "&"}
+
+
+def commands_of(code: str) -> Iterator[list[str]]:
+    """Split shell code into simple commands, without comments, variables and redirections."""
+    for line in code.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
+        lexer.whitespace_split = True
+        command: list[str] = []
+        words = iter(lexer)
+        for word in words:
+            if word in _OPERATORS:
+                yield from [command] if command else []
+                command = []
+            elif word in {">", ">>", "<"}:
+                next(words)
+            elif command or not re.match(r"\w+=", word):
+                command.append(word)
+        yield from [command] if command else []
+
+
+def check_command(words: Sequence[str]) -> None:
+    """Fail with an AssertionError or ValueError when a program would not understand a command."""
+    program, *arguments = words
+    if program in PROGRAMS:
+        PROGRAMS[program](arguments)
+
+
+def _check_scrapy(arguments: Sequence[str]) -> None:
+    name, *rest = arguments
+    assert name in _scrapy_commands(), f"scrapy {name}: no such command"
+    command = _scrapy_commands()[name]
+    parser = ScrapyArgumentParser(prog=f"scrapy {name}", conflict_handler="resolve")
+    parser.exit_on_error = False
+    command.settings = Settings()
+    command.add_options(parser)
+    options, more = _parse(parser, rest)
+    given = dict(pair.split("=", 1) for pair in options.set)
+    check_settings(given)
+    if name == "simhash":
+        assert more == [], f"scrapy simhash: unknown arguments {more}"
+        assert options.simhash_command, "scrapy simhash: no command"
+    assert not any(word.startswith("-") for word in more), f"scrapy {name}: unknown {more}"
+
+
+def _parse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> tuple[argparse.Namespace, list[str]]:
+    try:
+        return parser.parse_known_args(arguments)
+    except SystemExit:
+        raise AssertionError(f"{parser.prog} {shlex.join(arguments)}: refused") from None
+
+
+@cache
+def _scrapy_commands() -> dict[str, ScrapyCommand]:
+    return _get_commands_dict(Settings(), True)  # noqa: FBT003 - Scrapy's own signature
+
+
+def check_settings(settings: dict[str, object]) -> None:
+    """Fail where a setting of the plugin does not exist or may not have its value."""
+    config = read_config(settings)
+    for name in settings:
+        field = name.removeprefix("SIMHASH_").lower()
+        assert not name.startswith("SIMHASH_") or hasattr(config, field), f"{name}: no such setting"
+
+
+def _check_pip(arguments: Sequence[str]) -> None:
+    action, *rest = arguments
+    assert action in {"install", "uninstall"}, f"pip {action}"
+    for word in rest:
+        if not word.startswith("-"):
+            asked = Requirement(re.sub(r"^\.(?=\[|$)", "scrapy-simhash", word))
+            if asked.name == "scrapy-simhash":
+                assert asked.extras <= _extras(), f"{word}: extras are {sorted(_extras())}"
+
+
+@cache
+def _extras() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return set(project["optional-dependencies"])
+
+
+PROGRAMS: dict[str, Callable[[Sequence[str]], None]] = {"scrapy": _check_scrapy, "pip": _check_pip}
 
 
 def check_line(code: str) -> None:
@@ -136,3 +239,33 @@ def test_other_blocks_are_what_they_say(page: str) -> None:
 
 def test_what_is_not_run_says_why() -> None:
     assert all(reason for _, reason in NOT_RUN), NOT_RUN
+
+
+WIDTH = 140
+
+
+def find_broken(page: str) -> list[str]:
+    broken = []
+    for line, target in targets_of(page):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = unquote(target).partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists():
+            broken.append(f"{page}:{line}: {target}: no such file")
+        elif anchor and PurePosixPath(file).suffix == ".md":
+            known = anchors_of(str(file.resolve().relative_to(ROOT)))
+            if anchor not in known:
+                broken.append(f"{page}:{line}: {target}: no such heading")
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKED)
+def test_links_lead_somewhere(page: str) -> None:
+    assert find_broken(page) == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_lines_fit_on_a_screen(page: str) -> None:
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > WIDTH] == []

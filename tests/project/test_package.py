@@ -13,6 +13,7 @@ import pytest
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.judge.log import VERDICT, Decision
+from tests.helpers.processes import run_python
 from tests.helpers.reference import lists_of_code, lists_of_document
 
 ROOT = Path(__file__).parents[2]
@@ -127,3 +128,9 @@ def test_the_changelog_begins_with_this_version() -> None:
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None
     assert newest[1] == released
+
+
+@pytest.mark.skipif(not (ROOT / "scrapy_simhash").is_dir(), reason="holds a checkout, not a wheel")
+def test_nothing_is_larger_than_is_held(tmp_path: Path) -> None:
+    done = run_python(ROOT / "benchmarks" / "structure.py", "--check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

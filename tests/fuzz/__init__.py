@@ -1,1 +1,0 @@
-"""Fuzzing of the pure part; see `fuzz_page`."""
