@@ -17,7 +17,7 @@ from scrapy_simhash.judging.documents import Candidate
 from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.noise import Slots, learn, list_standing
+from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
 from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
 from scrapy_simhash.judging.rule import Answer as Said
 from scrapy_simhash.judging.words import Words, find_signs, look
@@ -205,7 +205,7 @@ class Finder(NamedTuple):
         if self.trusted is None:
             return self.hosts.clean_both(page, kept)
         slots = Slots(self.trusted.changes if self.trusted.document == number else ())
-        return slots.clean(page, kept), slots.clean(kept, page)
+        return clean_both((page, kept), (slots, slots))
 
     def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Change]:
         """List what of two pages changes by itself."""
@@ -232,7 +232,7 @@ class Finder(NamedTuple):
             noise = self.hosts.get_noise(url)
             sought = [each for each in learn(mine, theirs) if not noise.is_settled(url, each)]
             slots = Slots(sought)
-            if sought and judge(slots.clean(mine, theirs), slots.clean(theirs, mine), *sites).one:
+            if sought and judge(*clean_both((mine, theirs), (slots, slots)), *sites).one:
                 return Doubt(number, kept, tuple(sought))
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import Noise, Slots, list_standing
+from scrapy_simhash.judging.noise import Noise, Slots, clean_both, list_standing
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
@@ -94,7 +94,7 @@ class Hosts:
         self._sampled = _Memory["Hashable", Page](_WORDS_REMEMBERED, lambda page: len(page.words))
         self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
         # With their words, so that the ids of these stay theirs.
-        self._cleaned = _Memory["Hashable", tuple[Words, Words | None, Page]](
+        self._cleaned = _Memory["Hashable", tuple[Words, Page]](
             _WORDS_REMEMBERED, lambda made: len(made[0])
         )
 
@@ -128,9 +128,9 @@ class Hosts:
         seconds = abs(page.facts.time - kept.facts.time)
         if host_of(mine) == host_of(theirs):
             slots = self.get_noise(theirs).choose((mine, theirs), seconds, own=theirs)
-            return self._clean(page, slots, kept), self._clean(kept, slots, page)
+            return clean_both((page, kept), (slots, slots))
         one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
-        return self._clean(page, one, kept), self._clean(kept, other, page)
+        return clean_both((page, kept), (one, other))
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` leaves out of two pages of one host."""
@@ -139,14 +139,13 @@ class Hosts:
         found = {each.slot: each for each in noise.list_used(seconds, (page, kept))}
         return [*(found | {each.slot: each for each in own}).values()]
 
-    def _clean(self, page: Page, slots: Slots, beside: Page | None = None) -> Page:
+    def _clean(self, page: Page, slots: Slots) -> Page:
         if not slots:
             return page
-        other = beside.words if beside is not None else None
-        key = id(page.words), page.title, page.heading, slots, id(other)
-        found = self._cleaned.take(key) or (page.words, other, slots.clean(page, beside))
+        key = id(page.words), page.title, page.heading, slots
+        found = self._cleaned.take(key) or (page.words, slots.clean(page))
         self._cleaned.put(key, found)
-        return found[2]
+        return found[1]
 
     def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.

@@ -419,20 +419,14 @@ class Slots:
             marked[:] = False
         return marked
 
-    def clean(self, page: Page, beside: Page | None = None) -> Page:
-        """Return a page without what stands in slots.
+    def clean(self, page: Page) -> Page:
+        """Return a page without what stands in slots."""
+        return self.cut(page, self.mark(page)) if self else page
 
-        Blocks that the other page has, too, stay: on a print view the article begins where an
-        advertisement stands on other pages.
-        """
+    def cut(self, page: Page, marked: Marks) -> Page:
+        """Return a page without marked words, and the numbers of names that stand in slots."""
         if not self:
             return page
-        marked = self.mark(page)
-        if beside is not None and marked.any():
-            there = set(beside.words.digests)
-            for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
-                if digest in there:
-                    marked[block.start : block.end] = False
         words = page.words.without(marked) if marked.any() else page.words
         names = [page.title, page.heading]
         for n, (_, numbers) in enumerate(_list_numbers(page) if self._names else ()):
@@ -445,6 +439,28 @@ class Slots:
 
 
 NO_SLOTS = Slots()
+
+
+def clean_both(pages: tuple[Page, Page], slots: tuple[Slots, Slots]) -> tuple[Page, Page]:
+    """Return two pages without what stands in the slots of each.
+
+    Blocks that the other page has elsewhere stay: on a print view the article begins where an
+    advertisement stands on other pages.
+    """
+    if not any(slots):
+        return pages
+    marks = [each.mark(page) for page, each in zip(pages, slots, strict=True)]
+    if not any(marked.any() for marked in marks):
+        return slots[0].cut(pages[0], marks[0]), slots[1].cut(pages[1], marks[1])
+    rest = []
+    for page, marked in zip(pages, marks, strict=True):
+        blocks = zip(page.words.blocks, page.words.digests, strict=True)
+        rest.append({digest for block, digest in blocks if not marked[block.start]})
+    for page, marked, there in zip(pages, marks, rest[::-1], strict=True):
+        for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
+            if digest in there:
+                marked[block.start : block.end] = False
+    return slots[0].cut(pages[0], marks[0]), slots[1].cut(pages[1], marks[1])
 
 
 def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterator[Change]:

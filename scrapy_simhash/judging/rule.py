@@ -43,8 +43,7 @@ STUB_WORDS = 32
 LEAST_BESIDE_ADDRESS = 8
 # Of the common words so many may be a page's own, at one address name, or where declared.
 OWN_SHARE = 0.15
-# Of so few a page is a part of the other: what that has beyond does not count. At .05 two more
-# wrong pairs of the third set.
+# Of so few a page is a part of the other: what that has beyond its main text does not count.
 OWN_SHARE_OF_PART = 0.02
 # As so many own words names count that differ, half of it where one says more.
 NAMES_WORDS = 60
@@ -489,9 +488,9 @@ def _judge_one_name(
 ) -> Answer:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     common = int(min(side.common.sum(), other.common.sum()))
-    is_part = common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common
-    sides = (side,) if is_part else (side, other)
-    own = max(map(_count_own, sides))
+    if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
+        other = other._replace(own=other.own & other.words.main)
+    own = max(map(_count_own, (side, other)))
     names = _count_names(page, kept, sites)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
     if called and not (side.alone.any() or other.alone.any()):
@@ -500,12 +499,12 @@ def _judge_one_name(
         return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
     one_address = _is_one_address(page.facts.url, kept.facts.url)
     enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
-    everywhere = max(int(one.own.sum()) for one in sides)
+    everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
         why = f"{own} own words, {common} common ones"
         return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
-    own_main = max(int((one.own & one.words.main).sum()) for one in sides)
+    own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         why = f"main texts: {own_main} own words, {main} common ones"
