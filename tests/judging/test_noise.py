@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, folder_of, join, learn
+from scrapy_simhash.judging.noise import (
+    Change,
+    Noise,
+    Slot,
+    Slots,
+    clean_both,
+    folder_of,
+    join,
+    learn,
+)
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import Facts
@@ -56,6 +65,20 @@ def test_blocks_behind_the_same_block_are_cut_out() -> None:
     changes = learn(first, second)
     other = make("a", "b", box, "x y", "z w", "v u", "about us", tags="h1 p h2 li li li p")
     assert cut(other, changes) == f"a b {box} about us"
+
+
+def test_what_the_other_page_has_elsewhere_stays() -> None:
+    """Where an advertisement stands on articles, a print view has their first paragraph."""
+    last = "opens at nine, and closes when the last of its guests has gone home"
+    ads = "buy a lamp of glass today", "rent the blue house by the sea"
+    articles = [make(TEXT[0], ad, TEXT[1], last) for ad in ads]
+    changes = learn(*articles)
+    assert [each.slot.kind for each in changes] == ["blocks"]
+    slots, view = Slots(changes), make(TEXT[0], TEXT[1], last)
+    assert len(slots.clean(view).words) < len(view.words)
+    for pages in ((articles[0], view), (view, articles[0]), (articles[0], articles[0])):
+        cleaned = clean_both(pages, (slots, slots))
+        assert [each.words.tokens for each in cleaned] == [view.words.tokens] * 2
 
 
 def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:

@@ -25,11 +25,11 @@ def make_text(words: list[str]) -> str:
     return "".join(f"<p>{' '.join(words[start : start + 60])}.</p>" for start in starts)
 
 
-def read(title: str, headings: str, text: str, url: str = URL) -> Document:
+def read(title: str, headings: str, text: str, url: str = URL, beside: str = "") -> Document:
     """Read a page; headings and text are HTML."""
     html = (
         f"<html><head><title>{escape(title)}</title></head>"
-        f"<body><main>{headings}{text}</main></body></html>"
+        f"<body><main>{headings}{text}</main>{beside}</body></html>"
     )
     return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
 
@@ -142,3 +142,14 @@ def test_the_titles_of_a_list_in_a_large_template() -> None:
         )
 
     assert not answer_to(read_titles(1), read_titles(2)).duplicate
+
+
+def test_a_page_that_is_a_part_of_the_kept_one() -> None:
+    """What an article has beside its text does not count for its print view; its text does."""
+    words, boxes = make_words(1, 300), f"<aside>{make_text(make_words(2, 900))}</aside>"
+    article = read("One", "<h1>One</h1>", make_text(words), beside=boxes)
+    view = read("One", "<h1>One</h1>", make_text(words), ELSEWHERE)
+    assert answer_to(view, article).duplicate
+    assert not answer_to(article, view).duplicate
+    thread = read("One", "<h1>One</h1>", make_text([*words, *make_words(3, 120)]))
+    assert not answer_to(view, thread).duplicate
