@@ -2,8 +2,6 @@
 
 from html import escape
 
-import pytest
-
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, Verdict, make_document
 from scrapy_simhash.pages.facts import Page
@@ -70,28 +68,6 @@ def articles(
     ]
 
 
-NAMES = ("", "News", "One for each")
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("own", [60, 120])
-def test_a_site_of_little_content_keeps_its_pages_apart(name: str, own: int) -> None:
-    """Nine tenths of each page are template; known or not, whatever the pages are called."""
-    pages = [
-        read_page(
-            f"{HOST}/?id={number}",
-            make_words(1_000 + number, own),
-            name=" ".join(make_words(5_000 + number, 2)) if name == NAMES[2] else name,
-            words=9 * own // 2,
-        )
-        for number in range(25)
-    ]
-    verdicts = judge(*pages)
-    assert dropped(verdicts) == []
-    # They were near enough to be asked.
-    assert sum(verdict.nearest is not None for verdict in verdicts) > 10
-
-
 def test_an_article_in_two_templates_of_a_known_site() -> None:
     """A print view is found though most of either page is template."""
     pages = [*articles(*range(8)), *articles(*range(8, 16), template=2)]
@@ -102,18 +78,6 @@ def test_an_article_in_two_templates_of_a_known_site() -> None:
     assert match.document == verdicts[3].document
     assert match.evidence
     assert match.evidence.known
-
-
-@pytest.mark.parametrize("size", [100, 1_000, 8_000])
-def test_two_names_that_differ_are_never_dropped_on_a_known_site(size: int) -> None:
-    """All that they inherit may be the same."""
-    text = make_words(77, size)
-    names = [f"Class {name}" for name in ("Cat", "Dog", "Emu")]
-    pages = [read_page(f"{HOST}/c/?{n}", text, name=name) for n, name in enumerate(names)]
-    verdicts = judge(*articles(*range(8)), *pages)
-    assert dropped(verdicts) == []
-    assert verdicts[-1].nearest
-    assert verdicts[-1].nearest.tests[1].startswith("two names: ")
 
 
 def test_hosts_with_one_page() -> None:
