@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
 import xxhash
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
-from scrapy_simhash.stores.documents import CALLED, Documents, name_keys
+from scrapy_simhash.stores.documents import CALLED, name_keys
 from scrapy_simhash.stores.keyvalues import KEYS
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge, judge_one
@@ -38,31 +37,6 @@ def called(store: Store, title: str, **fields: Any) -> list[list[int]]:
 def count_rows(store: Store) -> int:
     names = {*name_keys(make_page(0, f"{FIRE} - The Daily").facts, store.seed)}
     return store.read(lambda stored: sum(row[0] in names for row in stored.values.scan(KEYS)))
-
-
-ELSEWHERE = [
-    {"url": "http://other.example/"},
-    {"url": ""},
-    {"scope": "other"},
-    {"sketch": b""},
-    {"title": "Flood in the harbour"},
-    {"title": ""},
-]
-
-
-@pytest.mark.parametrize("fields", ELSEWHERE)
-def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
-    """Pages elsewhere, in another scope, or without a sketch, whichever of both it is."""
-    one, other = make_page(1), make_page(2, **{"sketch": bytes([1]) * SKETCH_BYTES} | fields)
-    for first, second in ((one, other), (other, one)):
-        with open_store("memory:") as store:
-            judge(store, first)
-
-            def find(stored: Documents, page: Document = second) -> list[list[int]]:
-                return [numbers for _, numbers in stored.list_called(page.facts) if numbers]
-
-            assert store.read(find) == []
-            assert judge_one(store, second).status == "new"
 
 
 def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
