@@ -132,7 +132,7 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
+        await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
     assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
 
 
@@ -184,7 +184,7 @@ async def test_pages_that_are_gone_warn_nobody(
     answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False)
+        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
     told = [each for each in caplog.records if each.getMessage().startswith("Did not come: ")]
     assert [each.levelno for each in told] == ([level] if level else [])
 

@@ -2,15 +2,12 @@
 
 from html import escape
 
-from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, Verdict, make_document
-from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.judging.documents import Verdict
 from tests.helpers.pages import make_words
+from tests.helpers.records import HOST, judge_pages
 
-HOST, OTHER = "http://site.example", "http://other.example"
-RULE = Config().chosen_rule
+OTHER = "http://other.example"
+Page = tuple[str, str]
 
 
 def lay_out(words: list[str], tag: str = "p") -> str:
@@ -18,7 +15,7 @@ def lay_out(words: list[str], tag: str = "p") -> str:
     return "".join(f"<{tag}>{' '.join(words[at : at + 50])}.</{tag}>" for at in starts)
 
 
-def read_page(
+def make_page(
     url: str,
     own: list[str],
     *,
@@ -26,8 +23,8 @@ def read_page(
     site: str = "ACME",
     template: int = 1,
     words: int = 200,
-) -> Document:
-    """Read a page whose template, named by a seed, has so many words before and behind its own."""
+) -> Page:
+    """Make a page whose template, named by a seed, has so many words before and behind its own."""
     before, behind = make_words(template, words), make_words(-template, words)
     title = f"{name} | {site}" if name else site
     heading = f"<h1>{escape(name)}</h1>" if name else ""
@@ -35,16 +32,11 @@ def read_page(
         f"<html><head><title>{escape(title)}</title></head><body><nav>{lay_out(before)}</nav>"
         f"<main>{heading}{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
     )
-    page = fingerprint_page(html.encode(), url=url)
-    return make_document(page, RULE, Page(url, identity=url.encode(), time=1.0))
+    return url, html
 
 
-def judge(*pages: Document) -> list[Verdict]:
-    """Judge pages in one store, each in a group of its own."""
-    with open_store("memory:", seed=3) as store:
-        verdicts = [store.find_and_add([page])[0] for page in pages]
-        assert store.check() == []
-        return verdicts
+def judge(*pages: Page) -> list[Verdict]:
+    return [*judge_pages(pages).values()]
 
 
 def dropped(verdicts: list[Verdict]) -> list[int]:
@@ -54,10 +46,10 @@ def dropped(verdicts: list[Verdict]) -> list[int]:
 
 def articles(
     *numbers: int, host: str = HOST, template: int = 1, size: int = 300, words: int = 200
-) -> list[Document]:
-    """Read the articles of these numbers in a template; articles have a name and a text each."""
+) -> list[Page]:
+    """Make the articles of these numbers in a template; articles have a name and a text each."""
     return [
-        read_page(
+        make_page(
             f"{host}/{template}/?id={number}",
             make_words(1_000 + number, size),
             name=" ".join(make_words(5_000 + number, 3)),
@@ -108,7 +100,7 @@ def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_onl
     """Neither drops nor saves it a page of the other host."""
     victims = articles(*range(10))
     hostile = [
-        read_page(
+        make_page(
             f"{OTHER}/?id={number}",
             [*make_words(1_003, 300), *make_words(9_000 + number, 50)],
             name=" ".join(make_words(7_000 + number, 3)),
