@@ -188,25 +188,6 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert (last["crawls"], last["near_duplicates"]) == ({"crawl-3": 5}, 4)
 
 
-def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
-    """Those of a wall, once it was recognised, and of a page with too little text."""
-    drops = [make_drop(n, match_document=1, evidence=OF_DIGEST) for n in range(1, 9)]
-    short = [make_drop(20 + n, original=9, evidence=OF_DIGEST) for n in range(4)]
-    # The first page of the wall comes again.
-    again = make_decision(0, status="revisit", reason="unchanged")
-    figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
-    wall, stub = figures["doubtful"]
-    assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 8)
-    assert wall["examples"] == [drop["url"] for drop in drops[:3]]
-    assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "pages at unlike addresses repeating</h3>" in html
-    assert figures["answers"]["Is any drop wrong?"] == (
-        f"Look at: 8 pages at unlike addresses repeating '{WALL}'; "
-        "4 pages with too little text to compare repeating 'http://site.example/page/9'."
-    )
-
-
 def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     """With the copies of one of them, at unlike addresses or with too little text."""
     form = {"text_digest": "00ff"}

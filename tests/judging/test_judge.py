@@ -25,6 +25,16 @@ def test_new_near_duplicate_and_new_again(store: Store) -> None:
     assert judge(store, document("d", NEAR_A ^ 0b111 << 30)) == ["new 4"]
 
 
+def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
+    """Of a page that was kept, and of one that was dropped."""
+    first = {"crawl": "first", "incremental": False}
+    judge(store, document("latest", A), document("copy", NEAR_A), **first)
+    changed = [document("latest", B), document("copy", C)]
+    assert judge(store, *changed, crawl="second") == ["changed 1", "new 2"]
+    copies = [document("article", B), document("another", C)]
+    assert judge(store, *copies, **first) == ["first_copy 5 of 1", "first_copy 6 of 2"]
+
+
 def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
     for crawl in "abcdedf":
         judge(store, document("page", A), crawl=crawl)

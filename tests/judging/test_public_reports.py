@@ -1,7 +1,8 @@
 """What users of other tools reported of duplicates, as pages: which are dropped, and no other.
 
-The numbers are those of a trial. Cases 1 (counters), 6b (invisible characters) and 15 (galleries)
-are in `test_records.py`; 8 (countries of a language) and 13 (empty days) are limits that docs name.
+The numbers are those of a trial. Cases 1 (counters), 2 (canonical links), 6 (characters), 10 (data)
+and 15 (galleries) are in `test_records.py`, `test_data.py` and in the room `pages`, as are those of
+numbers (11); 8 (countries of a language) and 13 (empty days) are limits that docs name.
 """
 
 import random

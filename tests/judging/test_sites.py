@@ -1,4 +1,4 @@
-"""What is right on sites that name their pages badly, and on lists: pages read and compared."""
+"""What is right on sites that name their pages badly: pages read and compared."""
 
 from html import escape
 
