@@ -182,7 +182,7 @@ async def test_giving_up_an_inline_download_does_no_harm(
     site.answers["/endless"] = Answer(endless.encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
     others = [site.url(path) for path in ("/g2/c0", "/g3/c0", "/g3/c1")]
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
+    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=2.0))
     settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.hang"}
     done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]

@@ -9,10 +9,11 @@ import pytest
 
 from tests.golden.__main__ import compare_part
 from tests.golden.pages import RULES, SHIPPED
+from tests.helpers.needing import slow_but
 from tests.helpers.redisservers import RedisServer
 
 
-@pytest.mark.parametrize("part", SHIPPED)
+@pytest.mark.parametrize("part", slow_but(["labelled"], SHIPPED))
 def test_pages_of_the_repository(tmp_path: Path, part: str) -> None:
     assert compare_part(part, [str(tmp_path / rule) for rule in RULES]) == ""
 

@@ -27,6 +27,7 @@ def evaluate(folder: Path, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_what_the_script_prints(tmp_path: Path) -> None:
     folder = make_corpus(tmp_path / "corpus")
     answer = evaluate(folder)

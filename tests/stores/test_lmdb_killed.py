@@ -53,6 +53,7 @@ def count_readers(witness: LmdbEngine) -> int:
     return len(witness._env.readers().splitlines()) - 1
 
 
+@pytest.mark.slow
 def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
     """Otherwise the pages they looked at are never used again, and the file grows."""
     open_lmdb(tmp_path).close()
