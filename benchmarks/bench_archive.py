@@ -2,19 +2,16 @@
 
 The codecs take turns on the same sorted random fingerprints: our blocks, and zstd (level 3, frames
 of 4,096) on differences of neighbours, plain and with their octets transposed; bits a fingerprint,
-above the bound of log2(2^64 / N) + 1.44 bits, and megabytes a second on one core. Then whole files
-are written and read, with blocks of three sizes. A table of 2^34 fingerprints is calculated from
-the distribution of h. Not measured: fingerprints of real pages, which crowd and take less room; a
-cold disk cache.
+above the bound of log2(2^64 / N) + 1.44 bits, and megabytes a second on one core. A table of 2^34
+fingerprints is calculated from the distribution of h. Not measured: fingerprints of real pages,
+which crowd and take less room; files and a cold disk cache.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +19,6 @@ import numpy as np
 import zstandard
 from measuring import make_parser, print_figures, split_numbers, take_turns, write_result
 
-from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive.compression import (
     BLOCK_BYTES,
     BlockDecoder,
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAPER_LOG = 34
-BLOCK_SIZES = (256, 1_024, 16_384)
 # So many fingerprints a frame, so that one can be read without the others.
 FRAME = 4_096
 # As much as an archive decodes at once.
@@ -149,18 +144,6 @@ def measure_codecs(count: int, runs: int) -> dict[str, dict[str, float]]:
     return figures
 
 
-def measure_archive(count: int, block_bytes: int, path: Path) -> dict[str, float]:
-    """Write an archive of one sorted table, and read it."""
-    values = draw(count)
-    started = time.perf_counter()
-    octets = write_archive(path, values, block_bytes=block_bytes, overwrite=True)
-    written = time.perf_counter()
-    with Archive(path) as archive:
-        if sum(len(chunk) for chunk in archive.read_chunks()) != count:
-            raise SystemExit(f"an archive of {count:,} fingerprints has lost some")
-    return show(count, octets, [written - started], [time.perf_counter() - written])
-
-
 def calculate(log_count: float) -> float:
     """Compute the bits of a fingerprint in a sorted archive of 2**log_count random ones."""
     # How often h is the leading 1 between neighbours: where a prefix of 63 - h bits is followed by
@@ -188,13 +171,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="rounds (default 5)")
     options = parser.parse_args()
     figures: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="bench_archive-") as folder:
-        for count in split_numbers(options.fingerprints):
-            figures |= measure_codecs(count, options.runs)
-            for size in BLOCK_SIZES:
-                path = Path(folder) / "bench.archive"
-                name = f"{count:,}: archive, blocks of {size:,} bytes"
-                figures[name] = measure_archive(count, size, path)
+    for count in split_numbers(options.fingerprints):
+        figures |= measure_codecs(count, options.runs)
     figures[f"2^{PAPER_LOG}, calculated"] = {"bits": calculate(PAPER_LOG)}
     print_figures(figures)
     names = ["scrapy-simhash", "numpy", "xxhash", "zstandard"]

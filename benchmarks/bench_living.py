@@ -2,8 +2,8 @@
 
 Crawls each site of `living.py` with the plugin's defaults, all addresses in a random order, 16 at
 once, in a process of its own, with a store of its own. With `--attacks`, also those of
-`living_attacks.py`; with `--trial FOLDER`, also a shop, a forum and cases that scripts there make;
-with `--pages`, also the pages of labelled folders, with three parts that vary (`living_pages.py`).
+`living_attacks.py`; with `--pages`, also the pages of labelled folders, with three parts that vary
+(`living_pages.py`).
 An answer takes 10 ms, give or take half; nothing is fetched from anywhere.
 
 - right, wrong: pages dropped for one of the same document, of another one;
@@ -17,23 +17,17 @@ An attacker's pages are not counted. Not measured: networks, real sites, how oft
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import re
-import sys
 import tempfile
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from fnmatch import fnmatch
-from functools import partial
 from itertools import product
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from crawling import PLUGIN, crawl
-from living import SITES, Answer, Site, draw
+from living import SITES, Site, draw
 from living_attacks import ATTACKS
 from living_pages import load_sites
 from measuring import ROOT, make_parser, print_table, progress, run_apart, run_script, write_result
@@ -44,72 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 _LATENCY_SECONDS = 0.01
-_CASES = "walls foot sidnum shopbox silent longpages titlenum aside records1 records2 records3"
 _COUNTS = ("pages", "documents", "copies", "right", "wrong", "lost", "missed", "asked", "seconds")
-
-
-class _Chance(Random):
-    """Stands for the module `random` in the trial's scripts: they draw from an answer's chance."""
-
-    def Random(self, *seed: Any) -> Random:  # noqa: N802 - as in that module
-        """Return the chance of a seed; without one, this answer's."""
-        return Random(*seed) if seed else self  # noqa: S311
-
-
-_CHANCE = _Chance(0)
-
-
-def load_trial(folder: Path) -> dict[str, Callable[[], Site]]:
-    """Find the sites that the trial's scripts in a folder make."""
-    sys.path.insert(0, str(folder))
-    cases: Any = importlib.import_module("cases")
-    cases.serve = cases.crawl = lambda *_, **__: None
-    made: dict[str, Callable[[], Site]]
-    made = {f"trial{name}": partial(_follow_links, name) for name in ("shop", "forum")}
-    for script in _CASES.split(" "):
-        cases.C.clear()
-        module: Any = importlib.import_module(script)
-        module.random = _CHANCE
-        for case, (pages, documents) in cases.C.items():
-            made[f"{script}/{case}"] = partial(_make_case, f"{script}/{case}", pages, documents)
-    return made
-
-
-def _make_case(name: str, pages: dict[str, Any], documents: dict[str, Any]) -> Site:
-    """Make a site of a case; contents are a text, text and type, or made for each answer."""
-    site = Site(name)
-
-    def show(content: Any, chance: Random, _: int) -> Answer | str:
-        _CHANCE.seed(chance.random())
-        made: Any = content() if callable(content) else content
-        return Answer(made[0], content_type=made[1]) if isinstance(made, tuple) else made
-
-    for path, content in pages.items():
-        site.add(path, documents[path], path.split("/")[2], partial(show, content))
-    return site
-
-
-def _follow_links(which: str) -> Site:
-    """Make one of the trial's sites, of the first 1,500 pages that its links lead to."""
-    sites: Any = importlib.import_module("sites")
-    sites.random, (answer, judge, _) = _CHANCE, sites.SITES[which]
-    site = Site(f"trial{which}")
-
-    def show(url: str, chance: Random, _: int) -> Any:
-        _CHANCE.seed(chance.random())
-        address = urlsplit(url)
-        return answer(address.path, dict(parse_qsl(address.query, keep_blank_values=True)), None)
-
-    todo = deque(seen := {f"{site.host}/": None})
-    while todo and len(site.pages) < 1500:
-        body = show(url := todo.popleft(), draw(url), 0)
-        if isinstance(body, str):
-            document, kind = judge(url)
-            site.add(url.removeprefix(site.host), document, kind, partial(show, url))
-            links = {urljoin(url, link): None for link in re.findall('href="(.+?)"', body)}
-            todo.extend(link for link in links if link not in seen)
-            seen |= links
-    return site
 
 
 class LivingSpider(Spider):
@@ -135,8 +64,8 @@ class LivingSpider(Spider):
 
 
 def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
-    """Crawl a site in this process; `given` has its name, the seed, a store and where sites are."""
-    site, seed = _find_sites(given["trial"], given["pages"])[given["site"]](), given["seed"]
+    """Crawl a site in this process; `given` has its name, the seed, a store and folders."""
+    site, seed = _find_sites(given["pages"])[given["site"]](), given["seed"]
     asked = Counter[str]()
 
     async def answer(request: Request) -> Response:
@@ -204,9 +133,8 @@ def judge_crawl(site: Site, items: set[str], log: list[dict[str, Any]]) -> dict[
     }
 
 
-def _find_sites(trial: str | None, pages: list[str]) -> dict[str, Callable[[], Site]]:
-    made = SITES | (load_trial(Path(trial)) if trial else {}) | ATTACKS
-    return made | load_sites(map(Path, pages))
+def _find_sites(pages: list[str]) -> dict[str, Callable[[], Site]]:
+    return SITES | ATTACKS | load_sites(map(Path, pages))
 
 
 def _show(crawls: list[dict[str, Any]]) -> None:
@@ -234,20 +162,17 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--sites", nargs="+", metavar="NAME", help="these; * is any characters")
     parser.add_argument("--attacks", action="store_true", help="those of living_attacks.py, too")
-    parser.add_argument("--trial", metavar="FOLDER", help="with the trial's scripts")
     parser.add_argument("--pages", nargs="+", default=[], metavar="FOLDER", help="real pages, too")
     parser.add_argument("--seeds", type=int, default=1, help="orders of the pages (default 1)")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another one, in turns")
     options = parser.parse_args()
-    makers = _find_sites(options.trial, options.pages)
-    if not options.trial:
-        progress("Left out, without --trial: trialshop, trialforum, and the trial's cases.")
+    makers = _find_sites(options.pages)
     wanted = options.sites or [name for name in makers if options.attacks or name not in ATTACKS]
     chosen = [name for name in makers if any(fnmatch(name, each) for each in wanted)]
     checkouts = {"this": ROOT} | ({"beside": options.beside} if options.beside else {})
     crawls = defaultdict[str, list[dict[str, Any]]](list)
     for site, seed in product(chosen, range(options.seeds)):
-        given = {"site": site, "seed": seed, "trial": options.trial, "pages": options.pages}
+        given = {"site": site, "seed": seed, "pages": options.pages}
         for label, checkout in checkouts.items():
             crawls[label].append(measure(checkout, given, makers[site]()))
     for label, each in crawls.items():

@@ -1,9 +1,9 @@
 """How often is the plugin right on pages that people labelled?
 
-`python benchmarks/study/evaluate.py FOLDER [--errors] [--json] [-s NAME=VALUE]`; `labels` says what
-is in FOLDER.
+`python benchmarks/study/evaluate.py FOLDER [--errors] [--json] [--seed N] [--constant NAME=VALUE]
+[-s NAME=VALUE]`; `labels` says what is in FOLDER.
 
-Both pages of a pair are read, and the rule of a crawl compares them, by the settings and seed 0,
+Both pages of a pair are read, and the rule of a crawl compares them, by the settings and a seed,
 in two states: `site known`, with the other pages of the folder as a sample of their hosts, and
 `site unknown`, with no other page.
 """
@@ -23,6 +23,7 @@ from scrapy_simhash._progress import show_steps
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader
+from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.judging.rule import UNKNOWN
@@ -249,11 +250,24 @@ def main() -> None:
         default=[],
         help="a setting of the plugin (may be repeated)",
     )
+    parser.add_argument("--seed", type=int, default=0, help="of the store (default: 0)")
+    parser.add_argument(
+        "--constant",
+        metavar="NAME=VALUE",
+        action="append",
+        type=_read_setting,
+        default=[],
+        help="another value of a constant of the rule, such as OWN_SHARE=.2 (may be repeated)",
+    )
     options = parser.parse_args()
+    for name, value in options.constant:
+        if not isinstance(getattr(words, name, None), int | float):
+            parser.error(f"--constant {name}: judging/rule.py has no such number; take one of it")
+        setattr(words, name, float(value))
     try:
         corpus, config = read_corpus(options.folder), read_config(dict(options.set))
         with show_steps("pages", len(corpus.pages)) as advance:
-            answer, judged = evaluate(corpus, config, advance)
+            answer, judged = evaluate(corpus, config, advance, options.seed)
     except (CorpusError, SettingError) as error:
         parser.error(str(error))
     if options.errors:

@@ -105,6 +105,7 @@ def flip(octets: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_groups")
 def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
     """All of them, not a sample: by opening, by verifying, and by reading everything."""

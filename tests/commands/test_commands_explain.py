@@ -1,6 +1,5 @@
 """`scrapy simhash explain`: pages of a store, of its log and of files; hostile texts."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -10,13 +9,11 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.inspection.lookup import add_suggestions
-from scrapy_simhash.judge.log import NOT_FOLLOWED
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
     AGAIN,
-    EMPTY,
     HOSTILE_TITLE,
     ONE,
     TWO,
@@ -26,7 +23,7 @@ from tests.helpers.commanding import (
 )
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import document, find, open_lmdb
-from tests.helpers.judging import fill, new_line
+from tests.helpers.judging import fill
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.server import Answer, serve
 
@@ -81,17 +78,6 @@ def test_kept_page(run: Run, store: Path) -> None:
     assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
 
 
-def test_links_that_a_page_has_do_not_repeat_it(run: Run, tmp_path: Path) -> None:
-    """Those that nobody followed; and the advice names no page that it repeats."""
-    fill(tmp_path, [(ONE, page(1))])
-    link = new_line(TWO, "crawl", status=NOT_FOLLOWED, match_url=ONE, new_links=1.0, links=1)
-    with (tmp_path / "log.jsonl").open("a") as log:
-        log.write(f"{json.dumps(link)}\n")
-    answer = run.answer("explain", ONE, "--store", tmp_path)
-    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
-    assert answer["advice"].endswith("compares it with a page that you think it repeats")
-
-
 def crawl_siblings(store: Path) -> None:
     """Judge two pages that differ in their names only, and the second one again."""
     pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
@@ -138,13 +124,6 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
-
-
-def test_page_of_the_log_only(run: Run, store: Path) -> None:
-    answer = run.answer("explain", EMPTY, "--store", store)
-    assert answer["verdict"] == "Not judged, so it came through: its body is empty"
-    out = run.text("explain", EMPTY, "--store", store)
-    assert re.search(r"\nin the log +not judged \(empty\) 20", out)
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
@@ -228,35 +207,6 @@ async def test_a_copy_that_came_through_gets_advice_that_works(run: Run, tmp_pat
         assert run(*shlex.split(prune)).exit_code == 0
         done = await crawl(tmp_path, [url], SIMHASH_INCREMENTAL=True)
     assert [*done.verdicts.values()] == ["near_duplicate"]
-
-
-def test_explain_says_what_the_store_said(run: Run, tmp_path: Path) -> None:
-    """Of a site that is known by other pages, of which most is template."""
-    template = make_words(99)[:270]
-    texts = {**{f"more{n}": make_words(10 + n)[:60] for n in range(8)}, "one": make_words(1)[:60]}
-    texts["copy"] = texts["one"]
-    titles = {name: "Same" if name in {"one", "copy"} else f"Thing {name}" for name in texts}
-    fill(
-        tmp_path,
-        (
-            (
-                f"http://site.example/{name}/page/",
-                make_page([*words, *template], title=titles[name]),
-            )
-            for name, words in texts.items()
-        ),
-    )
-    one, copy = (f"http://site.example/{name}/page/" for name in ("one", "copy"))
-    dropped = run.answer("explain", copy, "--store", tmp_path)
-    assert dropped["site_known"] is True
-    compared = run.answer("explain", copy, one, "--store", tmp_path)
-    assert (compared["judged"], compared["site_known"]) == (True, True)
-    assert compared["tests"] == dropped["tests"]
-    assert (compared["own_words"], compared["match_own_words"]) == ([], [])
-    out = " ".join(run.text("explain", copy, "--store", tmp_path).split())
-    assert f"Dropped: it says nothing that {one} does not say" in out
-    assert "as both were then" not in out
-    assert "the site was known by other pages " in out
 
 
 @pytest.fixture

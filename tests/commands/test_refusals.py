@@ -1,18 +1,17 @@
-"""What is asked wrongly is refused with one fact behind the usage, and changes nothing.
-
-Errors whose cure is looked at, too, are in `tests/project/test_errors.py`.
-"""
+"""What is asked wrongly is refused with the fault, its value and the cure, and changes nothing."""
 
 import shlex
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import document, open_lmdb
 
-# `s` is a store of one page, `in` has two numbers; `$` is the end of the line.
+# `s` is a store of one page, `in` has two numbers; `$` is the end of the line. What stands behind
+# each command is in its last line: the fault with its value, and the cure where it is looked at.
 REFUSED = """
  -> name a command
 check --no-such-option -> unknown arguments: --no-such-option
@@ -62,18 +61,67 @@ plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
 plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
 plan --documents 1e6 --distance 3bits -> --distance
 plan --documents 10e6 --distance 3 --max-bytes 1e6 -> at most 1,000,000 bytes; 1:0+3 has the fewest
+
+check --store nowhere -> there is no store at -> name
+check --store empty -> data.mdb is empty -> Restore it from a backup
+check --store cut -> is cut short: 9,000 of -> Restore it from a backup
+check --store other -> is not a store of scrapy_simhash -> name another folder
+check --store ftp://host/ -> ftp://host/ -> redis
+check --store redis:/host -> store URL 'redis:/host' -> write redis://HOST
+check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> check that it runs
+-s SIMHASH_DISTANCE=9 check -> SIMHASH_DISTANCE = 9 -> must be 0 to 7 bits
+-s SIMHASH_TABLES=5x check -> '5x' is not a table design -> take auto, 4, 10, 16, 20
+-s SIMHASH_REFETCH=-2 check -> SIMHASH_REFETCH =  -> must be 0 to 1,000
+-s SIMHASH_ACTION=delete check -> SIMHASH_ACTION = 'delete' -> must be 'drop'
+-s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
+-s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
+check --rebuild --tables 20 --store s -> distance 7 -> take a smaller SIMHASH_DISTANCE
+explain --store s word -> 'word' is not a URL -> a text of several words
+log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log
+log --log junk.jsonl -> junk.jsonl -> is not a decision
+prune --store s -> name what to delete -> --days, --scope or --crawl
+prune --days -1 --store s -> --days -1.0 -> must be 0 or more
+undo --store s -> name what to undo -> --original
+check --tables 10 --store s -> --tables 10 -> needs --rebuild
+export fingerprints -o there --store s -> there exists already -> --overwrite
+export store -o other --store s -> other exists already -> name a new folder
+import there --store new -> there cannot be used -> a feed .jsonl
+import s --store s -> s is the store itself -> name another one
+find-all -i numbers.txt -> numbers.txt, line 2: '-2' -> from 0 to 18446744073709551615
+find-all --blocks 3 -i numbers.txt -> 3 blocks -> takes 4 to
+plan --documents 0 -> 0: must be a whole number -> such as 8000000
+exprot a -> invalid choice: 'exprot' -> 'export'
 """
+
+
+def make_files(folder: Path) -> None:
+    """Make what the commands are about."""
+    for name in ("cut", "other", "empty"):
+        (folder / name).mkdir()
+    with open_lmdb(folder / "s") as store:
+        store.find_and_add([document("a", 1)])
+    (folder / "empty" / "data.mdb").touch()
+    (folder / "cut" / "data.mdb").write_bytes((folder / "s" / "data.mdb").read_bytes()[:9_000])
+    with lmdb.open(str(folder / "other"), lib_version=0) as env, env.begin(write=True) as row:
+        row.put(b"somebody", b"else")
+    for name, text in (
+        ("numbers.txt", "1\n-2\n"),
+        ("junk.jsonl", '{"url": "http://a.example/"}\n'),
+        ("there", ""),
+        ("in", "1\n2\n"),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("row", [row for row in REFUSED.splitlines() if row])
 def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) -> None:
-    with open_lmdb(tmp_path / "s") as store:
-        store.find_and_add([document("a", 1)])
-    (tmp_path / "in").write_text("1\n2\n")
+    make_files(tmp_path)
     before = read_files(tmp_path)
-    asked, _, fact = row.partition(" -> ")
-    *usage, last = run.refused(*shlex.split(asked)).splitlines()
-    assert fact in f"{last}$"
+    asked, *facts = row.split(" -> ")
+    done = run(*shlex.split(asked))
+    *usage, last = done.err.splitlines()
+    assert done.exit_code == 2
+    assert all(fact in f"{last}$" for fact in facts)
     assert not usage or usage[0].lower().startswith("usage")
     assert read_files(tmp_path) == before
 

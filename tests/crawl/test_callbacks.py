@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import FormRequest, HtmlResponse, Request, Response, TextResponse
+from scrapy.http import FormRequest, Request, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_simhash.crawl import running
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.helpers.pages import page
 from tests.helpers.server import serve
@@ -202,17 +201,3 @@ async def test_the_callback_of_a_rule_is_that_of_its_pages(tmp_path: Path) -> No
         done = await crawl(tmp_path, [site.url("/")], RulesSpider)
     assert len(done.paths) == 1
     assert actions(done) == ["new", "new", "new", "drop"]
-
-
-def test_the_rules_of_a_crawl_spider_share_their_callbacks() -> None:
-    """Which is private in Scrapy."""
-
-    class Spider(CrawlSpider):
-        name = "rules"
-        rules = (Rule(LinkExtractor()),)
-
-    spider = Spider()
-    response = HtmlResponse("http://a.example/", body=b"<a href=/b>b</a>", encoding="utf-8")
-    (made,) = spider._requests_to_follow(response)
-    assert made is not None
-    assert made.callback == getattr(spider, running.RULE_CALLBACK)

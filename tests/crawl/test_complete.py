@@ -90,14 +90,6 @@ async def test_an_incremental_crawl_drops_what_any_crawl_got(site: Site, tmp_pat
     assert done.paths == []
 
 
-async def test_in_the_scope_of_a_site_no_other_one_counts(site: Site, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"SIMHASH_INCREMENTAL": True, "SIMHASH_SCOPE": "site"}
-    await learn(site, tmp_path, **settings)
-    mirror = [site.url(path).replace("127.0.0.1", "localhost") for path in ORIGINALS]
-    done = await crawl(tmp_path, mirror, **settings)
-    assert done.paths == ORIGINALS
-
-
 async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     await learn(site, tmp_path / "s", **settings)

@@ -128,16 +128,6 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     assert "/one-again" in shown
 
 
-async def test_revisits_are_counted_by_what_changed(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/one"), site.url("/two")]
-    await crawl(tmp_path, urls)
-    site.answers["/two"] = Answer(page(5).encode())
-    again = await crawl(tmp_path, urls)
-    assert again.verdicts == {"/one": "revisit unchanged", "/two": "revisit changed"}
-    assert again.counted == {"pages": 2, "revisit/unchanged": 1, "revisit/changed": 1}
-    assert again.paths == ["/one", "/two"]
-
-
 class Listener(PagesSpider):
     """Listens to the signal, as an extension would."""
 

@@ -12,10 +12,8 @@ import pytest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_simhash.judge.doubts import Doubts
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
-from tests.helpers.judging import new_decision
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
@@ -134,7 +132,7 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls())
+        await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
     assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
 
 
@@ -186,7 +184,7 @@ async def test_pages_that_are_gone_warn_nobody(
     answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
     with serve(answers) as site:
-        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False)
+        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
     told = [each for each in caplog.records if each.getMessage().startswith("Did not come: ")]
     assert [each.levelno for each in told] == ([level] if level else [])
 
@@ -316,17 +314,6 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
     assert f"'sid' (scrapy simhash urls --store {tmp_path})" in told["Is any drop wrong?"]
     assert told["Is anything lost?"].startswith(f"Crawled only{limits}.")
     assert limits in run.text("log", "--summary", "--store", tmp_path)
-
-
-def test_the_least_alike_are_counted() -> None:
-    """Of the example's 261 near-duplicates one is, by its names; pages made here are none then."""
-    doubts = Doubts()
-    for alike, reason in ((0.5, ""), (0.6, ""), (0.7, ""), (0.5, "first_copy")):
-        decision = new_decision(
-            "http://site.example/a", status="near_duplicate", reason=reason, similarity=alike
-        )
-        doubts.add(decision)
-    assert doubts.describe() == "2 pages less than 70 % alike"
 
 
 async def test_a_person_who_watches_sees_three_drops(

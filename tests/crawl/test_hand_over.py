@@ -11,9 +11,6 @@ import trafilatura
 from scrapy.http import Request, Response
 
 from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.opening import make_open
-from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
@@ -139,11 +136,6 @@ async def test_a_reader_is_named(site: Site, tmp_path: Path, reader: str) -> Non
     assert isinstance(html, str)
     assert done.spider.texts["one"] == read_text(html.encode(), "utf-8", reader)
     assert done.decisions[0]["extractor"] == "turbohtml"
-
-
-def test_a_reader_that_does_not_exist_is_named() -> None:
-    with pytest.raises(SettingError, match="SIMHASH_HAND_OVER_TEXT: 'nothing' is none of"):
-        make_open(Config(hand_over_text="nothing"))
 
 
 SHORT, LONG = "A short text", "A text that is longer"

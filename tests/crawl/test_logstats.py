@@ -48,32 +48,17 @@ def test_choice_of_the_user_stays(extensions: dict[Any, Any], expected: dict[Any
     assert enabled(extensions) == expected
 
 
-@pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def test_line_is_that_of_scrapy_and_more(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER.name)
-    return caplog
-
-
-def log_both(
-    log: pytest.LogCaptureFixture, **stats: int
-) -> tuple[logging.LogRecord, logging.LogRecord]:
-    """Let Scrapy's extension and ours log a line about the same crawl."""
-    crawler = get_crawler()
-    collector = MemoryStatsCollector(crawler)
-    collector.set_stats({"response_received_count": 7, "item_scraped_count": 3})
-    for key, count in stats.items():
-        collector.set_value(f"simhash/{key}", count)
+    counts = {"response_received_count": 7, "item_scraped_count": 3}
+    collector = MemoryStatsCollector(get_crawler())
+    collector.set_stats(counts | {"simhash/pages": 6, "simhash/near_duplicate": 2})
     for extension in (LogStats, SimhashLogStats):
         made = extension(collector)
         made.pagesprev = made.itemsprev = 0
         made.log(DefaultSpider())
         assert LOGGER.filters == []
-    plain, ours = log.records
-    return plain, ours
-
-
-def test_line_is_that_of_scrapy_and_more(log: pytest.LogCaptureFixture) -> None:
-    plain, ours = log_both(log, pages=6, near_duplicate=2)
+    plain, ours = caplog.records
     assert ours.getMessage() == f"{plain.getMessage()}, near-duplicates 2 (33.3 %)"
     assert ours.name == plain.name
     # One message for all lines, so that collectors of structured logs can group them.

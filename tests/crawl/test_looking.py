@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.crawling import crawl, read_files
-from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
 from tests.helpers.processes import run_scrapy
 from tests.helpers.server import Site, serve
@@ -86,7 +85,8 @@ def look(command: str, project: Path, site: Site) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", slow_but(["fetch"], COMMANDS))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
 def test_commands_judge_and_drop_nothing_and_leave_the_store_alone(
     site: Site, store: Path, tmp_path: Path, command: str
 ) -> None:

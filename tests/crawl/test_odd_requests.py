@@ -118,31 +118,34 @@ class GoodsItem(Item):
     name = Field()
 
 
-@pytest.mark.parametrize(
-    ("carried", "kept"),
-    [
-        ({"cb_kwargs": {"item": {"name": "a"}}}, True),
-        ({"cb_kwargs": {"row": Goods("a")}}, True),
-        ({"cb_kwargs": {"row": GoodsItem(name="a")}}, True),
-        ({"meta": {"item": {"name": "a"}}}, True),
-        ({"meta": {"goods": Goods("a")}}, True),
-        ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
-        ({"cb_kwargs": {"rows": [{"name": "a"}]}}, True),
-        ({"meta": {"items": [{"name": "a"}]}}, True),
-        ({"meta": {"rows": ("a", Goods("a"))}}, True),
-        ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
-        ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),
-        ({"meta": {"product": {"name": "a"}}}, True),
-        ({"meta": {"playwright_context": {"name": "a"}, "more": {}, "item": None}}, False),
-    ],
-)
-@pytest.mark.parametrize("settings", [{}, {"SIMHASH_ACTION": "ignore-outlinks"}])
+# What requests carry, and whether that may be an item of another page.
+CARRIED: list[tuple[dict[str, Any], bool]] = [
+    ({"cb_kwargs": {"item": {"name": "a"}}}, True),
+    ({"cb_kwargs": {"row": Goods("a")}}, True),
+    ({"cb_kwargs": {"row": GoodsItem(name="a")}}, True),
+    ({"meta": {"item": {"name": "a"}}}, True),
+    ({"meta": {"goods": Goods("a")}}, True),
+    ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
+    ({"cb_kwargs": {"rows": [{"name": "a"}]}}, True),
+    ({"meta": {"items": [{"name": "a"}]}}, True),
+    ({"meta": {"rows": ("a", Goods("a"))}}, True),
+    ({"meta": {"product": {"name": "a"}}}, True),
+    ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
+    ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),
+    ({"meta": {"playwright_context": {"name": "a"}, "more": {}, "item": None}}, False),
+]
+
+
+@pytest.mark.parametrize("action", ["drop", "ignore-outlinks"])
 async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
-    site: Site, tmp_path: Path, carried: dict[str, Any], kept: bool, settings: dict[str, Any]
+    site: Site, tmp_path: Path, action: str
 ) -> None:
     """The item of the first page would be lost with the second one."""
-    requests = [Request(site.url("/one")), Request(site.url("/copy"), **carried)]
-    done = await crawl(tmp_path, requests, CarryingSpider, **settings)
-    default = settings.get("SIMHASH_ACTION", "drop")
-    asked = carried.get("meta", {}).get("simhash_action", default)
-    assert done.decisions[1]["action"] == ("flag" if kept else asked)
+    site.answers |= {f"/copy/{n}": site.answers["/copy"] for n in range(len(CARRIED))}
+    copies = [Request(site.url(f"/copy/{n}"), **given) for n, (given, _) in enumerate(CARRIED)]
+    requests = [Request(site.url("/one")), *copies]
+    done = await crawl(tmp_path, requests, CarryingSpider, SIMHASH_ACTION=action)
+    assert [each["action"] for each in done.decisions[1:]] == [
+        "flag" if kept else given.get("meta", {}).get("simhash_action", action)
+        for given, kept in CARRIED
+    ]

@@ -171,18 +171,6 @@ async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
             assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
 
 
-async def test_soft_404(tmp_path: Path) -> None:
-    """Pages that are gone answer 200, beside others that are there."""
-    gone = make_page(make_words(98, 100), title="Page not found")
-    answers = {f"/shop/{name}/{n}": gone for name in ("shoes", "hats") for n in range(6)}
-    answers |= {f"/shop/{n}.html": page(n) for n in range(5)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert len(done.paths) == 1 + 5
-    # /shop/shoes/0 and /shop/hats/0 have a last segment in common: six unlike addresses in all.
-    assert find_walls(done) == {"/shop/shoes/0": 11}
-
-
 async def test_a_short_login_with_a_secret_of_each_answer(tmp_path: Path) -> None:
     form = "<form action=/login>Name <input name=name><input type=hidden name={} value={}></form>"
     for folder, name, seen in (("secret", "csrf_token", 1), ("asked", "wanted", 0)):

@@ -1,1 +1,1 @@
-"""Golden verdicts: what the store said of many documents before it was written anew."""
+"""Golden verdicts: what is said of pages of this repository, before and after a rewriting."""

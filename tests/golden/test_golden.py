@@ -1,40 +1,26 @@
 """Verdicts are those of the golden files, from every kind of store.
 
-What differs shows in `python -m tests.golden compare`, with the documents that led to it.
+What differs shows in `python -m tests.golden compare`, with the pages that led to it.
 """
+
+from pathlib import Path
 
 import pytest
 
-from tests.golden.__main__ import main
-from tests.golden.documents import STORES
+from tests.golden.__main__ import compare_part
+from tests.golden.pages import RULES, SHIPPED
+from tests.helpers.needing import slow_but
 from tests.helpers.redisservers import RedisServer
 
-DOCUMENTS_OF_THE_FIRST_TIER = 3_000
+
+@pytest.mark.parametrize("part", slow_but(["labelled"], SHIPPED))
+def test_pages_of_the_repository(tmp_path: Path, part: str) -> None:
+    assert compare_part(part, [str(tmp_path / rule) for rule in RULES]) == ""
 
 
-def compare(*arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *arguments]) == 0, capsys.readouterr().out
+def test_pages_in_memory() -> None:
+    assert compare_part("labelled", ["memory:"] * len(RULES)) == ""
 
 
-@pytest.mark.parametrize("part", ["labelled", "docsite"])
-def test_pages_of_the_repository(part: str, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(part, capsys=capsys)
-
-
-@pytest.mark.parametrize("store", ["lmdb", "memory:"])
-def test_random_documents(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    documents = f"--documents={DOCUMENTS_OF_THE_FIRST_TIER}"
-    compare("random", documents, f"--store={store}", capsys=capsys)
-
-
-@pytest.mark.slow
-def test_every_way_to_make_a_store(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the first tier."""
-    compare("random", "--first=3", f"--documents={1_000 * len(STORES) - 3_000}", capsys=capsys)
-
-
-def test_random_documents_on_a_server(
-    redis_server: RedisServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = redis_server.url()
-    compare("random", "labelled", "--documents=2000", f"--store={url}", capsys=capsys)
+def test_pages_on_a_server(redis_server: RedisServer) -> None:
+    assert compare_part("labelled", [redis_server.url() for _ in RULES]) == ""

@@ -22,10 +22,6 @@ def test_defaults() -> None:
     assert read_config(Settings()) == Config()
 
 
-def test_settings_of_others_are_none_of_ours() -> None:
-    assert read_config({"BOT_NAME": "bot", "SIMHASHES": 1}) == Config()
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [

@@ -1,4 +1,4 @@
-"""Damaged stores: thirteen ways to spoil a data file, and what a process makes of each."""
+"""Damaged stores: nine ways to spoil a data file, and what a process makes of each."""
 
 import json
 import os
@@ -38,31 +38,18 @@ class Outcome(NamedTuple):
     checked: str = ""
 
 
-def make_store(folder: Path) -> None:
-    """Make a store with rows of every kind and pages that were used before."""
+def make_store(folder: Path, pages: int = 80) -> None:
+    """Make a store with rows of every kind and pages of the file that were used before."""
     draw = random.Random(4)  # noqa: S311 - the same store every time
     with open_lmdb(folder) as store:
-        for start in range(0, 80, 20):
-            pages = [
-                document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n).hex())
+        for start in range(0, pages, 20):
+            made = [
+                document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n % 2_000).hex())
                 for n in range(start, start + 20)
             ]
-            store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
+            store.find_and_add([*made, document(f"twin {start}", made[0].facts.fingerprint)])
         store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
-
-
-def make_large_store(folder: Path) -> None:
-    """Make a store of 3 to 8 MiB, with large values."""
-    draw = random.Random(5)  # noqa: S311 - the same store every time
-    with open_lmdb(folder) as store:
-        for start in range(0, 3_000, 100):
-            pages = [
-                document(f"{n}", draw.getrandbits(64), text=draw.randbytes(n % 2_000).hex())
-                for n in range(start, start + 100)
-            ]
-            store.find_and_add([*pages, document(f"twin {start}", pages[0].facts.fingerprint)])
-        store.find_and_add([document(f"twin {n}", pages[1].facts.fingerprint) for n in range(600)])
 
 
 def _draw_pages(octets: bytes, draw: random.Random, count: int = 1) -> list[int]:
@@ -78,16 +65,8 @@ def truncate(octets: bytes, draw: random.Random) -> bytes:
     return octets[: draw.randrange(1, len(octets))]
 
 
-def truncate_pages(octets: bytes, draw: random.Random) -> bytes:
-    return octets[: _PAGE_BYTES * draw.randrange(1, len(octets) // _PAGE_BYTES)]
-
-
 def empty(_: bytes, __: random.Random) -> bytes:
     return b""
-
-
-def zero_all(octets: bytes, _: random.Random) -> bytes:
-    return bytes(len(octets))
 
 
 def zero_page(octets: bytes, draw: random.Random) -> bytes:
@@ -131,19 +110,9 @@ def flip_bits(octets: bytes, draw: random.Random) -> bytes:
     return octets
 
 
-def text(octets: bytes, draw: random.Random) -> bytes:
-    return b"To whom it may concern\n" * (len(octets) // draw.randint(23, 999))
-
-
-def insert(octets: bytes, draw: random.Random) -> bytes:
-    """As when line ends are converted in transit."""
-    at = draw.randrange(len(octets))
-    return octets[:at] + b"\r" + octets[at:]
-
-
 MUTATORS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(truncate, truncate_pages, empty, zero_all, zero_page, zero_tail, garble_page),
-    *(garble_page_heads, swap_pages, garble_meta_pages, flip_bits, text, insert),
+    *(truncate, empty, zero_page, zero_tail, garble_page, garble_page_heads, swap_pages),
+    *(garble_meta_pages, flip_bits),
 )
 
 

@@ -61,15 +61,12 @@ def make_article(number: int, *, beside: str = "", title: str = "", head: str = 
 
 
 def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict[str, Verdict]:
-    """Judge pages of HTML in their order, by the paths of their addresses."""
+    """Judge pages of HTML in their order, by their addresses, or paths of `HOST`."""
     config = Config()
+    urls = [path if "://" in path else HOST + path for path, _ in pages]
     documents = [
-        make_document(
-            fingerprint_page(html, url=HOST + path),
-            config.chosen_rule,
-            Page(HOST + path, identity=b"-"),
-        )
-        for path, html in pages
+        make_document(fingerprint_page(html, url=url), config.chosen_rule, Page(url, identity=b"-"))
+        for url, (_, html) in zip(urls, pages, strict=True)
     ]
     return dict(zip((path for path, _ in pages), judge_in_order(documents, seed), strict=True))
 

@@ -5,13 +5,9 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import Design
 
 BITS = 64
-# Example 3.1 of the paper, one more of k = 3, and others of smaller and larger distances.
-DESIGN_NAMES = ("4", "10", "16", "20", "6:2", "7:3", "1:0", "2:1", "8:5", "8:7")
-DESIGNS = {name: parse_design(name) for name in DESIGN_NAMES}
 
 fingerprints = st.integers(0, 2**BITS - 1)
 

@@ -11,7 +11,6 @@ import xxhash
 from scrapy_simhash.inspection.urlrules import UrlRule, describe, learn
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
 from scrapy_simhash.judging.finding import compare_by_words
-from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording
@@ -98,10 +97,3 @@ def parse_rule(text: str) -> UrlRule:
     if kind == "drop-parameters":
         return UrlRule(host, tuple(map(unquote, args)))
     return UrlRule(host, segments=tuple(args[1:]), place=int(args[0]))
-
-
-def must_parse(url: str) -> Address:
-    """Parse an address that rules may judge."""
-    address = parse_address(url)
-    assert address is not None
-    return address

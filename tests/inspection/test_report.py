@@ -132,13 +132,6 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert "Judged pages, kept and dropped" not in html  # of a crawl of a second
 
 
-def test_no_log(run: Run) -> None:
-    done = run("report", "--store", "nowhere")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "there is no decision log" in done.err
-    assert not Path("report.html").exists()
-
-
 def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     Path("report.html").write_text("mine")
     done = run("report", "--store", store)
@@ -195,25 +188,6 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert (last["crawls"], last["near_duplicates"]) == ({"crawl-3": 5}, 4)
 
 
-def test_doubtful_drops_stand_by_what_they_repeat(tmp_path: Path) -> None:
-    """Those of a wall, once it was recognised, and of a page with too little text."""
-    drops = [make_drop(n, match_document=1, evidence=OF_DIGEST) for n in range(1, 9)]
-    short = [make_drop(20 + n, original=9, evidence=OF_DIGEST) for n in range(4)]
-    # The first page of the wall comes again.
-    again = make_decision(0, status="revisit", reason="unchanged")
-    figures = report(tmp_path, lines=[make_decision(0), *drops, make_decision(9), *short, again])
-    wall, stub = figures["doubtful"]
-    assert (wall["doubt"], wall["url"], wall["pages"]) == ("at unlike addresses", WALL, 8)
-    assert wall["examples"] == [drop["url"] for drop in drops[:3]]
-    assert (stub["doubt"], stub["pages"]) == ("with too little text to compare", 4)
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "pages at unlike addresses repeating</h3>" in html
-    assert figures["answers"]["Is any drop wrong?"] == (
-        f"Look at: 8 pages at unlike addresses repeating '{WALL}'; "
-        "4 pages with too little text to compare repeating 'http://site.example/page/9'."
-    )
-
-
 def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     """With the copies of one of them, at unlike addresses or with too little text."""
     form = {"text_digest": "00ff"}
@@ -228,22 +202,6 @@ def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     said = "18 pages showed one of 2 texts, 5 of which had another before; what may be behind it"
     assert figures["answers"]["Is anything lost?"].startswith(said)
     assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
-
-
-def test_what_was_not_judged_stands_by_reason(tmp_path: Path) -> None:
-    lines = [
-        make_decision(0),
-        *(make_decision(n, status="not_judged", reason="timed_out") for n in (1, 2)),
-        make_decision(3, status="not_judged", reason="no_callback"),
-    ]
-    figures = report(tmp_path, lines=lines)
-    first, second = figures["reasons"]
-    assert (first["pages"], first["why"]) == (2, "reading it took longer than ten seconds")
-    assert first["examples"] == [line["url"] for line in lines[1:3]]
-    assert second["expected"] is True
-    assert "Not judged: 2 pages; all came through" in figures["answers"]["Is anything lost?"]
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert "robots.txt" not in html
 
 
 def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None:

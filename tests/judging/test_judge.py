@@ -25,32 +25,6 @@ def test_new_near_duplicate_and_new_again(store: Store) -> None:
     assert judge(store, document("d", NEAR_A ^ 0b111 << 30)) == ["new 4"]
 
 
-def test_each_crawl_is_complete_by_itself(store: Store) -> None:
-    """A page is dropped only for what this crawl got, or let pass in place of it."""
-    second = {"crawl": "second", "incremental": False}
-    judge(store, document("a", A), document("b", B), crawl="first")
-    assert judge(store, document("copy", NEAR_A), **second) == ["first_copy 3 of 1"]
-    # That stays what this crawl did not get: another copy of it need not be one of the first copy.
-    assert judge(store, document("another", A), **second) == ["first_copy 4 of 1"]
-    assert judge(store, document("b", B), **second) == ["unchanged 2"]
-    assert judge(store, document("a copy of b", B), **second) == ["near_duplicate 6 of 2"]
-    # What was dropped is judged again, as it came.
-    assert judge(store, document("copy", NEAR_A), crawl="third", incremental=False) == [
-        "first_copy 3 of 1"
-    ]
-    assert judge(store, document("copy", NEAR_A), crawl="fourth") == ["near_duplicate 3 of 1"]
-
-
-def test_what_this_crawl_got_comes_before_what_is_more_alike(store: Store) -> None:
-    judge(store, document("earlier", A), crawl="first")
-    judge(store, document("got", FAR_A), crawl="second", incremental=False)
-    near_both = document("b", FAR_A ^ 0b1)
-    assert judge(store, near_both, crawl="second") == ["near_duplicate 3 of 2"]
-    assert judge(store, document("c", A ^ 0b1), crawl="second", incremental=False) == [
-        "near_duplicate 4 of 2"
-    ]
-
-
 def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
     """Of a page that was kept, and of one that was dropped."""
     first = {"crawl": "first", "incremental": False}
@@ -67,20 +41,6 @@ def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
     stored = store.get_documents([1]).get(1)
     assert stored
     assert stored.record.crawls == ("c", "e", "d", "f")
-
-
-def test_a_bulk_loaded_fingerprint_no_crawl_got(store: Store) -> None:
-    store.bulk_load(np.array([A], np.uint64))
-    page = document("a", NEAR_A)
-    assert judge(store, page, crawl="a", incremental=False) == ["first_copy 1 of 0"]
-    assert judge(store, page, crawl="a") == ["near_duplicate 1 of 0"]
-
-
-def test_only_documents_of_one_scope_are_compared(store: Store) -> None:
-    scopes = ("", "one.example", "two.example")
-    pages = [document(f"{n} {scope}", A, scope=scope) for n in "ab" for scope in scopes]
-    near = [f"near_duplicate {number + 3} of {number}" for number in (1, 2, 3)]
-    assert judge(store, *pages) == ["new 1", "new 2", "new 3", *near]
 
 
 def test_a_page_that_leaves_its_scope(store: Store) -> None:

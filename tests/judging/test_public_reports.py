@@ -1,12 +1,11 @@
 """What users of other tools reported of duplicates, as pages: which are dropped, and no other.
 
-The numbers are those of a trial. Cases 1 (counters), 6b (invisible characters) and 15 (galleries)
-are in `test_records.py`; 8 (countries of a language) and 13 (empty days) are limits that docs name.
+The numbers are those of a trial. Cases 1 (counters), 2 (canonical links), 6 (characters), 10 (data)
+and 15 (galleries) are in `test_records.py`, `test_data.py` and in the room `pages`, as are those of
+numbers (11); 8 (countries of a language) and 13 (empty days) are limits that docs name.
 """
 
-import json
 import random
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ import pytest
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.pages import make_words
-from tests.helpers.records import HOST, judge_pages, make_article
+from tests.helpers.records import judge_pages, make_article
 
 Pages: TypeAlias = Iterator[tuple[str, str | bytes]]
 MENU = "<nav><a>Home</a> <a>About us</a> <a>Contact</a></nav>"
@@ -34,13 +33,6 @@ def lay_out(
 
 def write(seed: int, count: int) -> str:
     return " ".join(make_words(seed, count))
-
-
-def canonical_of_all() -> Pages:
-    """Case 2: every page names the home page as the canonical one."""
-    head = f'<link rel="canonical" href="{HOST}/">'
-    for n in range(40):
-        yield f"/doc/{n}.html", lay_out("Products", f"<h1>Products</h1>{write(n, 50)}", head)
 
 
 def consent() -> Pages:
@@ -87,18 +79,6 @@ def transcribe(text: str) -> str:
     )
 
 
-def decomposed() -> Pages:
-    """Case 6a: one text in NFC and in NFD."""
-    for form in ("NFC", "NFD"):
-        for n in range(12):
-            title, text = (
-                write(seed, size).translate(str.maketrans("aou", "äöü"))
-                for seed, size in ((n + 50, 5), (n, 150))
-            )
-            html = lay_out(title, f"<h1>{title}</h1><p>{text}")
-            yield f"/{form}/{n}.html", unicodedata.normalize(form, html)
-
-
 def forum() -> Pages:
     """Case 7: threads of 40 posts in two pages, in windows of 20 posts, and single posts."""
     for thread in range(8):
@@ -129,28 +109,6 @@ def members_only() -> Pages:
         yield f"/viewprofile?id={n}", lay_out(f"Profile of member{n}", shown)
 
 
-def shells() -> Pages:
-    """Case 10: pages whose text is in their scripts."""
-    for n in range(25):
-        data = json.dumps({"id": n, "text": write(n, 80)})
-        shell = (
-            f'<title>Loading</title><meta name="description" content="{write(n, 20)}">'
-            f'<div id="root">Please turn on JavaScript in your browser. {write(801, 30)}</div>'
-            f'<script id="__NEXT_DATA__" type="application/json">{data}</script>'
-        )
-        yield f"/item/{n}", shell
-
-
-def statistics() -> Pages:
-    """Case 11: only numbers differ."""
-    labels = make_words(802, 20)
-    for n in range(60):
-        draw = random.Random(n)  # noqa: S311
-        rows = "".join(f"<tr><td>{each}<td>{draw.randint(1, 99_999)}" for each in labels)
-        main = f"<h1>Statistics</h1><p>Code {1000 + n}</p><table>{rows}</table>{write(803, 200)}"
-        yield f"/town/{n}", lay_out("Statistics of the towns", main)
-
-
 def cities() -> Pages:
     """Case 12: one text for many cities."""
     for n in range(23):
@@ -173,15 +131,11 @@ def spellings() -> Pages:
 @pytest.mark.parametrize(
     ("case", "copies"),
     [
-        (canonical_of_all, []),
         (consent, []),
         (chinese, [f"/print/{n}.html" for n in range(10)]),
         (charset_in_a_script, [f"/w/{n}.html" for n in range(12)]),
-        (decomposed, [f"/NFD/{n}.html" for n in range(12)]),
         (forum, [f"/t/{thread}/{n}" for thread in range(8) for n in (10, 31)]),
         (members_only, [f"/viewprofile?id={n}" for n in range(1, 30)]),
-        (shells, []),
-        (statistics, []),
         (cities, []),
         (spellings, [path for n, (path, _) in enumerate(spellings()) if n % 6]),
     ],

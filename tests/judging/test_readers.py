@@ -6,7 +6,6 @@ import pytest
 
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge
 
@@ -17,15 +16,6 @@ ITEMS, LINKS, OTHERS = Reader("shop", "item"), Reader("shop", "follow"), Reader(
 
 def page(name: str, reader: Reader, fingerprint: int = A, **fields: Any) -> Document:
     return document(name, fingerprint, reader=reader, **fields)
-
-
-@pytest.mark.parametrize("reader", [LINKS, OTHERS, NOBODY, EVERYONE])
-def test_what_another_reader_got_does_not_count(store: Store, reader: Reader) -> None:
-    alike: dict[str, Any] = {"title": "Kiwi", "sketch": bytes(SKETCH_BYTES), "text": "a text"}
-    judge(store, page("a", ITEMS, **alike))
-    assert judge(store, page("b", reader, **alike)) == ["new 2"]
-    assert judge(store, page("c", reader, **alike)) == ["near_duplicate 3 of 2"]
-    assert set(store.read(lambda stored: stored.list_readers())) == {ITEMS, reader}
 
 
 @pytest.mark.parametrize("reader", [ITEMS, NOBODY])

@@ -1,52 +1,30 @@
 """The judge on sites that are known or not: pages are read, and judged one after the other."""
 
-from html import escape
-
-import pytest
-
-from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, Verdict, make_document
-from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.judging.documents import Verdict
 from tests.helpers.pages import make_words
+from tests.helpers.records import HOST, judge_pages
 
-HOST, OTHER = "http://site.example", "http://other.example"
-RULE = Config().chosen_rule
+OTHER = "http://other.example"
+Page = tuple[str, str]
 
 
-def lay_out(words: list[str], tag: str = "p") -> str:
+def lay_out(words: list[str]) -> str:
     starts = range(0, len(words), 50)
-    return "".join(f"<{tag}>{' '.join(words[at : at + 50])}.</{tag}>" for at in starts)
+    return "".join(f"<p>{' '.join(words[at : at + 50])}.</p>" for at in starts)
 
 
-def read_page(
-    url: str,
-    own: list[str],
-    *,
-    name: str = "",
-    site: str = "ACME",
-    template: int = 1,
-    words: int = 200,
-) -> Document:
-    """Read a page whose template, named by a seed, has so many words before and behind its own."""
+def make_page(url: str, own: list[str], *, name: str, template: int = 1, words: int = 200) -> Page:
+    """Make a page whose template, named by a seed, has so many words before and behind its own."""
     before, behind = make_words(template, words), make_words(-template, words)
-    title = f"{name} | {site}" if name else site
-    heading = f"<h1>{escape(name)}</h1>" if name else ""
     html = (
-        f"<html><head><title>{escape(title)}</title></head><body><nav>{lay_out(before)}</nav>"
-        f"<main>{heading}{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
+        f"<html><head><title>{name} | ACME</title></head><body><nav>{lay_out(before)}</nav>"
+        f"<main><h1>{name}</h1>{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
     )
-    page = fingerprint_page(html.encode(), url=url)
-    return make_document(page, RULE, Page(url, identity=url.encode(), time=1.0))
+    return url, html
 
 
-def judge(*pages: Document) -> list[Verdict]:
-    """Judge pages in one store, each in a group of its own."""
-    with open_store("memory:", seed=3) as store:
-        verdicts = [store.find_and_add([page])[0] for page in pages]
-        assert store.check() == []
-        return verdicts
+def judge(*pages: Page) -> list[Verdict]:
+    return [*judge_pages(pages).values()]
 
 
 def dropped(verdicts: list[Verdict]) -> list[int]:
@@ -54,14 +32,12 @@ def dropped(verdicts: list[Verdict]) -> list[int]:
     return [n for n, verdict in enumerate(verdicts) if verdict.match is not None]
 
 
-def articles(
-    *numbers: int, host: str = HOST, template: int = 1, size: int = 300, words: int = 200
-) -> list[Document]:
-    """Read the articles of these numbers in a template; articles have a name and a text each."""
+def articles(*numbers: int, host: str = HOST, template: int = 1, words: int = 200) -> list[Page]:
+    """Make the articles of these numbers in a template; articles have a name and a text each."""
     return [
-        read_page(
+        make_page(
             f"{host}/{template}/?id={number}",
-            make_words(1_000 + number, size),
+            make_words(1_000 + number, 300),
             name=" ".join(make_words(5_000 + number, 3)),
             template=template,
             words=words,
@@ -70,50 +46,16 @@ def articles(
     ]
 
 
-NAMES = ("", "News", "One for each")
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("own", [60, 120])
-def test_a_site_of_little_content_keeps_its_pages_apart(name: str, own: int) -> None:
-    """Nine tenths of each page are template; known or not, whatever the pages are called."""
-    pages = [
-        read_page(
-            f"{HOST}/?id={number}",
-            make_words(1_000 + number, own),
-            name=" ".join(make_words(5_000 + number, 2)) if name == NAMES[2] else name,
-            words=9 * own // 2,
-        )
-        for number in range(25)
-    ]
-    verdicts = judge(*pages)
-    assert dropped(verdicts) == []
-    # They were near enough to be asked.
-    assert sum(verdict.nearest is not None for verdict in verdicts) > 10
-
-
 def test_an_article_in_two_templates_of_a_known_site() -> None:
     """A print view is found though most of either page is template."""
     pages = [*articles(*range(8)), *articles(*range(8, 16), template=2)]
-    verdicts = judge(*pages, *articles(3, 9, template=2), *articles(30))
+    verdicts = judge(*pages, *articles(3, template=2), *articles(30))
     assert dropped(verdicts) == [16]
     match = verdicts[16].match
     assert match
     assert match.document == verdicts[3].document
     assert match.evidence
     assert match.evidence.known
-
-
-@pytest.mark.parametrize("size", [100, 1_000, 8_000])
-def test_two_names_that_differ_are_never_dropped_on_a_known_site(size: int) -> None:
-    """All that they inherit may be the same."""
-    text = make_words(77, size)
-    names = [f"Class {name}" for name in ("Cat", "Dog", "Emu")]
-    pages = [read_page(f"{HOST}/c/?{n}", text, name=name) for n, name in enumerate(names)]
-    verdicts = judge(*articles(*range(8)), *pages)
-    assert dropped(verdicts) == []
-    assert verdicts[-1].nearest
-    assert verdicts[-1].nearest.tests[1].startswith("two names: ")
 
 
 def test_hosts_with_one_page() -> None:
@@ -144,7 +86,7 @@ def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_onl
     """Neither drops nor saves it a page of the other host."""
     victims = articles(*range(10))
     hostile = [
-        read_page(
+        make_page(
             f"{OTHER}/?id={number}",
             [*make_words(1_003, 300), *make_words(9_000 + number, 50)],
             name=" ".join(make_words(7_000 + number, 3)),

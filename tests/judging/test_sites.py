@@ -1,4 +1,4 @@
-"""What is right on sites that name their pages badly, and on lists: pages read and compared."""
+"""What is right on sites that name their pages badly: pages read and compared."""
 
 from html import escape
 
@@ -11,7 +11,6 @@ from scrapy_simhash.judging.finding import compare_by_words
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
-from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import edit_words, make_words
 
 RULE = Config().chosen_rule
@@ -90,58 +89,6 @@ def test_without_any_name_or_with_one_text_none_is_needed() -> None:
     assert answer_to(*translated).duplicate
     beside = read("LibreOffice", "<h1>Words</h1>", other, ELSEWHERE)
     assert not answer_to(translated[0], beside).duplicate
-
-
-def read_list(page: int, items: str, *, aside: int, words: int = 15, count: int = 20) -> Document:
-    """Read a page of a list in a template of 400 words; all pages have one title and heading."""
-    shared = make_words(999, 400)
-    own = make_words(page + 1, count * words)
-    listed = "".join(
-        items.format(f"/item/{page}-{place}", " ".join(own[place * words : (place + 1) * words]))
-        for place in range(count)
-    )
-    menu = "".join(f'<li><a href="/{word}">{word}</a></li>' for word in shared[:40])
-    html = (
-        f"<html><head><title>News</title></head><body><nav><ul>{menu}</ul></nav>"
-        f"<main><h1>News</h1>{listed}{make_text(shared[aside:])}</main>"
-        f"<aside>{make_text(shared[40:aside])}</aside></body></html>"
-    )
-    url = f"{URL}/{page}"
-    return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
-
-
-@pytest.mark.parametrize("aside", [40, 200, 400])
-@pytest.mark.parametrize(
-    "items",
-    [
-        '<ul><li><a href="{0}">{1}</a></li></ul>',
-        '<div><h3><a href="{0}">More</a></h3><p>{1}</p></div>',
-        '<table><tr><td><a href="{0}">{1}</a></td></tr></table>',
-    ],
-)
-def test_pages_of_a_list_are_all_kept(items: str, aside: int) -> None:
-    """Whatever was taken for their main text: the items, or what all of them share."""
-    pages = [read_list(number, items, aside=aside) for number in range(4)]
-    verdicts = judge_in_order(pages)
-    assert [verdict.status for verdict in verdicts] == ["new"] * 4
-
-
-def test_the_titles_of_a_list_in_a_large_template() -> None:
-    """Practically the same whole texts: what is new is the main text of each."""
-
-    def read_titles(page: int) -> Document:
-        own = " ".join(make_words(page + 1, 60))
-        html = (
-            f"<html><head><title>News</title></head><body><main><h1>News</h1><p>{own}</p></main>"
-            f"<aside><ul>{''.join(f'<li>{word}</li>' for word in make_words(999, 6_000))}</ul>"
-            "</aside></body></html>"
-        )
-        url = f"{URL}/{page}"
-        return make_document(
-            fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-")
-        )
-
-    assert not answer_to(read_titles(1), read_titles(2)).duplicate
 
 
 def test_a_page_that_is_a_part_of_the_kept_one() -> None:

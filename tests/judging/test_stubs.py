@@ -13,6 +13,7 @@ from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.crawling import crawl
+from tests.helpers.records import judge_pages
 from tests.helpers.server import serve
 
 HTML = "<!DOCTYPE html><html><head><title>Download</title></head><body>{}</body></html>"
@@ -34,23 +35,8 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("kind", DIFFERENT)
 def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
-    digests = set()
-    for body in DIFFERENT[kind]:
-        document = make_document(fingerprint_page(HTML.format(body)), Config().chosen_rule)
-        assert document.facts.stub
-        digests.add((document.facts.fingerprint, document.facts.text_digest))
-    assert len(digests) == 2
-
-
-@pytest.mark.parametrize("kind", DIFFERENT)
-def test_what_is_not_shown_has_a_digest_of_its_own(kind: str) -> None:
-    one, other = (fingerprint_page(HTML.format(body), seed=7) for body in DIFFERENT[kind])
-    assert len(one.facts.hidden) == len(other.facts.hidden) == 8
-    assert (one.facts.hidden == other.facts.hidden) == (kind == "texts")
-    assert one.facts.hidden != fingerprint_page(HTML.format(DIFFERENT[kind][0])).facts.hidden
-    titled = HTML.replace("Download", "Upload").format(DIFFERENT[kind][0])
-    assert one.facts.hidden == fingerprint_page(titled, seed=7).facts.hidden
-    assert make_document(one, Config().chosen_rule).facts.hidden == one.facts.hidden
+    pages = [(f"/{n}", HTML.format(body)) for n, body in enumerate(DIFFERENT[kind])]
+    assert [verdict.status for verdict in judge_pages(pages).values()] == ["new", "new"]
 
 
 async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path) -> None:

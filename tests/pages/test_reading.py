@@ -1,6 +1,5 @@
 """Which reader reads a page: names, defaults, what is loaded, and how long the fast one takes."""
 
-import json
 import time
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 from tests.helpers.handmade import PARAGRAPHS, article, page
-from tests.helpers.processes import ROOT, run_python
 
 OTHERS = ["trafilatura-fast", "trafilatura", "html2txt", "tests.helpers.handmade.find_headings"]
 
@@ -20,24 +18,6 @@ def test_another_extractor_finds_the_main_text_only(extractor: str) -> None:
     assert "harvest" in other.main
     assert (other.whole, other.heading, other.links) == (read.whole, read.heading, read.links)
     assert other.main_lines == (0, 0)
-
-
-LOADED = """
-import json, sys
-import scrapy_simhash.judge.process
-from scrapy_simhash.pages.fingerprint import fingerprint_page
-for encoding in ("utf-8", None):
-    fingerprint_page(b"<html><body><p>some words to read " * 50, encoding)
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
-"""
-
-
-def test_what_a_judge_does_not_load() -> None:
-    done = run_python("-c", LOADED, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    loaded = set(json.loads(done.stdout))
-    assert {"turbohtml", "numpy"} <= loaded
-    assert loaded & {"lxml", "trafilatura", "htmldate", "justext", "scrapy", "twisted"} == set()
 
 
 MANY = range(20_000)

@@ -153,15 +153,6 @@ def test_text_that_is_no_words_is_not_compared(text: str, encoding: str) -> None
     assert reason_of(body, "utf-8") == "bad_encoding"
 
 
-LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
-
-
-@pytest.mark.parametrize("encoding", [*LYING, "", "no-such", "utf-8\0", "\ud800", "../x", "x" * 99])
-def test_declared_charsets_that_are_none(encoding: str) -> None:
-    body = page(article("\\ud800 \\0")).encode()
-    assert reason_of(body, encoding) == "bad_encoding"
-
-
 def check_texts(page: PageText) -> None:
     """Check that texts are clean, and that the main text stands where it is said to."""
     assert page.main

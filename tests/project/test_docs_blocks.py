@@ -18,7 +18,6 @@ from urllib.parse import unquote
 
 import duckdb
 import pytest
-from packaging.requirements import Requirement
 from scrapy.cmdline import ScrapyArgumentParser, _get_commands_dict
 from scrapy.commands import ScrapyCommand
 from scrapy.settings import Settings
@@ -132,23 +131,7 @@ def check_settings(settings: dict[str, object]) -> None:
         assert not name.startswith("SIMHASH_") or hasattr(config, field), f"{name}: no such setting"
 
 
-def _check_pip(arguments: Sequence[str]) -> None:
-    action, *rest = arguments
-    assert action in {"install", "uninstall"}, f"pip {action}"
-    for word in rest:
-        if not word.startswith("-"):
-            asked = Requirement(re.sub(r"^\.(?=\[|$)", "scrapy-simhash", word))
-            if asked.name == "scrapy-simhash":
-                assert asked.extras <= _extras(), f"{word}: extras are {sorted(_extras())}"
-
-
-@cache
-def _extras() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return set(project["optional-dependencies"])
-
-
-PROGRAMS: dict[str, Callable[[Sequence[str]], None]] = {"scrapy": _check_scrapy, "pip": _check_pip}
+PROGRAMS: dict[str, Callable[[Sequence[str]], None]] = {"scrapy": _check_scrapy}
 
 
 def check_line(code: str) -> None:

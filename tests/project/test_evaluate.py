@@ -1,7 +1,6 @@
 """`benchmarks/study`: the plugin's answers to labelled pairs, and crawls of labelled pages."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ def evaluate(folder: Path, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_what_the_script_prints(tmp_path: Path) -> None:
     folder = make_corpus(tmp_path / "corpus")
     answer = evaluate(folder)
@@ -43,41 +43,6 @@ def test_what_the_script_prints(tmp_path: Path) -> None:
     table = run_python(EVALUATE, folder, "--errors", cwd=ROOT).stdout
     assert "| site_known | 1 | 0.5 | 0 | 1 |" in table
     assert "one, empty: dup, judged distinct\n    empty is not judged" in table
-
-
-@pytest.mark.parametrize(
-    ("table", "row", "told"),
-    [
-        ("pages", "one,,,,", "pages.csv line 6: id 'one' is empty or repeated"),
-        ("pages", "out,../../etc/passwd,,,", "is outside of the folder"),
-        ("pages", "short,page", "not 5 cells"),
-        ("pages", "gone,gone.html,,,", "page 'gone' cannot be read"),
-        ("pairs", "one,nobody,dup,,", "pairs.csv line 7: no page 'nobody'"),
-        ("pairs", "one,one,dup,,", "'one' is paired with itself"),
-        ("pairs", "one,two,maybe,,", "label 'maybe'; must be dup, distinct, unknown"),
-        ("pairs", None, "pairs.csv is missing: pairs.csv has the columns id_a, id_b, label; name"),
-    ],
-)
-def test_what_is_bad_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, row: str | None, told: str
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
-    from labels import CorpusError, LabelledPage, read_corpus  # noqa: PLC0415 - it is no installed package
-
-    path = make_corpus(tmp_path / "corpus") / f"{table}.csv"
-    if row is None:
-        path.unlink()
-    else:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{row}\n")
-    with pytest.raises(CorpusError, match=re.escape(told)):
-        list(map(LabelledPage.read, read_corpus(path.parent).pages.values()))
-
-
-def test_a_bad_setting_is_refused() -> None:
-    done = run_python(EVALUATE, "tests/labelled", "-s", "SIMHASH_DISTANCE=9", cwd=ROOT)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "SIMHASH_DISTANCE = 9: must be 0 to 7" in done.stderr
 
 
 @pytest.mark.parametrize("source", slow_but(["deb-apache2-doc"], ["deb-apache2-doc", ""]))
@@ -105,6 +70,7 @@ def test_labelled_pages_have_a_notice() -> None:
 PAGES = ("a1", "a2", "a3", "b1", "b2", "w1", "w2", "g1", "g2", "u1", "u2", "x1", "empty")
 
 
+@pytest.mark.slow
 def test_a_crawl_of_labelled_pages_names_what_was_wrong(tmp_path: Path) -> None:
     rows = []
     for name in PAGES:

@@ -6,6 +6,8 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from scrapy_simhash.commands.transfer import list_kept
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
@@ -62,6 +64,7 @@ def test_pages_kept_at_session_addresses_have_better_ones(example_crawl: Example
         assert page["better_url"] == page["canonical"] == address
 
 
+@pytest.mark.slow
 def test_a_second_crawl_is_complete_by_itself(example_crawl: ExampleCrawl, tmp_path: Path) -> None:
     project = shutil.copytree(example_crawl.project, tmp_path / "project")
     first, second = example_crawl.figures, crawl_example(project).figures

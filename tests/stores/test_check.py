@@ -114,11 +114,6 @@ def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
     )
 
 
-def leave_tables(values: KeyValues, fingerprint: int) -> None:
-    for table in range(4):
-        values.discard(TABLES, *row_of(table, fingerprint))
-
-
 def enter(values: KeyValues, number: int) -> None:
     """Put a document into the sample of the first one's host."""
     (key,) = {key for key, member in values.scan(SITES) if member[8:16] == octets(1)}

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
 from tests.helpers.children import running
-from tests.helpers.damage import MUTATORS, Outcome, make_large_store, make_store
+from tests.helpers.damage import MUTATORS, Outcome, make_store
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import slow_but
 from tests.helpers.processes import ROOT, run_python
@@ -19,7 +19,7 @@ SEEDS, ALL_SEEDS = 5, int(os.environ.get("SIMHASH_TEST_DAMAGED", "10"))
 
 @pytest.mark.parametrize("first", slow_but([SEEDS], range(0, ALL_SEEDS, SEEDS)))
 def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -> None:
-    """65 damaged files, each in a process of its own; every exit code is looked at."""
+    """45 damaged files, each in a process of its own; every exit code is looked at."""
     (in_memory / "work").mkdir()
     make_store(in_memory / "whole")
     data = in_memory / "whole" / "data.mdb"
@@ -44,11 +44,12 @@ def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -
     assert len(worked) < len(outcomes) / 4, worked
 
 
-@pytest.mark.parametrize("seeds", slow_but([1], [1, 2]))
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [1, 2])
 def test_no_damage_of_a_large_file_where_it_is_drops_a_page(in_memory: Path, seeds: int) -> None:
     """A file with its locks beside it is not verified; LMDB may abort, but `check` not."""
     (in_memory / "work").mkdir()
-    make_large_store(in_memory / "whole")
+    make_store(in_memory / "whole", 3_000)
     data = in_memory / "whole" / "data.mdb"
     assert 3 * 2**20 < data.stat().st_size < 8 * 2**20
     arguments = data, in_memory / "work", "100", str(seeds), "crawl"
@@ -64,7 +65,7 @@ def test_no_damage_of_a_large_file_where_it_is_drops_a_page(in_memory: Path, see
         else:
             assert outcome.code == 0, outcome
             assert outcome.told.startswith(("refused: ", "failed: []", "works: []")), outcome
-        if outcome.name.startswith(("truncate", "empty", "zero_all", "text")):
+        if outcome.name.startswith(("truncate", "empty")):
             assert outcome.told.startswith("refused: "), outcome
 
 

@@ -1,14 +1,11 @@
-"""I/O errors at every call a store makes, and disks that are full."""
+"""I/O errors at every call a store makes; full disks are in `test_crawl_processes`."""
 
 import json
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.processes import ROOT, run_python
 from tests.helpers.tracing import run_traced
 
 # Which call of a kind fails is counted for each process: a child that is to fail at its third call
@@ -151,67 +148,3 @@ def test_after_an_io_error_pages_pass_not_judged(tmp_path: Path) -> None:
         assert 1 <= store.stats()["documents"] == new - int(unwritten) < new
         assert store.check() == []
     assert not (folder / "suspect").exists()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a megabyte in memory."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        # Not even in CI, where containers seldom may; a limited file size stands for it there.
-        pytest.skip(f"no file system may be mounted: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
-
-
-FULL_DISK = """
-import json, resource, sys
-from contextlib import suppress
-from pathlib import Path
-from tests.helpers.judging import judging
-from tests.helpers.pages import page
-
-disk = Path(sys.argv[1])
-other = disk / "of another program"
-
-def limit(octets):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
-
-def fill():
-    if sys.argv[2] == "limit":
-        limit((disk / "store" / "data.mdb").stat().st_size)
-    else:
-        with other.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-
-with judging(disk / "store") as crawl:
-    def deliver(first, past):
-        return [crawl.deliver(f"p{n}", page(n)) for n in range(first, past)]
-    before = deliver(0, 5)
-    fill()
-    during = deliver(5, 25) + deliver(5, 25)
-    limit(resource.RLIM_INFINITY)
-    other.unlink(missing_ok=True)
-    print(json.dumps([before, during, deliver(5, 25)]))
-"""
-
-
-@pytest.mark.parametrize("how", ["limit", "disk"])
-def test_while_a_disk_is_full_pages_are_judged_and_written_later(
-    tmp_path: Path, request: pytest.FixtureRequest, how: str
-) -> None:
-    """By a limit of the size of files, and by a disk that is full."""
-    folder = tmp_path if how == "limit" else request.getfixturevalue("small_disk")
-    done = run_python("-c", FULL_DISK, folder, how, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    before, during, after = json.loads(done.stdout)
-    assert (before, during[:20]) == (["new"] * 5, ["new"] * 20)
-    assert {*during[20:], *after} == {"revisit unchanged"}
-    assert done.stderr.count("The store cannot be written") == 1
-    with open_store(str(folder / "store")) as store:
-        assert store.check() == []
-        assert store.stats()["done"] == 25

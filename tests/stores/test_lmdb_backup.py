@@ -5,10 +5,9 @@ import shutil
 import stat
 from pathlib import Path
 
-import lmdb
 import pytest
 
-from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.pages.wording import Wording
 from scrapy_simhash.stores.copying import back_up
 from tests.commands.test_commands_upkeep import damage
@@ -135,25 +134,6 @@ def test_target_that_is_there_is_refused(tmp_path: Path) -> None:
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
-
-
-def flip_in_a_record(folder: Path) -> None:
-    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        rows = env.open_db(b"documents")
-        with env.begin(write=True, db=rows) as transaction, transaction.cursor() as cursor:
-            assert cursor.first()
-            key, record = cursor.item()
-            transaction.put(key, record[:-1] + bytes([record[-1] ^ 1]))
-
-
-def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
-    fill(tmp_path / "store")
-    flip_in_a_record(tmp_path / "store")
-    with open_lmdb(tmp_path / "store") as store:
-        with pytest.raises(StoreError, match=r"checksum differs.*`check --rebuild` mends"):
-            back_up(store, tmp_path / "backup")
-        assert files(tmp_path).keys() == {"store"}
-        assert back_up(store, tmp_path / "backup", check=False)["checked"] is False
 
 
 def test_command(run: Run, tmp_path: Path) -> None:

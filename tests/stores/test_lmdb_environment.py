@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores import lmdb as lmdb_kind
-from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import IDENTITIES
 from tests.helpers.children import run_script
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
@@ -41,23 +38,6 @@ os._exit(0)
     files = {"data.mdb", "lock.mdb", "suspect", "writer.lock"}
     assert {name for name, mode in modes.items() if mode == 0o600} == {*files, "log.jsonl"}
     assert len(modes) == len(files) + 2
-
-
-def test_a_full_map_grows_inside_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lmdb_kind, "MAP_BYTES", 128 * 1024)
-    runs = []
-    with open_lmdb(tmp_path) as store:
-
-        def put(stored: Documents) -> None:
-            runs.append(1)
-            for number in range(1_000):
-                stored.values.put(IDENTITIES, b"%d" % number, bytes(1_000))
-
-        store.write(put)
-        assert len(runs) > 1
-    with open_lmdb(tmp_path) as store:
-        found = store.read(lambda stored: len(list(stored.values.scan(IDENTITIES))))
-    assert found == 1_000
 
 
 def test_a_limit_on_address_space_is_no_hindrance(tmp_path: Path) -> None:

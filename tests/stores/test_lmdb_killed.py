@@ -1,16 +1,13 @@
 """Processes that are killed in the middle of a transaction hold nobody up."""
 
 import shutil
-import signal
 import threading
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import lmdb as lmdb_kind
 from scrapy_simhash.stores.lmdb import LmdbEngine
-from scrapy_simhash.stores.store import Store
 from tests.helpers.children import HOLDER, running
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
@@ -35,34 +32,6 @@ def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Pat
         assert store.check() == []
 
 
-def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its process is named; what could not be written is not written when it goes on, either."""
-    monkeypatch.setattr(lmdb_kind, "WAIT_SECONDS", 0.2)
-    with open_lmdb(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
-        holder.process.send_signal(signal.SIGSTOP)
-        for name in ("first", "second"):
-            with pytest.raises(
-                StoreUnavailableError, match=f"process {holder.process.pid} has been"
-            ):
-                store.find_and_add([document(name, 1)])
-        assert store.list_documents() == []
-        holder.process.send_signal(signal.SIGCONT)
-        holder.tell("go on")
-        wait_until(lambda: writes(store))
-        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/after"]
-        assert store.check() == []
-
-
-def writes(store: Store) -> bool:
-    try:
-        store.find_and_add([document("after", 1)])
-    except StoreUnavailableError:
-        return False
-    return True
-
-
 def test_a_file_that_was_removed_or_replaced_is_not_written(tmp_path: Path) -> None:
     """Readers would not see what is written to a file without a name."""
     for how in ("removed", "replaced"):
@@ -84,6 +53,7 @@ def count_readers(witness: LmdbEngine) -> int:
     return len(witness._env.readers().splitlines()) - 1
 
 
+@pytest.mark.slow
 def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
     """Otherwise the pages they looked at are never used again, and the file grows."""
     open_lmdb(tmp_path).close()

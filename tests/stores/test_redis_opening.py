@@ -12,7 +12,7 @@ from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.opening import check_store_url, open_store, server_address
+from scrapy_simhash.stores.opening import check_store_url, open_store
 from scrapy_simhash.stores.redis import RedisEngine, Server
 from scrapy_simhash.stores.rows import pack_row
 from tests.helpers.commanding import Run
@@ -29,21 +29,6 @@ def everything(client: Redis) -> dict[bytes, bytes]:
     """Dump all keys, to see whether one changed."""
     found = {key: client.dump(key) for key in client.scan_iter()}
     return {key: value for key, value in found.items() if isinstance(value, bytes)}
-
-
-@pytest.mark.parametrize(
-    ("url", "target", "prefix"),
-    [
-        ("redis://host", "redis://host", "simhash"),
-        ("redis://host:1/2?prefix=a.b", "redis://host:1/2", "a.b"),
-        ("rediss://:pw@host", "rediss://:pw@host", "simhash"),
-        ("valkey://host/1", "redis://host/1", "simhash"),
-        ("unix:///run/s?db=3&prefix=x", "unix:///run/s?db=3", "x"),
-    ],
-)
-def test_urls(url: str, target: str, prefix: str) -> None:
-    check_store_url(url)
-    assert server_address(url)[:2] == (target, prefix)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The permuted tables in LMDB: complete within k for every design, nothing beyond.
 
-Redis has the same `many`, see `test_kinds`, `test_store_machines` and the golden verdicts.
+Redis has the same `many`, see `test_kinds` and `test_store_machines`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -3,13 +3,8 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import Design
-from tests.helpers.needing import examples
-from tests.helpers.strategies import border_bits, pairs
 
 
 @pytest.mark.parametrize(
@@ -25,14 +20,6 @@ def test_designs_of_example_3_1(name: str, prefixes: dict[int, int]) -> None:
     assert design.prefix_bits == min(prefixes)
     assert design.key_bytes == {"4": 2}.get(name, 3)
     assert parse_design(int(name)) == design
-
-
-def nearest_prefix(design: Design, first: int, second: int) -> int:
-    """Count the differing bits of the prefix in the table where they are fewest."""
-    return min(
-        ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
-        for table in design.tables
-    )
 
 
 # k with 0, 1, 2 and 3 flipped bits. Those of the paper, and others: few leading blocks and many,
@@ -63,22 +50,6 @@ def test_reach(name: str, flips: int) -> None:
     design = parse_design(f"{name}+{flips}")
     assert (design.most_flips, design.reach_bits) == (flips, REACHES[name][flips])
     assert design.covered_bits((0,) * len(design.tables)) == REACHES[name][0]
-
-
-@given(st.sampled_from(NAMED_FLIPS), st.data())
-@examples(250)
-def test_every_pair_within_reach_is_found_with_the_flips_it_takes(
-    named: tuple[str, int], data: st.DataObject
-) -> None:
-    design = parse_design("{}+{}".format(*named))
-    # All sizes from 0 to 10 bits, mostly the largest.
-    most = min(design.reach_bits, 10)
-    distance = most - data.draw(st.integers(0, most)) // 2
-    flips = design.flips_for(distance)
-    assert nearest_prefix(design, *data.draw(pairs(distance))) <= flips
-    borders = border_bits(design)
-    if distance <= len(borders):
-        assert nearest_prefix(design, *data.draw(pairs(distance, borders))) <= flips
 
 
 @pytest.mark.parametrize("name", REACHES)

@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.commanding import Done, Run
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import page
@@ -44,6 +46,7 @@ def test_json_nested_deep(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_what_unpacks_to_much(tmp_path: Path) -> None:
     item = b'{"url": "http://a.example/", "html": "'
     sources = {
