@@ -25,7 +25,6 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
-from scrapy_simhash.judge.lookalikes import find_parting
 from scrapy_simhash.judge.messages import (
     Again,
     Ask,
@@ -58,9 +57,8 @@ from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, ToJudge
+    from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
-    from scrapy_simhash.judge.status import Status
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match
     from scrapy_simhash.judging.finding import Doubt
@@ -240,7 +238,6 @@ class CrawlJudge:
     def _ask(self, asked: Ask, body: bytes) -> None:
         """Answer a page."""
         number = asked.number
-        self._forget(number)  # it was asked of a judge that died
         with self._at(number):
             if asked.wanted == "verdict":
                 self._decide(self._read(asked, body))
@@ -256,7 +253,6 @@ class CrawlJudge:
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
         """Work at a page; whatever breaks, it passes."""
-        self._begin(number)
         try:
             yield
         except Exception as error:  # noqa: BLE001
@@ -358,8 +354,6 @@ class CrawlJudge:
             decision.action = self._choose(page, verdict, young)
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             decision.action = FOLLOW if page.asked.action in LOSING else ""
-        elif verdict.nearest is not None:
-            decision.parted_by = find_parting(verdict.nearest)
         self._refetches.judged += 1
         self._dropped += match is not None
         if young is not None:

@@ -11,36 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash._printable import plural, quote
-from scrapy_simhash.judging.evidence import Relation
 
 if TYPE_CHECKING:
     from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judging.documents import Match
 
-# Of their main texts. One word that differs in a text of 32 leaves .83 of its triples, in one of
-# 60 words .9; where words are looked at, so much agrees.
-_LEAST_ALIKE = 0.9
-_MOST_WORDS, _MOST_CHARACTERS = 4, 80
 # Those that begin with the same words are counted together, whatever their numbers.
 _WORDS_OF_KIND = 2
 _MOST_KINDS = 1_000  # pages of others are counted only
 _MOST_LISTED = 10
 _NUMBER = re.compile(r"\d+")
-
-
-def find_parting(nearest: Match) -> str:
-    """Find what parts a kept page from the page most like it, if it looks the same; else "".
-
-    That has the same title and heading, as far as both have one, and nearly the same main text. It
-    is the first words that only the kept page has, or only the other one, or else why it is kept.
-    """
-    evidence = nearest.evidence
-    if evidence is None or evidence.main_alike < _LEAST_ALIKE:
-        return ""
-    if {evidence.title, evidence.heading} - {Relation.SILENT} != {Relation.SAME}:
-        return ""
-    words = nearest.own_words or nearest.match_own_words or nearest.tests[1:2]
-    return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS]
 
 
 class _Kind(NamedTuple):

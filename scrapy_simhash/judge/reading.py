@@ -1,6 +1,6 @@
 """Read pages, within the kernel's bounds: what a judge does first.
 
-The crawl bounds the time of a page, see `status`. On systems other than Linux memory has no bound.
+The crawl bounds the time of a page, see `messages`. Only Linux bounds its memory, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge import scopes
-from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE
+from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE
 from scrapy_simhash.judging.evidence import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.status import Status
+    from scrapy_simhash.judge.messages import Status
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
@@ -45,19 +45,11 @@ class PageReader:
         config: its settings.
         status: where the page that is read is recorded, in a process that may be killed for it;
             None in the crawl's own, where nothing is bounded.
-        memory_bytes: that a page may take beyond what is loaded.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        config: Config,
-        status: Status | None = None,
-        memory_bytes: int = PAGE_MEMORY_BYTES,
-    ) -> None:
+    def __init__(self, recipe: Recipe, config: Config, status: Status | None = None) -> None:
         self._recipe = make_recipe(recipe.extractor, recipe.features)
         self._config, self._scope, self._status = config, config.scope, status
-        self._memory_bytes = memory_bytes
         self._loaded: set[object] = set()
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
@@ -107,7 +99,7 @@ class PageReader:
             return
         status.begin(number)
         before = _read_memory()
-        _limit_data(before.data_bytes + self._memory_bytes if before.data_bytes else None)
+        _limit_data(before.data_bytes + PAGE_MEMORY_BYTES if before.data_bytes else None)
         try:
             yield
         except MemoryError:
@@ -115,7 +107,7 @@ class PageReader:
             # the MemoryError goes on with half a page.
             os._exit(OUT_OF_MEMORY_EXIT_CODE)
         finally:
-            if _read_memory().peak_bytes - before.peak_bytes > _TOO_CLOSE * self._memory_bytes:
+            if _read_memory().peak_bytes - before.peak_bytes > _TOO_CLOSE * PAGE_MEMORY_BYTES:
                 os._exit(OUT_OF_MEMORY_EXIT_CODE)
             _limit_data(None)
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judge import lookalikes
-from scrapy_simhash.judge.lookalikes import LookAlikes, find_parting
+from scrapy_simhash.judge.log import find_parting
+from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.judging.documents import Match
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from tests.helpers.judging import new_decision

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, Ask, EndWaits, Gone, Settled
-from scrapy_simhash.judge.status import Status
+from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
@@ -292,13 +291,6 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> No
                 assert crawl.find(copy) == answer
                 assert status.read()[0] == 0
         crawl.judge._status = None
-
-
-def test_a_page_that_is_asked_again_of_another_judge(crawl: Judging) -> None:
-    """It had an answer that got lost."""
-    number = crawl.ask("0", page(1))
-    crawl.judge.take(Ask(number, fetched("0"), "drop", young=True), page(1).encode())
-    assert crawl.find(number) == "new"
 
 
 def test_pages_of_one_host_and_template_cost_no_more(
