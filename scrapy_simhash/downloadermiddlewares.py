@@ -25,15 +25,14 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.links import NotFollowed
-from scrapy_simhash.crawl.logstats import End, Found, describe_limits
+from scrapy_simhash.crawl.logstats import End, describe_limits
 from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
     TEXT_KEY,
-    Actions,
     JudgedPage,
+    choose_action,
     count,
     find_reader,
     identify,
@@ -56,7 +55,6 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.doubts import Doubts
 from scrapy_simhash.judge.log import (
     CUT_OFF,
     FORGOTTEN,
@@ -65,7 +63,6 @@ from scrapy_simhash.judge.log import (
     describe_look,
     new_crawl,
 )
-from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
@@ -120,15 +117,13 @@ class SimhashDownloaderMiddleware:
         self._judges: Judges | None = None  # while the store is open
         self._log = CrawlLog()
         self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
-        self._is_failing = self._has_warned_of_unnamed = self._has_warned_of_text = False
+        self._is_failing = self._has_warned_of_unnamed = False
         self._warned = 0
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self.pages: JudgedPages = WeakKeyDictionary()
-        self._actions = Actions(crawler, self.config, looking=self.looking)
         self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
-        self.not_followed = NotFollowed(crawler)
-        self._doubts, self._look_alikes = Doubts(examples=1), LookAlikes()
+        self.end = End(crawler, self.config)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.engine_started, signals.engine_started)
@@ -234,16 +229,9 @@ class SimhashDownloaderMiddleware:
             await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own
             return
-        found = Found(
-            self._log.file is not None,
-            self._actions.not_fetched.count(),
-            self._doubts.describe(),
-            self._look_alikes.describe(),
-            self.not_followed.of_lists,
-        )
-        for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
-            text = add_option(said.text, self._option)
-            logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
+        extra = {"spider": self._crawler.spider}
+        for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
+            logger.log(level, "%s", add_option(text, self._option), extra=extra)
 
     async def _close(self, judges: Judges, limits: str) -> None:
         """Have everything written; whatever breaks, the judges and the log are closed."""
@@ -264,12 +252,15 @@ class SimhashDownloaderMiddleware:
         await self._note_links(closed)
         if limits and self._log.has_lines:
             self._log.write(self._log.pass_over("", limits, status=CUT_OFF))
-        if lost := self._log.close():
-            count(self._crawler, "failed/log", lost)
+        self._log.close()
+        if self._log.lost:
+            count(self._crawler, "failed/log", self._log.lost)
 
     async def _note_links(self, closed: Closed) -> None:
         """Count and log the links that only dropped pages had."""
-        found = await asyncio.to_thread(self.not_followed.find, closed, self._doubts.list_idle())
+        found = await asyncio.to_thread(
+            self.end.not_followed.find, closed, self.end.doubts.list_idle()
+        )
         number = len(found) + closed.beyond * bool(found)
         if number:
             count(self._crawler, "links/only_on_dropped_pages", number)
@@ -295,7 +286,6 @@ class SimhashDownloaderMiddleware:
         reader = self._find_reader(request)
         page = self.pages[request] = await self._judge(request, response, reader, scheduled)
         decision = page.decision
-        self._actions.count(decision)
         if self.looking:
             logger.info("%s", describe_look(decision))
         request.meta[META_KEY] = decision.make_verdict()
@@ -304,12 +294,7 @@ class SimhashDownloaderMiddleware:
             self.delivery.expect(page)
         elif page.number:
             self._settle(page.number, "done")
-        if decision.is_judged:
-            self.not_followed.came(decision.url, decision.requested_url)
-            self._doubts.add(decision)
-        if decision.parted_by:
-            count(self._crawler, "look_alikes")
-            self._look_alikes.add(decision)
+        self.end.add(decision)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -328,7 +313,7 @@ class SimhashDownloaderMiddleware:
         if not (unwanted or refused) and self._judges is not None:
             decision = self._log.pass_over(request.url, "not_fetched")
             decision.tests = [type(exception).__name__]
-            self._actions.count(decision)
+            self.end.add(decision)
             self._log.write(decision)
 
     def _find_reader(self, request: Request) -> Reader:
@@ -368,9 +353,9 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(decision, reader)
             if self.looking:
                 return await self._look(judges, request, response)
-            droppable = scheduled and self.delivery.followed
-            action = self._actions.choose(request, reader, droppable=droppable)
-            young = scheduled and reader != NOBODY
+            young, action = scheduled and reader != NOBODY, "flag"
+            if young and self.delivery.followed:
+                action = choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
             again = None if cached else partial(ask_again, self._crawler, request)
@@ -418,16 +403,16 @@ class SimhashDownloaderMiddleware:
                 break
             failed = failed or "no text"
         if failed:
+            has_warned = self._crawler.stats.get_value("simhash/failed/text")
             count(self._crawler, "failed/text")
             logger.log(
-                logging.DEBUG if self._has_warned_of_text else logging.WARNING,
+                logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
                 self.config.text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},
             )
-            self._has_warned_of_text = True
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from scrapy.extensions.logstats import LogStats
 
 from scrapy_simhash._printable import plural, show_share
-from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.crawl.links import NotFollowed
+from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched, count
+from scrapy_simhash.judge.doubts import Doubts
 from scrapy_simhash.judge.log import FOLLOW, PASS
+from scrapy_simhash.judge.lookalikes import LookAlikes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from logging import LogRecord
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judge.log import Decision
 
 _LOGGER = logging.getLogger(LogStats.__module__)
 _NOT_JUDGED = "simhash/not_judged/"
@@ -54,63 +60,68 @@ class SimhashLogStats(LogStats):
         return True
 
 
-class Said(NamedTuple):
-    """A line at the end of a crawl."""
-
-    level: int
-    text: str
-
-
-class Found(NamedTuple):
-    """What the stats do not say of a crawl.
+class End:
+    """Counts the pages of a crawl, and says at its end what came of them.
 
     Attributes:
-        has_log: whether there is a log to report on.
-        not_fetched: numbers of pages that did not come, by HTTP statuses and errors.
         doubts: what speaks against drops.
-        look_alikes: kept pages that look like another one.
-        links_of_lists: number of links that SIMHASH_FOLLOW_NEW_LINKS would have followed.
+        not_followed: finds the links that nobody followed.
     """
 
-    has_log: bool
-    not_fetched: Mapping[str, int]
-    doubts: str = ""
-    look_alikes: str = ""
-    links_of_lists: int = 0
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler, self._config = crawler, config
+        self._acted = Counter[str]()  # near-duplicates by their actions
+        self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
+        self.doubts, self.not_followed = Doubts(examples=1), NotFollowed(crawler)
 
-
-class End:
-    """The end of a crawl, in at most seven lines; `acted` counts near-duplicates by action."""
-
-    def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
-        self._stats = stats
-        self._config = config
-        self._acted = acted
+    def add(self, decision: Decision) -> None:
+        """Count a page by what was decided on it."""
+        crawler, status = self._crawler, decision.status
+        self._not_fetched.add(decision)
+        if status == "not_judged":
+            count(crawler, f"not_judged/{decision.reason}")
+            return
+        count(crawler, "pages")
+        count(crawler, f"{status}/{decision.reason}" if status == "revisit" else status)
+        if status == "near_duplicate":
+            self._acted[decision.action] += 1
+            count(crawler, f"distance/{decision.distance}")
+        if decision.parted_by:
+            count(crawler, "look_alikes")
+            self._look_alikes.add(decision)
+        self.not_followed.came(decision.url, decision.requested_url)
+        self.doubts.add(decision)
 
     def _get(self, key: str) -> int:
-        return int(self._stats.get_value(f"simhash/{key}", 0))
+        return int(self._crawler.stats.get_value(f"simhash/{key}", 0))
 
-    def list_lines(self, found: Found, limits: str) -> Iterator[Said]:
-        """Yield the lines that have something to say; `limits` cut the crawl off."""
+    def list_lines(self, limits: str, *, has_log: bool) -> Iterator[tuple[int, str]]:
+        """Yield the lines that have something to say, seven at most, each with its level.
+
+        Args:
+            limits: what cut the crawl off, or "".
+            has_log: whether there is a log to report on.
+        """
         if pages := self._get("pages"):
-            yield Said(logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)))
+            yield logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits))
         if passed := self._describe_not_judged(pages):
-            yield Said(logging.WARNING, passed)
-        errors = found.not_fetched
+            yield logging.WARNING, passed
+        errors = self._not_fetched.count()
         if failed := sum(errors[each] for each in errors.keys() - _GONE):
             level = logging.WARNING if failed > _MANY * (pages + failed) else logging.INFO
-            yield Said(level, tell_not_fetched(errors))
+            yield level, tell_not_fetched(errors)
         if links := self._get("links/only_on_dropped_pages"):
-            advised = found.links_of_lists and not self._config.follow_new_links
-            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {found.links_of_lists:,})"
+            of_lists = self.not_followed.of_lists
+            advised = of_lists and not self._config.follow_new_links
+            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {of_lists:,})"
             said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
-            yield Said(logging.WARNING, f"Not followed: {said}.")
-        if found.doubts:
-            yield Said(logging.WARNING, f"Look at: {found.doubts}.")
-        if found.look_alikes:
-            yield Said(logging.INFO, f"Kept: {found.look_alikes}.")
-        if pages and found.has_log:
-            yield Said(logging.INFO, "Details: scrapy simhash report")
+            yield logging.WARNING, f"Not followed: {said}."
+        if doubts := self.doubts.describe():
+            yield logging.WARNING, f"Look at: {doubts}."
+        if look_alikes := self._look_alikes.describe():
+            yield logging.INFO, f"Kept: {look_alikes}."
+        if pages and has_log:
+            yield logging.INFO, "Details: scrapy simhash report"
 
     def _sum_up(self, pages: int, limits: str) -> str:
         """Say how many pages were judged, and what became of them."""
@@ -134,7 +145,7 @@ class End:
             share = f"{plural(number, 'near-duplicate')} ({show_share(number / pages)})"
             single = hows[0].partition(" ")[2]
             parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
-        prefix, told = "simhash/forgotten/", self._stats.get_stats().items()
+        prefix, told = "simhash/forgotten/", self._crawler.stats.get_stats().items()
         forgotten = sum(int(number) for name, number in told if name.startswith(prefix))
         failed = f" {forgotten:,} did not come through: no page is dropped for these."
         said = f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
@@ -143,8 +154,8 @@ class End:
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
         reasons = {
-            name.removeprefix(_NOT_JUDGED): int(count)
-            for name, count in self._stats.get_stats().items()
+            name.removeprefix(_NOT_JUDGED): int(number)
+            for name, number in self._crawler.stats.get_stats().items()
             if name.startswith(_NOT_JUDGED) and name.removeprefix(_NOT_JUDGED) not in LEFT_OUT
         }
         passed = sum(reasons.values())

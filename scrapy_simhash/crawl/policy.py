@@ -130,51 +130,24 @@ class NotFetched:
         return dict((self._beyond + Counter(self._errors.values())).most_common())
 
 
-class Actions:
-    """Chooses actions by request and settings, and counts them; `looking` commands drop nothing."""
-
-    def __init__(self, crawler: Crawler, config: Config, *, looking: bool) -> None:
-        self._crawler = crawler
-        self._config = config
-        self._looking = looking
-        self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
-        self.not_fetched = NotFetched()
-        self._has_warned = False
-
-    def count(self, decision: Decision) -> None:
-        """Count a page by what was decided on it."""
-        self.not_fetched.add(decision)
-        if decision.status == "near_duplicate":
-            self.chosen[decision.action] += 1
-            count(self._crawler, f"distance/{decision.distance}")
-        elif decision.status == "not_judged":
-            count(self._crawler, f"not_judged/{decision.reason}")
-            return
-        count(self._crawler, "pages")
-        how = f"/{decision.reason}" if decision.status == "revisit" else ""
-        count(self._crawler, f"{decision.status}{how}")
-
-    def choose(self, request: Request, reader: Reader, *, droppable: bool) -> str:
-        """Choose what happens to a page for a reader if it is a near-duplicate."""
-        if self._looking or reader == NOBODY or not droppable:
-            return "flag"
-        # A page that carries an item of another page is needed for that.
-        default = "flag" if carries_item(request) else self._config.action
-        action = request.meta.get("simhash_action", default)
-        if action in ACTIONS:
-            return str(action)
-        # The intention of the spider is unknown; flagging loses nothing.
-        count(self._crawler, "failed/action")
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
-                quote(action),
-                quote(request.url),
-                " or ".join(map(repr, ACTIONS)),
-                extra={"spider": self._crawler.spider},
-            )
-        return "flag"
+def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
+    """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
+    # A page that carries an item of another page is needed for that.
+    default = "flag" if carries_item(request) else config.action
+    action = request.meta.get("simhash_action", default)
+    if action in ACTIONS:
+        return str(action)
+    # The intention of the spider is unknown; flagging loses nothing.
+    if not crawler.stats.get_value("simhash/failed/action"):
+        logger.warning(
+            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
+            quote(action),
+            quote(request.url),
+            " or ".join(map(repr, ACTIONS)),
+            extra={"spider": crawler.spider},
+        )
+    count(crawler, "failed/action")
+    return "flag"
 
 
 def carries_item(request: Request) -> bool:

@@ -199,7 +199,7 @@ def describe_near_duplicate(decision: Decision) -> str:
 
 
 class CrawlLog:
-    """The decisions of one crawl, written to its log if there is one.
+    """Appends the decisions of one crawl to its log, if there is one; processes may share it.
 
     Args:
         path: of the log, or None.
@@ -207,17 +207,31 @@ class CrawlLog:
         spider: its name.
         seed: of the store, for addresses that are too long.
 
+    Attributes:
+        lost: number of lines that could not be written.
+
     Raises:
         StoreUnusableError: the log cannot be written.
     """
 
+    # Each line is one write to a file opened for appending, so lines of different processes do not
+    # mix, and `tail -f` shows each at once. If a write fails, the line is counted as lost, with one
+    # warning, and the crawl goes on.
+
     def __init__(
         self, path: str | None = None, crawl: str = "", spider: str = "", seed: int = 0
     ) -> None:
-        self._crawl, self._spider, self._seed = crawl, spider, seed
+        self.path, self._crawl, self._spider, self._seed = path, crawl, spider, seed
         self.has_lines = False  # whether there is one of this crawl
+        self.lost, self._file = 0, -1
+        if path is None:
+            return
         try:
-            self.file = DecisionLog(Path(path)) if path else None
+            file = Path(path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # A line cut by a crash or a full disk is ended, so that it spoils no later one.
+            self._ending = b"\n" if _ends_within_a_line(file) else b""
+            self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
         except OSError as error:
             raise StoreUnusableError(
                 f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
@@ -238,46 +252,17 @@ class CrawlLog:
             spider=self._spider,
         )
 
-    def write(self, decision: Decision) -> None:
+    def write(self, decision: Decision | dict[str, Any]) -> None:
         """Write a line, once the action is known."""
-        if self.file is not None:
-            self.has_lines = True
-            self.file.write(make_line(decision))
-
-    def close(self) -> int:
-        """Close the log; return the number of lines that could not be written."""
-        if self.file is None:
-            return 0
-        self.file.close()
-        return self.file.lost
-
-
-class DecisionLog:
-    """Appends lines to a file; several processes may share it."""
-
-    # Each line is one write to a file opened for appending, so lines of different processes do not
-    # mix, and `tail -f` shows each at once. If a write fails, the line is counted as lost, with one
-    # warning, and the crawl goes on.
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lost = 0  # number of lines that could not be written
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A line cut by a crash or a full disk is ended, so that it spoils no later one.
-        self._ending = b"\n" if _ends_within_a_line(path) else b""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
-
-    def write(self, line: bytes) -> None:
-        """Append a line of `make_line`."""
-        data = self._ending + line + b"\n"
-        problem = ""
+        if self._file < 0:
+            return
+        self.has_lines = True
+        data, problem = self._ending + make_line(decision) + b"\n", ""
         try:
             written = os.write(self._file, data)
-            if written < len(data):
+            self._ending = b"\n" if written < len(data) else b""
+            if self._ending:
                 problem = f"{written} of {len(data)} bytes written"
-                self._ending = b"\n"
-            else:
-                self._ending = b""
         except OSError as error:
             problem = str(error)
         if problem:
