@@ -26,7 +26,6 @@ from scrapy_simhash._printable import (
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.logstats import End, describe_limits
-from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -46,6 +45,7 @@ from scrapy_simhash.crawl.running import (
     fail_command,
     is_closing,
     is_looking,
+    make_open,
     name_crawl,
     name_store,
     place_log,

@@ -12,7 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.pages.fingerprint import read_page

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.judge.judge import CrawlJudge
 from scrapy_simhash.judge.log import CrawlLog, Decision
 from scrapy_simhash.judge.messages import (
