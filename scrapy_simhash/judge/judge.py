@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
-    from scrapy_simhash.judging.documents import Change, Document, Match
+    from scrapy_simhash.judging.documents import Change, Document, Match, Reading
     from scrapy_simhash.judging.finding import Doubt
     from scrapy_simhash.judging.noise import Change as NoiseChange
     from scrapy_simhash.judging.noise import Measured, Noise, Slot
@@ -148,7 +148,7 @@ class CrawlJudge:
         self._failure = ""  # why the store cannot be written
         # With the group of the young page that has them.
         self._links_of_young: dict[int, tuple[PageLinks, str]] = {}
-        # By the young page that they wait for.
+        # By the young page, or minus the document asked for once more, that they wait for.
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
         # Near-duplicates of young pages that are not written yet.
         self._followers: defaultdict[int, deque[Change]] = defaultdict(deque)
@@ -306,7 +306,7 @@ class CrawlJudge:
         def work(stored: Documents) -> tuple[Judge, Verdict, Change | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
-            seen = WithYoung(stored, self._young)
+            seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
@@ -344,10 +344,9 @@ class CrawlJudge:
             if not may_drop:
                 judge, verdict, change = without
                 match = verdict.match
-        young = self._young.at(match.document) if match is not None else None
+        young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
-            self._waiting[young.page].append(page)
-            self._say(Waits(page.asked.number))
+            self._wait_for(page, young.page)
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
@@ -376,12 +375,12 @@ class CrawlJudge:
             if not self._refetches.take(doubt, host_of(url), folder_of(url)):
                 return False
             self._say(Refetch(page.asked.number, doubt.document, url))
-        self._wait_for(page, asked or doubt.document)
+        self._wait_for(page, -(asked or doubt.document))
         return True
 
-    def _wait_for(self, page: _Page, document: int) -> None:
-        """Have a page wait for the second answer to the address of a document."""
-        self._waiting[-document].append(page)
+    def _wait_for(self, page: _Page, number: int) -> None:
+        """Have a page wait for a young one, or for a second answer, see `_waiting`."""
+        self._waiting[number].append(page)
         self._say(Waits(page.asked.number))
 
     def _list_used(self, page: _Page, kept: Doubt) -> list[NoiseChange]:
@@ -417,7 +416,7 @@ class CrawlJudge:
         checked = self._refetches.find_checked(place)
         if not checked or time.monotonic() >= _end_of_wait(page):
             return False
-        self._wait_for(page, checked)
+        self._wait_for(page, -checked)
         return None
 
     def _learn(self, again: Again, body: bytes) -> None:
@@ -428,9 +427,7 @@ class CrawlJudge:
             if answer is not None and not self._compare(asked, answer):
                 return
         before = self._dropped
-        for page in self._waiting.pop(-again.document, ()):
-            with self._at(page.asked.number):
-                self._decide(page, waited=True)
+        self._release(-again.document)
         if asked is not None and not asked.place:
             self._refetches.note(asked, dropped=self._dropped > before)
 
@@ -532,7 +529,7 @@ class CrawlJudge:
             store = self._store
             self._young.add(number, change, store.seed, store.dissolved, is_new=is_new)
             return True
-        young = self._young.at(match.document) if match is not None else None
+        young = self._young.by_key.get(match.document) if match is not None else None
         if match is None or young is None:
             self._enqueue(_Write(change))
             return False
@@ -565,8 +562,8 @@ class CrawlJudge:
 
     def _make_room(self) -> None:
         """Forget the oldest young page if there are too many."""
-        if len(self._young) >= MOST_YOUNG:
-            oldest = next((each.page for each in self._young if each.page not in self._settled), 0)
+        if len(self._young.pages) >= MOST_YOUNG:
+            oldest = next((each for each in self._young.pages if each not in self._settled), 0)
             if not oldest:
                 raise StoreUnavailableError(self._failure or "too much is to be written")
             self._forget(oldest)
@@ -583,7 +580,7 @@ class CrawlJudge:
     def _settle(self, settled: Settled) -> None:
         """Do what follows from what became of young pages; unknown ones are ignored."""
         for number in settled.done:
-            if (page := self._young.get(number)) and number not in self._settled:
+            if (page := self._young.pages.get(number)) and number not in self._settled:
                 self._settled[number] = page
                 self._enqueue(_Write(page.change, number))
                 for change in self._followers.pop(number, ()):
@@ -593,7 +590,7 @@ class CrawlJudge:
         for number in settled.failed:
             self._forget(number)
         for number in settled.unwanted:
-            if self._young.get(number):
+            if number in self._young.pages:
                 self._count(number)
 
     def _count(self, number: int) -> None:
@@ -633,7 +630,7 @@ class CrawlJudge:
         )
 
     def _release(self, number: int) -> None:
-        """Judge again the pages that wait for a young one."""
+        """Judge again the pages that wait for a young one, or for a second answer."""
         for page in self._waiting.pop(number, ()):
             with self._at(page.asked.number):
                 self._decide(page, waited=True)

@@ -228,7 +228,7 @@ def test_a_change_that_breaks_costs_the_others_nothing(
     crawl: Judging, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-    crawl.judge._young._pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
+    crawl.judge._young.pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
     crawl.settle(one, write=False)
     crawl.settle(two)
     assert stored(crawl) == {"1": "done"}
@@ -378,7 +378,7 @@ def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
 
 def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(crawl: Judging) -> None:
     one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
-    changes = [crawl.judge._young._pages[each].change for each in (one, two)]
+    changes = [crawl.judge._young.pages[each].change for each in (one, two)]
     for number in (one, two):
         crawl.settle(number, write=False)
     crawl.ask("c", page(1, menu="Other"))
@@ -451,7 +451,7 @@ def test_near_pages_are_found_as_by_comparing_each(
     found = {each.page: distance for distance, each in young.find_near(query, bits)}
     distances = {number: (each ^ query).bit_count() for number, each in there.items()}
     assert found == {number: each for number, each in distances.items() if each <= bits}
-    assert len(young) == len(there)
+    assert len(young.pages) == len(there)
     for number in list(there):
         young.pop(number)
     assert not young._found
