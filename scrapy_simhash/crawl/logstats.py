@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from sys import intern
 from typing import TYPE_CHECKING
 
 from scrapy.extensions.logstats import LogStats
 
 from scrapy_simhash._printable import plural, show_share
 from scrapy_simhash.crawl.links import NotFollowed
-from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched, count
-from scrapy_simhash.judge.doubts import Doubts
+from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED, count
+from scrapy_simhash.judge.doubts import Doubts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
-from scrapy_simhash.judge.lookalikes import LookAlikes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +32,7 @@ _NOT_JUDGED = "simhash/not_judged/"
 _MANY = 0.01
 _MOST_REASONS = 3
 _GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
+_MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
 
 
 class SimhashLogStats(LogStats):
@@ -58,6 +59,29 @@ class SimhashLogStats(LogStats):
             share = 100 * count / pages
             record.args |= {"near_duplicates": count, "near_duplicate_share": share}
         return True
+
+
+class NotFetched:
+    """Counts pages that did not come, by HTTP statuses and errors; what came later is none."""
+
+    def __init__(self) -> None:
+        self._errors: dict[int, str] = {}  # by hashes of addresses
+        self._beyond = Counter[str]()  # without addresses
+
+    def add(self, decision: Decision) -> None:
+        """Note that a page did not come, or that it came after all."""
+        if decision.reason in NOT_FETCHED:
+            page, error = hash(decision.url), intern(", ".join(decision.tests))
+            if page in self._errors or len(self._errors) < _MOST_NOT_FETCHED:
+                self._errors[page] = error
+            else:
+                self._beyond[error] += 1
+        elif decision.is_judged:
+            self._errors.pop(hash(decision.url), None)
+
+    def count(self) -> dict[str, int]:
+        """Return how many pages each status or error kept away, the most frequent ones first."""
+        return dict((self._beyond + Counter(self._errors.values())).most_common())
 
 
 class End:

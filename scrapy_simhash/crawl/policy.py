@@ -6,10 +6,8 @@ import hashlib
 import inspect
 import logging
 import re
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from itemadapter import is_item
@@ -102,32 +100,6 @@ class JudgedPage:
 # By their requests, and once they reach the spider by their responses, too: other middlewares may
 # replace a response on the way, and a spider may yield a request once more.
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
-
-
-_MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
-
-
-class NotFetched:
-    """Counts pages that did not come, by HTTP statuses and errors; what came later is none."""
-
-    def __init__(self) -> None:
-        self._errors: dict[int, str] = {}  # by hashes of addresses
-        self._beyond = Counter[str]()  # without addresses
-
-    def add(self, decision: Decision) -> None:
-        """Note that a page did not come, or that it came after all."""
-        if decision.reason in NOT_FETCHED:
-            page, error = hash(decision.url), intern(", ".join(decision.tests))
-            if page in self._errors or len(self._errors) < _MOST_NOT_FETCHED:
-                self._errors[page] = error
-            else:
-                self._beyond[error] += 1
-        elif decision.is_judged:
-            self._errors.pop(hash(decision.url), None)
-
-    def count(self) -> dict[str, int]:
-        """Return how many pages each status or error kept away, the most frequent ones first."""
-        return dict((self._beyond + Counter(self._errors.values())).most_common())
 
 
 def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
