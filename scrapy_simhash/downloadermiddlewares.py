@@ -32,12 +32,11 @@ from scrapy_simhash.crawl.policy import (
     TEXT_KEY,
     JudgedPage,
     choose_action,
-    count,
     find_reader,
     identify,
     is_page,
     list_redirects,
-    look,
+    select_page,
 )
 from scrapy_simhash.crawl.refetch import AGAIN_KEY, ask_again
 from scrapy_simhash.crawl.running import (
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.crawl.policy import JudgedPages
     from scrapy_simhash.judge.client import Outcome
+    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, Opened, Wanted
     from scrapy_simhash.pages.facts import Reader
 
@@ -112,6 +112,7 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None, processes=0)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
+        self._text_reader = self.config.text_reader
         self._crawler = crawler
         self._given = make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
@@ -254,7 +255,7 @@ class SimhashDownloaderMiddleware:
             self._log.write(self._log.pass_over("", limits, status=CUT_OFF))
         self._log.close()
         if self._log.lost:
-            count(self._crawler, "failed/log", self._log.lost)
+            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
 
     async def _note_links(self, closed: Closed) -> None:
         """Count and log the links that only dropped pages had."""
@@ -263,7 +264,7 @@ class SimhashDownloaderMiddleware:
         )
         number = len(found) + closed.beyond * bool(found)
         if number:
-            count(self._crawler, "links/only_on_dropped_pages", number)
+            self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             line = self._log.pass_over(link.url, "", status=NOT_FOLLOWED)
             line.new_links, line.match_url, line.links = link.new_links, link.page_url, number
@@ -278,13 +279,12 @@ class SimhashDownloaderMiddleware:
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
-            count(self._crawler, "not_judged/simhash_skip")
+            self._crawler.stats.inc_value("simhash/not_judged/simhash_skip")
             return response
         if AGAIN_KEY in request.meta:
             return response
         scheduled = self.delivery.is_scheduled(request)
-        reader = self._find_reader(request)
-        page = self.pages[request] = await self._judge(request, response, reader, scheduled)
+        page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         if self.looking:
             logger.info("%s", describe_look(decision))
@@ -316,44 +316,32 @@ class SimhashDownloaderMiddleware:
             self.end.add(decision)
             self._log.write(decision)
 
-    def _find_reader(self, request: Request) -> Reader:
-        """Find who gets a page; warn once of callbacks that have no name."""
-        reader = NOBODY
-        try:
-            across = self.config.across_spiders
-            reader = find_reader(self._crawler, request, across_spiders=across)
-        except Exception as error:  # noqa: BLE001 - the page passes, however odd its callback is
-            self._report("Callback without a name", quote(request.url), error)
-        unnamed = reader == NOBODY and request.callback is not NO_CALLBACK
-        if unnamed and not (self.looking or self._has_warned_of_unnamed):
-            self._has_warned_of_unnamed = True
-            logger.warning(
-                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-                "and no page is dropped for one of them",
-                quote(repr(request.callback)),
-                quote(request.url),
-                extra={"spider": self._crawler.spider},
-            )
-        return reader
+    def _warn_of_unnamed(self, request: Request) -> None:
+        """Warn once of callbacks that have no name."""
+        if self._has_warned_of_unnamed:
+            return
+        self._has_warned_of_unnamed = True
+        logger.warning(
+            "The callback %s of %s is no method of the spider: none of its pages is dropped, "
+            "and no page is dropped for one of them",
+            quote(repr(request.callback)),
+            quote(request.url),
+            extra={"spider": self._crawler.spider},
+        )
 
-    async def _judge(
-        self, request: Request, response: Response, reader: Reader, scheduled: bool
-    ) -> JudgedPage:
+    async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
         judges, octets = self._judges, len(response.body)
         try:
-            asked = look(self._crawler, self.config, request, response, reader)
+            asked = select_page(self._crawler, self.config, request, response)
             if isinstance(asked, str) or judges is None:
                 reason = asked if isinstance(asked, str) else "no_store"
-                decision = self._log.pass_over(response.url, reason, octets)
-                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-                if response.status in _GONE and scheduled and judges is not None:
-                    fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-                    judges.forget(identify(fingerprint, reader))
-                return JudgedPage(decision, reader)
+                return JudgedPage(self._pass_over(request, response, reason, scheduled))
             if self.looking:
                 return await self._look(judges, request, response)
-            young, action = scheduled and reader != NOBODY, "flag"
+            if asked.reader == NOBODY:
+                self._warn_of_unnamed(request)
+            young, action = scheduled and asked.reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
@@ -364,26 +352,46 @@ class SimhashDownloaderMiddleware:
             decision = said.decision or self._log.pass_over(response.url, "failed", octets)
             self._is_failing = False
             if said.waited_seconds:
-                count(self._crawler, "waited_seconds", said.waited_seconds)
+                stats, seconds = self._crawler.stats, said.waited_seconds
+                stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self.config.text_reader and is_page(response) and decision.action != "drop":
+            if self._text_reader and is_page(response) and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
+            if not said.young:
+                return JudgedPage(decision)
             urls = (request.url, *list_redirects(request))
-            return JudgedPage(decision, reader, number if said.young else 0, urls)
+            return JudgedPage(decision, asked.reader, number, urls)
         except NotJudgedError as error:
             decision = self._log.pass_over(response.url, error.reason, octets)
             self._tell_not_judged(error, response.url)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-            # For instance if the user's request fingerprinter fails.
-            self._report("Not judged", quote(response.url), error)
+            # For instance if the user's request fingerprinter fails. One line without a traceback,
+            # because the error may quote the page.
+            about = quote(response.url), describe_error(error)
+            logger.error(  # noqa: TRY400
+                "Not judged: %s: %s", *about, extra={"spider": self._crawler.spider}
+            )
             decision = self._log.pass_over(response.url, "failed", octets)
-        return JudgedPage(decision, reader)
+        return JudgedPage(decision)
+
+    def _pass_over(
+        self, request: Request, response: Response, reason: str, scheduled: bool
+    ) -> Decision:
+        """Pass over what is not judged; a page that is gone is forgotten."""
+        if response.status in _GONE and scheduled and self._judges is not None:
+            across = self.config.across_spiders
+            reader = find_reader(self._crawler, request, across_spiders=across)
+            fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+            self._judges.forget(identify(fingerprint, reader))
+        decision = self._log.pass_over(response.url, reason, len(response.body))
+        decision.tests = [f"HTTP {response.status}"] * (reason == "status")
+        return decision
 
     async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
         """Judge a page that somebody looks at, as one for each callback that the store has."""
         decision = self._log.pass_over(response.url, "no_store", len(response.body))
         for reader in self._readers or (NOBODY,):
-            asked = look(self._crawler, self.config, request, response, reader)
+            asked = select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, Page):
                 said = await judges.ask(asked, response.body)[1]
                 decision = said.decision or decision
@@ -404,11 +412,11 @@ class SimhashDownloaderMiddleware:
             failed = failed or "no text"
         if failed:
             has_warned = self._crawler.stats.get_value("simhash/failed/text")
-            count(self._crawler, "failed/text")
+            self._crawler.stats.inc_value("simhash/failed/text")
             logger.log(
                 logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self.config.text_reader,
+                self._text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},
@@ -441,8 +449,3 @@ class SimhashDownloaderMiddleware:
         line = self._log.pass_over(page.decision.url, reason, status=FORGOTTEN)
         line.document = page.decision.document
         self._log.write(line)
-
-    def _report(self, what: str, about: str, error: Exception) -> None:
-        # One line without a traceback, because the error may quote the page.
-        extra = {"spider": self._crawler.spider}
-        logger.error("%s: %s: %s", what, about, describe_error(error), extra=extra)

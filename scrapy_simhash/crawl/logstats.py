@@ -11,7 +11,7 @@ from scrapy.extensions.logstats import LogStats
 
 from scrapy_simhash._printable import plural, show_share
 from scrapy_simhash.crawl.links import NotFollowed
-from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED, count
+from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.judge.doubts import Doubts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
 
@@ -76,7 +76,7 @@ class NotFetched:
                 self._errors[page] = error
             else:
                 self._beyond[error] += 1
-        elif decision.is_judged:
+        elif decision.status != "not_judged":
             self._errors.pop(hash(decision.url), None)
 
     def count(self) -> dict[str, int]:
@@ -100,18 +100,19 @@ class End:
 
     def add(self, decision: Decision) -> None:
         """Count a page by what was decided on it."""
-        crawler, status = self._crawler, decision.status
+        count, status = self._crawler.stats.inc_value, decision.status
         self._not_fetched.add(decision)
         if status == "not_judged":
-            count(crawler, f"not_judged/{decision.reason}")
+            count(f"{_NOT_JUDGED}{decision.reason}")
             return
-        count(crawler, "pages")
-        count(crawler, f"{status}/{decision.reason}" if status == "revisit" else status)
+        count("simhash/pages")
+        how = f"/{decision.reason}" if status == "revisit" else ""
+        count(f"simhash/{status}{how}")
         if status == "near_duplicate":
             self._acted[decision.action] += 1
-            count(crawler, f"distance/{decision.distance}")
+            count(f"simhash/distance/{decision.distance}")
         if decision.parted_by:
-            count(crawler, "look_alikes")
+            count("simhash/look_alikes")
             self._look_alikes.add(decision)
         self.not_followed.came(decision.url, decision.requested_url)
         self.doubts.add(decision)

@@ -37,11 +37,6 @@ _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 1
 _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
-def count(crawler: Crawler, key: str, by: float = 1) -> None:
-    """Add to one of the crawl's stats that begin with `simhash/`."""
-    crawler.stats.inc_value(f"simhash/{key}", by)  # type: ignore[arg-type]  # it may be seconds
-
-
 def spider_of(crawler: Crawler) -> Spider:
     """Get the spider of a crawl."""
     assert crawler.spider is not None  # noqa: S101 - there before any request
@@ -118,7 +113,7 @@ def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
             " or ".join(map(repr, ACTIONS)),
             extra={"spider": crawler.spider},
         )
-    count(crawler, "failed/action")
+    crawler.stats.inc_value("simhash/failed/action")
     return "flag"
 
 
@@ -154,12 +149,21 @@ _INHERITED = "_simhash_inherited_redirects"
 _FOUND_ON = "_simhash_found_on"
 
 
-def look(
-    crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
+def select_page(
+    crawler: Crawler,
+    config: Config,
+    request: Request,
+    response: Response,
+    reader: Reader | None = None,
 ) -> Page | str:
-    """Make the page that a judge gets, or return the reason why it is not judged."""
+    """Make the page that a judge gets, or return the reason why it is not judged.
+
+    It is for a reader, or for the one that the request names.
+    """
     if reason := find_skip_reason(config, request, response):
         return reason
+    if reader is None:
+        reader = find_reader(crawler, request, across_spiders=config.across_spiders)
     found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
     fingerprint = crawler.request_fingerprinter.fingerprint(request)
     return Page(
