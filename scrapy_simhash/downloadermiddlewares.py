@@ -34,7 +34,6 @@ from scrapy_simhash.crawl.policy import (
     choose_action,
     find_reader,
     identify,
-    is_page,
     list_redirects,
     select_page,
 )
@@ -259,9 +258,7 @@ class SimhashDownloaderMiddleware:
 
     async def _note_links(self, closed: Closed) -> None:
         """Count and log the links that only dropped pages had."""
-        found = await asyncio.to_thread(
-            self.end.not_followed.find, closed, self.end.doubts.list_idle()
-        )
+        found = await asyncio.to_thread(self.end.find_not_followed, closed)
         number = len(found) + closed.beyond * bool(found)
         if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
@@ -355,7 +352,7 @@ class SimhashDownloaderMiddleware:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self._text_reader and is_page(response) and decision.action != "drop":
+            if self._text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision)

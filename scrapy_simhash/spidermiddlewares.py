@@ -103,7 +103,7 @@ class SimhashSpiderMiddleware:
                     continue
                 mark_found(entry, response)
                 if judging is not None:
-                    judging.end.not_followed.follows = True
+                    judging.end.follows = True
                     if page is not None:
                         judging.delivery.requested(page, entry)
             elif action == FOLLOW:

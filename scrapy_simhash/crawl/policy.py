@@ -37,12 +37,6 @@ _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 1
 _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
-def spider_of(crawler: Crawler) -> Spider:
-    """Get the spider of a crawl."""
-    assert crawler.spider is not None  # noqa: S101 - there before any request
-    return crawler.spider
-
-
 def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
     """Find the reason why a response is not judged; None if it is judged.
 
@@ -54,10 +48,10 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     rules = {
         "no_callback": request.callback is NO_CALLBACK,
         "method": request.method != "GET",
-        "not_html": not is_page(response),
+        "not_html": not isinstance(response, HtmlResponse),
         "status": response.status not in SUCCESS,
         "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
-        "never_drop": is_never_dropped(config, response.url),
+        "never_drop": any(re.search(each, response.url) for each in config.never_drop),
         "too_large": len(response.body) > MOST_BYTES,
     }
     return next((reason for reason, holds in rules.items() if holds), None)
@@ -66,16 +60,6 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
 NOT_FETCHED = {"status", "not_fetched"}  # reasons of pages that did not come
 # Reasons why nobody expects a judgement: what is no page, and what an option exempts, as well.
 LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", *NOT_FETCHED}
-
-
-def is_never_dropped(config: Config, url: str) -> bool:
-    """Whether SIMHASH_NEVER_DROP exempts a URL."""
-    return any(re.search(pattern, url) for pattern in config.never_drop)
-
-
-def is_page(response: Response) -> bool:
-    """Whether a response is an HTML page, and not another file."""
-    return isinstance(response, HtmlResponse)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -199,7 +183,8 @@ def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = Fa
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
     partials have none: NOBODY. With `across_spiders` the spider's name makes no difference.
     """
-    spider = spider_of(crawler)
+    spider = crawler.spider
+    assert spider is not None  # noqa: S101 - there before any request
     name = _name_method(spider, request.callback or getattr(spider, DEFAULT_CALLBACK))
     if isinstance(spider, CrawlSpider):
         if name == DEFAULT_CALLBACK:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_simhash.crawl.policy import SUCCESS, find_encoding, is_item_like, is_page
+from scrapy_simhash.crawl.policy import SUCCESS, find_encoding, is_item_like
 from scrapy_simhash.pages.facts import MOST_BYTES, Page
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
     usable = (
         answer.status in SUCCESS
         and answer.url == again.url
-        and is_page(answer)
+        and isinstance(answer, HtmlResponse)
         and "cached" not in answer.flags
         and 0 < len(answer.body) <= MOST_BYTES
     )
