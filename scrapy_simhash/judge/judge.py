@@ -55,14 +55,13 @@ from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match, Reading
     from scrapy_simhash.judging.finding import Doubt
-    from scrapy_simhash.judging.noise import Change as NoiseChange
     from scrapy_simhash.judging.noise import Measured, Noise, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
@@ -256,23 +255,19 @@ class CrawlJudge:
         try:
             yield
         except Exception as error:  # noqa: BLE001
-            self._fail(number, error)
+            self._forget(number)
+            reason, detail = "failed", describe_error(error)
+            if isinstance(error, NotJudgedError):
+                reason, detail = error.reason, error.detail
+            elif isinstance(error, StoreError):
+                reason, detail = "store_unavailable", str(error)
+            self._say(Said(number, reason=reason, detail=detail))
         finally:
             self._begin(0)
 
     def _begin(self, number: int, *, loading: bool = False) -> None:
         if self._status is not None:
             self._status.begin(number, loading=loading)
-
-    def _fail(self, number: int, error: Exception) -> None:
-        """Let a page pass that something broke at."""
-        self._forget(number)
-        if isinstance(error, NotJudgedError):
-            self._say(Said(number, reason=error.reason, detail=error.detail))
-        elif isinstance(error, StoreError):
-            self._say(Said(number, reason="store_unavailable", detail=str(error)))
-        else:
-            self._say(Said(number, reason="failed", detail=describe_error(error)))
 
     def _read(self, asked: Ask, body: bytes) -> _Page:
         """Read a page, and make its document."""
@@ -330,20 +325,14 @@ class CrawlJudge:
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
         judge, verdict, change = self._judge(page)
-        match = verdict.match
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            used = self._list_used(page, judge.rests)
-            without = self._judge(page, self._trust(judge.rests, used))
-            found = without[1].match
-            confirmed = found is not None and found.document == judge.rests.document
-            may_drop = self._check(page, judge.rests, confirmed=confirmed) if used else confirmed
-            if may_drop is None:
+            checked = self._check(page, judge.rests, (verdict, change))
+            if checked is None:
                 return
-            if not may_drop:
-                judge, verdict, change = without
-                match = verdict.match
+            verdict, change = checked
+        match = verdict.match
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
             self._wait_for(page, young.page)
@@ -383,41 +372,34 @@ class CrawlJudge:
         self._waiting[number].append(page)
         self._say(Waits(page.asked.number))
 
-    def _list_used(self, page: _Page, kept: Doubt) -> list[NoiseChange]:
-        """List what other pages taught, and one of two pages has."""
-        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
-        seconds = abs(mine.facts.time - kept.page.facts.time)
-        noise = self._hosts.get_noise(kept.page.facts.url)
-        return list(noise.list_used(seconds, (mine, kept.page)))
+    def _check(
+        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Change | None]
+    ) -> tuple[Verdict, Change | None] | None:
+        """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
-    def _trust(self, kept: Doubt, used: Iterable[NoiseChange]) -> Trusted:
-        """List the noise of two pages on which a drop may rest: what was seen on honest pages."""
-        url = kept.page.facts.url
-        noise = self._hosts.get_noise(url)
-        place = f"{host_of(url)}/{noise.find_place(url)}"
-        confirmed = self._refetches.list_confirmed(place, used)
-        return Trusted(kept.document, (*noise.list_own(url), *confirmed))
-
-    def _check(self, page: _Page, kept: Doubt, *, confirmed: bool) -> bool | None:
-        """Check the noise that a drop rests on, which other pages taught.
+        Where other pages taught that noise, the original may be asked for once more.
 
         Returns:
-            Whether the page may be dropped; None if it waits for the check.
+            What was judged, if the page may be dropped, or what is judged without the noise; None
+            if the page waits for the check.
         """
         document, url = kept.document, kept.page.facts.url
-        host = host_of(url)
-        place = f"{host}/{self._hosts.get_noise(url).find_place(url)}"
-        if self._waits_are_over or not page.asked.young:
-            return confirmed
-        if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
-            self._say(Refetch(page.asked.number, document, url))
-        if confirmed:
-            return True
-        checked = self._refetches.find_checked(place)
-        if not checked or time.monotonic() >= _end_of_wait(page):
-            return False
-        self._wait_for(page, -checked)
-        return None
+        noise, host = self._hosts.get_noise(url), host_of(url)
+        place = f"{host}/{noise.find_place(url)}"
+        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        seconds = abs(mine.facts.time - kept.page.facts.time)
+        used = list(noise.list_used(seconds, (mine, kept.page)))
+        honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
+        _, verdict, change = self._judge(page, Trusted(document, honest))
+        confirmed = verdict.match is not None and verdict.match.document == document
+        if used and page.asked.young and not self._waits_are_over:
+            if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
+                self._say(Refetch(page.asked.number, document, url))
+            checked = self._refetches.find_checked(place)
+            if checked and not confirmed and time.monotonic() < _end_of_wait(page):
+                self._wait_for(page, -checked)
+                return None
+        return judged if confirmed else (verdict, change)
 
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -547,18 +529,14 @@ class CrawlJudge:
         change = change._replace(record=record)
         if young.page in self._settled:
             self._enqueue(_Write(change))
-        else:
-            self._follow(young.page, change)
-        return False
-
-    def _follow(self, page: int, change: Change) -> None:
-        """Have a near-duplicate written after a young page."""
-        self._followers[page].append(change)
-        self._followed.append(page)
+            return False
+        self._followers[young.page].append(change)
+        self._followed.append(young.page)
         if len(self._followed) > _MOST_FOLLOWERS and (
             others := self._followers.get(self._followed.popleft())
         ):
             others.popleft()
+        return False
 
     def _make_room(self) -> None:
         """Forget the oldest young page if there are too many."""
