@@ -63,7 +63,7 @@ class PageReader:
         Raises:
             NotJudgedError: it cannot be read.
         """
-        with self._bound(number), _failing():
+        with self._bound(number):
             made = fingerprint_page(
                 body,
                 page.encoding,
@@ -76,17 +76,22 @@ class PageReader:
         if self._scope == "global":
             return made, ""
         load = partial(scopes.prepare_scope, self._scope)
-        with self._bound(number, load), _failing("scope_failed"):
+        with self._bound(number, load, "scope_failed"):
             return made, scopes.find_scope(self._scope, page.url, made)
 
     def read_text(self, number: int, page: Page, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
-        with self._bound(number, partial(load_text_reader, reader)), _failing():
+        with self._bound(number, partial(load_text_reader, reader)):
             return read_text(body, page.encoding, reader)
 
     @contextmanager
-    def _bound(self, number: int, load: partial[Any] | None = None) -> Iterator[None]:
-        """Bound time and memory of the block, which reads a page by what is loaded before."""
+    def _bound(
+        self, number: int, load: partial[Any] | None = None, reason: str = "failed"
+    ) -> Iterator[None]:
+        """Bound time and memory of the block, which reads a page by what is loaded before.
+
+        Whatever the page does there is a `NotJudgedError` for a reason.
+        """
         status = self._status
         if load is not None and (what := (load.func, *load.args)) not in self._loaded:
             self._loaded.add(what)
@@ -94,33 +99,28 @@ class PageReader:
                 status.begin(number, loading=True)
             with suppress(Exception):  # reported when the page is read
                 load()  # trafilatura takes 1 s and 60 MB
-        if status is None:
-            yield
-            return
-        status.begin(number)
-        before = _read_memory()
-        _limit_data(before.data_bytes + PAGE_MEMORY_BYTES if before.data_bytes else None)
+        if status is not None:
+            status.begin(number)
+            before = _read_memory()
+            _limit_data(before.data_bytes + PAGE_MEMORY_BYTES if before.data_bytes else None)
         try:
             yield
+        except NotJudgedError:
+            raise
         except MemoryError:
+            if status is None:
+                raise
             # The whole process, so that the next page finds a fresh one and nothing that swallowed
             # the MemoryError goes on with half a page.
             os._exit(OUT_OF_MEMORY_EXIT_CODE)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
+            raise NotJudgedError(reason, describe_error(error)) from None
         finally:
-            if _read_memory().peak_bytes - before.peak_bytes > _TOO_CLOSE * PAGE_MEMORY_BYTES:
-                os._exit(OUT_OF_MEMORY_EXIT_CODE)
-            _limit_data(None)
-
-
-@contextmanager
-def _failing(reason: str = "failed") -> Iterator[None]:
-    """Make a `NotJudgedError` of whatever a page does."""
-    try:
-        yield
-    except (NotJudgedError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
-        raise NotJudgedError(reason, describe_error(error)) from None
+            if status is not None:
+                taken_bytes = _read_memory().peak_bytes - before.peak_bytes
+                if taken_bytes > _TOO_CLOSE * PAGE_MEMORY_BYTES:
+                    os._exit(OUT_OF_MEMORY_EXIT_CODE)
+                _limit_data(None)
 
 
 class _Memory(NamedTuple):
