@@ -1,4 +1,4 @@
-"""Where a crawl runs: under which `scrapy` command, if any, and with which files of its project.
+"""Where a crawl runs: its `scrapy` command, if any, files of its project, and what judges open.
 
 Scrapy tells components nothing of the command, and removes its name from `sys.argv`; so its frames
 are looked for among those that lead to the caller. Relative files are under Scrapy's data path.

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match, Reading
     from scrapy_simhash.judging.finding import Doubt
-    from scrapy_simhash.judging.noise import Measured, Noise, Slot
+    from scrapy_simhash.judging.noise import Measured, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents
@@ -432,8 +432,9 @@ class CrawlJudge:
         """Note what changed between two answers to one address; False if it is asked once more."""
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
-        noise = self._recall(url)
-        seconds = time.time() - first.facts.time
+        noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
+        with suppress(StoreError):  # what earlier crawls saw is lacking then
+            self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
             same, changed = noise.check(first, answer, seconds)
             if same and self._refetches.ask_once_more(asked, answer):
@@ -441,32 +442,21 @@ class CrawlJudge:
                 return False
             noise.refute(url, same)
             self._refetches.confirm(asked.place, changed)
-            self._note_noise(url)
-            return True
-        changes, moving = learn(first, asked.second or answer), set["Slot"]()
-        if asked.second is not None:
-            # What moved once may be a price.
-            moving = {each.slot for each in learn(asked.second, answer)}
-        elif noise.may_move(changes) and self._refetches.ask_once_more(
-            asked, answer, _MOST_ASKED_IN_DOUBT
-        ):
-            self._say(Refetch(0, document, url))
-            return False
-        noise.test(asked.doubt.sought, first, answer)
-        noise.add(url, changes, seconds, moving)
-        self._note_noise(url)
-        return True
-
-    def _recall(self, url: str) -> Noise:
-        """Get what changes on a host; what earlier crawls saw is lacking if the store is."""
-        with suppress(StoreError):
-            return self._store.read(lambda stored: self._hosts.recall(stored, url))
-        return self._hosts.get_noise(url)
-
-    def _note_noise(self, url: str) -> None:
+        else:
+            changes, moving = learn(first, asked.second or answer), set["Slot"]()
+            if asked.second is not None:
+                # What moved once may be a price.
+                moving = {each.slot for each in learn(asked.second, answer)}
+            elif noise.may_move(changes) and self._refetches.ask_once_more(
+                asked, answer, _MOST_ASKED_IN_DOUBT
+            ):
+                self._say(Refetch(0, document, url))
+                return False
+            noise.test(asked.doubt.sought, first, answer)
+            noise.add(url, changes, seconds, moving)
         if not self._given.config.readonly:
-            measured = self._hosts.get_noise(url).describe()
-            self._enqueue(_Write(None, noise=(host_of(url), measured)))
+            self._enqueue(_Write(None, noise=(host_of(url), noise.describe())))
+        return True
 
     def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
