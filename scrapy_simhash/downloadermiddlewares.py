@@ -25,21 +25,17 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.links import NotFollowed
-from scrapy_simhash.crawl.logstats import End, Found, describe_limits
-from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.crawl.logstats import End, describe_limits
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
     TEXT_KEY,
-    Actions,
     JudgedPage,
-    count,
+    choose_action,
     find_reader,
     identify,
-    is_page,
     list_redirects,
-    look,
+    select_page,
 )
 from scrapy_simhash.crawl.refetch import AGAIN_KEY, ask_again
 from scrapy_simhash.crawl.running import (
@@ -47,6 +43,7 @@ from scrapy_simhash.crawl.running import (
     fail_command,
     is_closing,
     is_looking,
+    make_open,
     name_crawl,
     name_store,
     place_log,
@@ -56,7 +53,6 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.doubts import Doubts
 from scrapy_simhash.judge.log import (
     CUT_OFF,
     FORGOTTEN,
@@ -65,7 +61,6 @@ from scrapy_simhash.judge.log import (
     describe_look,
     new_crawl,
 )
-from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
@@ -76,6 +71,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.crawl.policy import JudgedPages
     from scrapy_simhash.judge.client import Outcome
+    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, Opened, Wanted
     from scrapy_simhash.pages.facts import Reader
 
@@ -115,20 +111,19 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None, processes=0)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
+        self._text_reader = self.config.text_reader
         self._crawler = crawler
         self._given = make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
         self._log = CrawlLog()
         self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
-        self._is_failing = self._has_warned_of_unnamed = self._has_warned_of_text = False
+        self._is_failing = self._has_warned_of_unnamed = False
         self._warned = 0
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self.pages: JudgedPages = WeakKeyDictionary()
-        self._actions = Actions(crawler, self.config, looking=self.looking)
         self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
-        self.not_followed = NotFollowed(crawler)
-        self._doubts, self._look_alikes = Doubts(examples=1), LookAlikes()
+        self.end = End(crawler, self.config)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.engine_started, signals.engine_started)
@@ -234,16 +229,9 @@ class SimhashDownloaderMiddleware:
             await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own
             return
-        found = Found(
-            self._log.file is not None,
-            self._actions.not_fetched.count(),
-            self._doubts.describe(),
-            self._look_alikes.describe(),
-            self.not_followed.of_lists,
-        )
-        for said in End(stats, self.config, self._actions.chosen).list_lines(found, limits):
-            text = add_option(said.text, self._option)
-            logger.log(said.level, "%s", text, extra={"spider": self._crawler.spider})
+        extra = {"spider": self._crawler.spider}
+        for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
+            logger.log(level, "%s", add_option(text, self._option), extra=extra)
 
     async def _close(self, judges: Judges, limits: str) -> None:
         """Have everything written; whatever breaks, the judges and the log are closed."""
@@ -264,15 +252,16 @@ class SimhashDownloaderMiddleware:
         await self._note_links(closed)
         if limits and self._log.has_lines:
             self._log.write(self._log.pass_over("", limits, status=CUT_OFF))
-        if lost := self._log.close():
-            count(self._crawler, "failed/log", lost)
+        self._log.close()
+        if self._log.lost:
+            self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
 
     async def _note_links(self, closed: Closed) -> None:
         """Count and log the links that only dropped pages had."""
-        found = await asyncio.to_thread(self.not_followed.find, closed, self._doubts.list_idle())
+        found = await asyncio.to_thread(self.end.find_not_followed, closed)
         number = len(found) + closed.beyond * bool(found)
         if number:
-            count(self._crawler, "links/only_on_dropped_pages", number)
+            self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             line = self._log.pass_over(link.url, "", status=NOT_FOLLOWED)
             line.new_links, line.match_url, line.links = link.new_links, link.page_url, number
@@ -287,15 +276,13 @@ class SimhashDownloaderMiddleware:
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
-            count(self._crawler, "not_judged/simhash_skip")
+            self._crawler.stats.inc_value("simhash/not_judged/simhash_skip")
             return response
         if AGAIN_KEY in request.meta:
             return response
         scheduled = self.delivery.is_scheduled(request)
-        reader = self._find_reader(request)
-        page = self.pages[request] = await self._judge(request, response, reader, scheduled)
+        page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
-        self._actions.count(decision)
         if self.looking:
             logger.info("%s", describe_look(decision))
         request.meta[META_KEY] = decision.make_verdict()
@@ -304,12 +291,7 @@ class SimhashDownloaderMiddleware:
             self.delivery.expect(page)
         elif page.number:
             self._settle(page.number, "done")
-        if decision.is_judged:
-            self.not_followed.came(decision.url, decision.requested_url)
-            self._doubts.add(decision)
-        if decision.parted_by:
-            count(self._crawler, "look_alikes")
-            self._look_alikes.add(decision)
+        self.end.add(decision)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -328,49 +310,37 @@ class SimhashDownloaderMiddleware:
         if not (unwanted or refused) and self._judges is not None:
             decision = self._log.pass_over(request.url, "not_fetched")
             decision.tests = [type(exception).__name__]
-            self._actions.count(decision)
+            self.end.add(decision)
             self._log.write(decision)
 
-    def _find_reader(self, request: Request) -> Reader:
-        """Find who gets a page; warn once of callbacks that have no name."""
-        reader = NOBODY
-        try:
-            across = self.config.across_spiders
-            reader = find_reader(self._crawler, request, across_spiders=across)
-        except Exception as error:  # noqa: BLE001 - the page passes, however odd its callback is
-            self._report("Callback without a name", quote(request.url), error)
-        unnamed = reader == NOBODY and request.callback is not NO_CALLBACK
-        if unnamed and not (self.looking or self._has_warned_of_unnamed):
-            self._has_warned_of_unnamed = True
-            logger.warning(
-                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-                "and no page is dropped for one of them",
-                quote(repr(request.callback)),
-                quote(request.url),
-                extra={"spider": self._crawler.spider},
-            )
-        return reader
+    def _warn_of_unnamed(self, request: Request) -> None:
+        """Warn once of callbacks that have no name."""
+        if self._has_warned_of_unnamed:
+            return
+        self._has_warned_of_unnamed = True
+        logger.warning(
+            "The callback %s of %s is no method of the spider: none of its pages is dropped, "
+            "and no page is dropped for one of them",
+            quote(repr(request.callback)),
+            quote(request.url),
+            extra={"spider": self._crawler.spider},
+        )
 
-    async def _judge(
-        self, request: Request, response: Response, reader: Reader, scheduled: bool
-    ) -> JudgedPage:
+    async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
         judges, octets = self._judges, len(response.body)
         try:
-            asked = look(self._crawler, self.config, request, response, reader)
+            asked = select_page(self._crawler, self.config, request, response)
             if isinstance(asked, str) or judges is None:
                 reason = asked if isinstance(asked, str) else "no_store"
-                decision = self._log.pass_over(response.url, reason, octets)
-                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-                if response.status in _GONE and scheduled and judges is not None:
-                    fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-                    judges.forget(identify(fingerprint, reader))
-                return JudgedPage(decision, reader)
+                return JudgedPage(self._pass_over(request, response, reason, scheduled))
             if self.looking:
                 return await self._look(judges, request, response)
-            droppable = scheduled and self.delivery.followed
-            action = self._actions.choose(request, reader, droppable=droppable)
-            young = scheduled and reader != NOBODY
+            if asked.reader == NOBODY:
+                self._warn_of_unnamed(request)
+            young, action = scheduled and asked.reader != NOBODY, "flag"
+            if young and self.delivery.followed:
+                action = choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
             again = None if cached else partial(ask_again, self._crawler, request)
@@ -379,26 +349,46 @@ class SimhashDownloaderMiddleware:
             decision = said.decision or self._log.pass_over(response.url, "failed", octets)
             self._is_failing = False
             if said.waited_seconds:
-                count(self._crawler, "waited_seconds", said.waited_seconds)
+                stats, seconds = self._crawler.stats, said.waited_seconds
+                stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self.config.text_reader and is_page(response) and decision.action != "drop":
+            if self._text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
+            if not said.young:
+                return JudgedPage(decision)
             urls = (request.url, *list_redirects(request))
-            return JudgedPage(decision, reader, number if said.young else 0, urls)
+            return JudgedPage(decision, asked.reader, number, urls)
         except NotJudgedError as error:
             decision = self._log.pass_over(response.url, error.reason, octets)
             self._tell_not_judged(error, response.url)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-            # For instance if the user's request fingerprinter fails.
-            self._report("Not judged", quote(response.url), error)
+            # For instance if the user's request fingerprinter fails. One line without a traceback,
+            # because the error may quote the page.
+            about = quote(response.url), describe_error(error)
+            logger.error(  # noqa: TRY400
+                "Not judged: %s: %s", *about, extra={"spider": self._crawler.spider}
+            )
             decision = self._log.pass_over(response.url, "failed", octets)
-        return JudgedPage(decision, reader)
+        return JudgedPage(decision)
+
+    def _pass_over(
+        self, request: Request, response: Response, reason: str, scheduled: bool
+    ) -> Decision:
+        """Pass over what is not judged; a page that is gone is forgotten."""
+        if response.status in _GONE and scheduled and self._judges is not None:
+            across = self.config.across_spiders
+            reader = find_reader(self._crawler, request, across_spiders=across)
+            fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+            self._judges.forget(identify(fingerprint, reader))
+        decision = self._log.pass_over(response.url, reason, len(response.body))
+        decision.tests = [f"HTTP {response.status}"] * (reason == "status")
+        return decision
 
     async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
         """Judge a page that somebody looks at, as one for each callback that the store has."""
         decision = self._log.pass_over(response.url, "no_store", len(response.body))
         for reader in self._readers or (NOBODY,):
-            asked = look(self._crawler, self.config, request, response, reader)
+            asked = select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, Page):
                 said = await judges.ask(asked, response.body)[1]
                 decision = said.decision or decision
@@ -418,16 +408,16 @@ class SimhashDownloaderMiddleware:
                 break
             failed = failed or "no text"
         if failed:
-            count(self._crawler, "failed/text")
+            has_warned = self._crawler.stats.get_value("simhash/failed/text")
+            self._crawler.stats.inc_value("simhash/failed/text")
             logger.log(
-                logging.DEBUG if self._has_warned_of_text else logging.WARNING,
+                logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self.config.text_reader,
+                self._text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},
             )
-            self._has_warned_of_text = True
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
@@ -456,8 +446,3 @@ class SimhashDownloaderMiddleware:
         line = self._log.pass_over(page.decision.url, reason, status=FORGOTTEN)
         line.document = page.decision.document
         self._log.write(line)
-
-    def _report(self, what: str, about: str, error: Exception) -> None:
-        # One line without a traceback, because the error may quote the page.
-        extra = {"spider": self._crawler.spider}
-        logger.error("%s: %s: %s", what, about, describe_error(error), extra=extra)

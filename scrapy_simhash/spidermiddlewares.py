@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import META_KEY, count, mark_found
+from scrapy_simhash.crawl.policy import META_KEY, mark_found
 from scrapy_simhash.crawl.running import tell_half
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
@@ -55,20 +55,20 @@ class SimhashSpiderMiddleware:
 
     def process_spider_input(self, response: Response) -> None:
         """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
-        judging, request = self._judging, response.request
+        judging, request, stats = self._judging, response.request, self._crawler.stats
         page = judging.pages.get(request) if judging is not None and request is not None else None
         if judging is None or page is None:
             return
         decision = page.decision
         if decision.is_dropped:
             self._tell(decision)
-            count(self._crawler, "dropped")
+            stats.inc_value("simhash/dropped")
         if decision.action != "drop":
             judging.pages[response] = page
             judging.delivery.arrived(page)
             return
-        count(self._crawler, "bytes_dropped", len(response.body))
-        count(self._crawler, "links_dropped", decision.links)
+        stats.inc_value("simhash/bytes_dropped", len(response.body))
+        stats.inc_value("simhash/links_dropped", decision.links)
         raise NearDuplicate(response, response.meta.get(META_KEY) or decision.make_verdict())
 
     def _tell(self, decision: Decision) -> None:
@@ -99,11 +99,11 @@ class SimhashSpiderMiddleware:
         async for entry in result:
             if isinstance(entry, Request):
                 if action == "ignore-outlinks":
-                    count(self._crawler, "outlinks_ignored")
+                    self._crawler.stats.inc_value("simhash/outlinks_ignored")
                     continue
                 mark_found(entry, response)
                 if judging is not None:
-                    judging.not_followed.follows = True
+                    judging.end.follows = True
                     if page is not None:
                         judging.delivery.requested(page, entry)
             elif action == FOLLOW:

@@ -26,7 +26,7 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import asks_again, carries_item, count
+from scrapy_simhash.crawl.policy import asks_again, carries_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +173,7 @@ class Delivery:
         if page in self._open:
             self._open.discard(page)
             self._tell(page.number, "failed")
-            count(self._crawler, f"forgotten/{reason}")
+            self._crawler.stats.inc_value(f"simhash/forgotten/{reason}")
             self._forget(page, reason)
 
     def _settle_if_done(self, page: JudgedPage) -> None:

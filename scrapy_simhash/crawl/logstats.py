@@ -1,24 +1,34 @@
-"""What a crawl says of its pages: once a minute, of its first drops, and at its end."""
+"""What a crawl counts and says of its pages: once a minute, and at its end."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from sys import intern
+from typing import TYPE_CHECKING
 
 from scrapy.extensions.logstats import LogStats
+from scrapy.http import Request
 
 from scrapy_simhash._printable import plural, show_share
-from scrapy_simhash.crawl.policy import LEFT_OUT
+from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
+from scrapy_simhash.crawl.running import list_asked
+from scrapy_simhash.judge.doubts import Doubts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
+from scrapy_simhash.pages.addresses import host_of, list_forms
+from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from logging import LogRecord
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.judge.messages import Closed, LeftLink
 
 _LOGGER = logging.getLogger(LogStats.__module__)
 _NOT_JUDGED = "simhash/not_judged/"
@@ -26,6 +36,8 @@ _NOT_JUDGED = "simhash/not_judged/"
 _MANY = 0.01
 _MOST_REASONS = 3
 _GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
+_MOST_HOSTS = 100_000
+_MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
 
 
 class SimhashLogStats(LogStats):
@@ -54,63 +66,118 @@ class SimhashLogStats(LogStats):
         return True
 
 
-class Said(NamedTuple):
-    """A line at the end of a crawl."""
+class NotFetched:
+    """Counts pages that did not come, by HTTP statuses and errors; what came later is none."""
 
-    level: int
-    text: str
+    def __init__(self) -> None:
+        self._errors: dict[int, str] = {}  # by hashes of addresses
+        self._beyond = Counter[str]()  # without addresses
 
+    def add(self, decision: Decision) -> None:
+        """Note that a page did not come, or that it came after all."""
+        if decision.reason in NOT_FETCHED:
+            page, error = hash(decision.url), intern(", ".join(decision.tests))
+            if page in self._errors or len(self._errors) < _MOST_NOT_FETCHED:
+                self._errors[page] = error
+            else:
+                self._beyond[error] += 1
+        elif decision.status != "not_judged":
+            self._errors.pop(hash(decision.url), None)
 
-class Found(NamedTuple):
-    """What the stats do not say of a crawl.
-
-    Attributes:
-        has_log: whether there is a log to report on.
-        not_fetched: numbers of pages that did not come, by HTTP statuses and errors.
-        doubts: what speaks against drops.
-        look_alikes: kept pages that look like another one.
-        links_of_lists: number of links that SIMHASH_FOLLOW_NEW_LINKS would have followed.
-    """
-
-    has_log: bool
-    not_fetched: Mapping[str, int]
-    doubts: str = ""
-    look_alikes: str = ""
-    links_of_lists: int = 0
+    def count(self) -> dict[str, int]:
+        """Return how many pages each status or error kept away, the most frequent ones first."""
+        return dict((self._beyond + Counter(self._errors.values())).most_common())
 
 
 class End:
-    """The end of a crawl, in at most seven lines; `acted` counts near-duplicates by action."""
+    """Counts the pages of a crawl, and says at its end what came of them.
 
-    def __init__(self, stats: StatsCollector, config: Config, acted: Mapping[str, int]) -> None:
-        self._stats = stats
-        self._config = config
-        self._acted = acted
+    Attributes:
+        follows: whether a callback made a request.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler, self._config = crawler, config
+        self._acted = Counter[str]()  # near-duplicates by their actions
+        self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
+        self._doubts = Doubts(examples=1)
+        self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
+        self._of_lists = 0  # links that SIMHASH_FOLLOW_NEW_LINKS would have followed
+        self.follows = False
+
+    def add(self, decision: Decision) -> None:
+        """Count a page by what was decided on it."""
+        count, status = self._crawler.stats.inc_value, decision.status
+        self._not_fetched.add(decision)
+        if status == "not_judged":
+            count(f"{_NOT_JUDGED}{decision.reason}")
+            return
+        count("simhash/pages")
+        how = f"/{decision.reason}" if status == "revisit" else ""
+        count(f"simhash/{status}{how}")
+        if status == "near_duplicate":
+            self._acted[decision.action] += 1
+            count(f"simhash/distance/{decision.distance}")
+        if decision.parted_by:
+            count("simhash/look_alikes")
+            self._look_alikes.add(decision)
+        if len(self._hosts) < _MOST_HOSTS:
+            self._hosts.update(map(host_of, (decision.url, decision.requested_url)))
+        self._doubts.add(decision)
+
+    def find_not_followed(self, closed: Closed) -> list[LeftLink]:
+        """Find the links that only dropped pages had, and that were not requested.
+
+        They are of hosts that the crawl had. It takes 30 us a link; there are 50,000 at most.
+        """
+        if closed.has_kept_links and not self.follows:  # the spider follows none
+            return []
+        asked, idle = list_asked(self._crawler), self._doubts.list_idle()
+        found = []
+        for link in closed.left:
+            # A link that differs from a requested one in what makes no difference is no other.
+            same = [link.url, *(form for name, form in list_forms(link.url) if name in idle)]
+            if host_of(link.url) in self._hosts and asked.isdisjoint(map(self._identify, same)):
+                found.append(link)
+        self._of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
+        return found
+
+    def _identify(self, url: str) -> bytes:
+        """Return the fingerprint of a request for a link, or b"" if there can be none."""
+        try:
+            return self._crawler.request_fingerprinter.fingerprint(Request(url))
+        except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
+            return b""
 
     def _get(self, key: str) -> int:
-        return int(self._stats.get_value(f"simhash/{key}", 0))
+        return int(self._crawler.stats.get_value(f"simhash/{key}", 0))
 
-    def list_lines(self, found: Found, limits: str) -> Iterator[Said]:
-        """Yield the lines that have something to say; `limits` cut the crawl off."""
+    def list_lines(self, limits: str, *, has_log: bool) -> Iterator[tuple[int, str]]:
+        """Yield the lines that have something to say, seven at most, each with its level.
+
+        Args:
+            limits: what cut the crawl off, or "".
+            has_log: whether there is a log to report on.
+        """
         if pages := self._get("pages"):
-            yield Said(logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)))
+            yield logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits))
         if passed := self._describe_not_judged(pages):
-            yield Said(logging.WARNING, passed)
-        errors = found.not_fetched
+            yield logging.WARNING, passed
+        errors = self._not_fetched.count()
         if failed := sum(errors[each] for each in errors.keys() - _GONE):
             level = logging.WARNING if failed > _MANY * (pages + failed) else logging.INFO
-            yield Said(level, tell_not_fetched(errors))
+            yield level, tell_not_fetched(errors)
         if links := self._get("links/only_on_dropped_pages"):
-            advised = found.links_of_lists and not self._config.follow_new_links
-            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {found.links_of_lists:,})"
+            advised = self._of_lists and not self._config.follow_new_links
+            follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {self._of_lists:,})"
             said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
-            yield Said(logging.WARNING, f"Not followed: {said}.")
-        if found.doubts:
-            yield Said(logging.WARNING, f"Look at: {found.doubts}.")
-        if found.look_alikes:
-            yield Said(logging.INFO, f"Kept: {found.look_alikes}.")
-        if pages and found.has_log:
-            yield Said(logging.INFO, "Details: scrapy simhash report")
+            yield logging.WARNING, f"Not followed: {said}."
+        if doubts := self._doubts.describe():
+            yield logging.WARNING, f"Look at: {doubts}."
+        if look_alikes := self._look_alikes.describe():
+            yield logging.INFO, f"Kept: {look_alikes}."
+        if pages and has_log:
+            yield logging.INFO, "Details: scrapy simhash report"
 
     def _sum_up(self, pages: int, limits: str) -> str:
         """Say how many pages were judged, and what became of them."""
@@ -134,7 +201,7 @@ class End:
             share = f"{plural(number, 'near-duplicate')} ({show_share(number / pages)})"
             single = hows[0].partition(" ")[2]
             parts.append(f"{share} {single}" if len(hows) == 1 else f"{share}: {', '.join(hows)}")
-        prefix, told = "simhash/forgotten/", self._stats.get_stats().items()
+        prefix, told = "simhash/forgotten/", self._crawler.stats.get_stats().items()
         forgotten = sum(int(number) for name, number in told if name.startswith(prefix))
         failed = f" {forgotten:,} did not come through: no page is dropped for these."
         said = f"Judged {plural(pages, 'page')}{limits}: {', '.join(parts)}."
@@ -143,8 +210,8 @@ class End:
     def _describe_not_judged(self, pages: int) -> str:
         """Say how many pages were not judged and why, if they are many or the store failed."""
         reasons = {
-            name.removeprefix(_NOT_JUDGED): int(count)
-            for name, count in self._stats.get_stats().items()
+            name.removeprefix(_NOT_JUDGED): int(number)
+            for name, number in self._crawler.stats.get_stats().items()
             if name.startswith(_NOT_JUDGED) and name.removeprefix(_NOT_JUDGED) not in LEFT_OUT
         }
         passed = sum(reasons.values())

@@ -6,10 +6,8 @@ import hashlib
 import inspect
 import logging
 import re
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from itemadapter import is_item
@@ -39,17 +37,6 @@ _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 1
 _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
-def count(crawler: Crawler, key: str, by: float = 1) -> None:
-    """Add to one of the crawl's stats that begin with `simhash/`."""
-    crawler.stats.inc_value(f"simhash/{key}", by)  # type: ignore[arg-type]  # it may be seconds
-
-
-def spider_of(crawler: Crawler) -> Spider:
-    """Get the spider of a crawl."""
-    assert crawler.spider is not None  # noqa: S101 - there before any request
-    return crawler.spider
-
-
 def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
     """Find the reason why a response is not judged; None if it is judged.
 
@@ -61,10 +48,10 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
     rules = {
         "no_callback": request.callback is NO_CALLBACK,
         "method": request.method != "GET",
-        "not_html": not is_page(response),
+        "not_html": not isinstance(response, HtmlResponse),
         "status": response.status not in SUCCESS,
         "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
-        "never_drop": is_never_dropped(config, response.url),
+        "never_drop": any(re.search(each, response.url) for each in config.never_drop),
         "too_large": len(response.body) > MOST_BYTES,
     }
     return next((reason for reason, holds in rules.items() if holds), None)
@@ -73,16 +60,6 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
 NOT_FETCHED = {"status", "not_fetched"}  # reasons of pages that did not come
 # Reasons why nobody expects a judgement: what is no page, and what an option exempts, as well.
 LEFT_OUT = {"no_callback", "method", "not_html", "never_drop", "simhash_skip", *NOT_FETCHED}
-
-
-def is_never_dropped(config: Config, url: str) -> bool:
-    """Whether SIMHASH_NEVER_DROP exempts a URL."""
-    return any(re.search(pattern, url) for pattern in config.never_drop)
-
-
-def is_page(response: Response) -> bool:
-    """Whether a response is an HTML page, and not another file."""
-    return isinstance(response, HtmlResponse)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -104,77 +81,24 @@ class JudgedPage:
 JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 
 
-_MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
-
-
-class NotFetched:
-    """Counts pages that did not come, by HTTP statuses and errors; what came later is none."""
-
-    def __init__(self) -> None:
-        self._errors: dict[int, str] = {}  # by hashes of addresses
-        self._beyond = Counter[str]()  # without addresses
-
-    def add(self, decision: Decision) -> None:
-        """Note that a page did not come, or that it came after all."""
-        if decision.reason in NOT_FETCHED:
-            page, error = hash(decision.url), intern(", ".join(decision.tests))
-            if page in self._errors or len(self._errors) < _MOST_NOT_FETCHED:
-                self._errors[page] = error
-            else:
-                self._beyond[error] += 1
-        elif decision.is_judged:
-            self._errors.pop(hash(decision.url), None)
-
-    def count(self) -> dict[str, int]:
-        """Return how many pages each status or error kept away, the most frequent ones first."""
-        return dict((self._beyond + Counter(self._errors.values())).most_common())
-
-
-class Actions:
-    """Chooses actions by request and settings, and counts them; `looking` commands drop nothing."""
-
-    def __init__(self, crawler: Crawler, config: Config, *, looking: bool) -> None:
-        self._crawler = crawler
-        self._config = config
-        self._looking = looking
-        self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
-        self.not_fetched = NotFetched()
-        self._has_warned = False
-
-    def count(self, decision: Decision) -> None:
-        """Count a page by what was decided on it."""
-        self.not_fetched.add(decision)
-        if decision.status == "near_duplicate":
-            self.chosen[decision.action] += 1
-            count(self._crawler, f"distance/{decision.distance}")
-        elif decision.status == "not_judged":
-            count(self._crawler, f"not_judged/{decision.reason}")
-            return
-        count(self._crawler, "pages")
-        how = f"/{decision.reason}" if decision.status == "revisit" else ""
-        count(self._crawler, f"{decision.status}{how}")
-
-    def choose(self, request: Request, reader: Reader, *, droppable: bool) -> str:
-        """Choose what happens to a page for a reader if it is a near-duplicate."""
-        if self._looking or reader == NOBODY or not droppable:
-            return "flag"
-        # A page that carries an item of another page is needed for that.
-        default = "flag" if carries_item(request) else self._config.action
-        action = request.meta.get("simhash_action", default)
-        if action in ACTIONS:
-            return str(action)
-        # The intention of the spider is unknown; flagging loses nothing.
-        count(self._crawler, "failed/action")
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
-                quote(action),
-                quote(request.url),
-                " or ".join(map(repr, ACTIONS)),
-                extra={"spider": self._crawler.spider},
-            )
-        return "flag"
+def choose_action(crawler: Crawler, config: Config, request: Request) -> str:
+    """Choose what happens to a page that may be dropped, if it is a near-duplicate."""
+    # A page that carries an item of another page is needed for that.
+    default = "flag" if carries_item(request) else config.action
+    action = request.meta.get("simhash_action", default)
+    if action in ACTIONS:
+        return str(action)
+    # The intention of the spider is unknown; flagging loses nothing.
+    if not crawler.stats.get_value("simhash/failed/action"):
+        logger.warning(
+            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
+            quote(action),
+            quote(request.url),
+            " or ".join(map(repr, ACTIONS)),
+            extra={"spider": crawler.spider},
+        )
+    crawler.stats.inc_value("simhash/failed/action")
+    return "flag"
 
 
 def carries_item(request: Request) -> bool:
@@ -209,12 +133,21 @@ _INHERITED = "_simhash_inherited_redirects"
 _FOUND_ON = "_simhash_found_on"
 
 
-def look(
-    crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
+def select_page(
+    crawler: Crawler,
+    config: Config,
+    request: Request,
+    response: Response,
+    reader: Reader | None = None,
 ) -> Page | str:
-    """Make the page that a judge gets, or return the reason why it is not judged."""
+    """Make the page that a judge gets, or return the reason why it is not judged.
+
+    It is for a reader, or for the one that the request names.
+    """
     if reason := find_skip_reason(config, request, response):
         return reason
+    if reader is None:
+        reader = find_reader(crawler, request, across_spiders=config.across_spiders)
     found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
     fingerprint = crawler.request_fingerprinter.fingerprint(request)
     return Page(
@@ -250,7 +183,8 @@ def find_reader(crawler: Crawler, request: Request, *, across_spiders: bool = Fa
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
     partials have none: NOBODY. With `across_spiders` the spider's name makes no difference.
     """
-    spider = spider_of(crawler)
+    spider = crawler.spider
+    assert spider is not None  # noqa: S101 - there before any request
     name = _name_method(spider, request.callback or getattr(spider, DEFAULT_CALLBACK))
     if isinstance(spider, CrawlSpider):
         if name == DEFAULT_CALLBACK:

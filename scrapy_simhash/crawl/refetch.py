@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_simhash.crawl.policy import SUCCESS, count, find_encoding, is_item_like, is_page
+from scrapy_simhash.crawl.policy import SUCCESS, find_encoding, is_item_like
 from scrapy_simhash.pages.facts import MOST_BYTES, Page
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
     mine, theirs = urlparse_cached(request), urlparse_cached(again)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc):
         return None
-    count(crawler, "refetched")
+    crawler.stats.inc_value("simhash/refetched")
     answer = await engine.download_async(again)
     usable = (
         answer.status in SUCCESS
         and answer.url == again.url
-        and is_page(answer)
+        and isinstance(answer, HtmlResponse)
         and "cached" not in answer.flags
         and 0 < len(answer.body) <= MOST_BYTES
     )

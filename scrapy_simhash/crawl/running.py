@@ -1,4 +1,4 @@
-"""Where a crawl runs: under which `scrapy` command, if any, and with which files of its project.
+"""Where a crawl runs: its `scrapy` command, if any, files of its project, and what judges open.
 
 Scrapy tells components nothing of the command, and removes its name from `sys.argv`; so its frames
 are looked for among those that lead to the caller. Relative files are under Scrapy's data path.
@@ -15,8 +15,8 @@ import inspect
 import logging
 import re
 import shlex
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,10 @@ from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of, show_url
+from scrapy_simhash.judge.messages import Open
+from scrapy_simhash.judge.scopes import load_scope
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
+from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,23 +157,18 @@ def add_option(text: str, option: str) -> str:
 
 
 def place_log(config: Config) -> Config:
-    """Place the decision log where commands find it from every folder of the project."""
+    """Place a log that is named where commands find it from every folder of the project."""
     # A relative path is below the project's folder, or without a project below the current folder.
-    # If the store is in no folder, its log is in the default folder of stores.
-    if config.log is None:
+    if config.log in {None, DEFAULT_LOG}:
         return config
-    if config.log != DEFAULT_LOG:
-        return replace(config, log=str(Path(closest_scrapy_cfg()).parent / config.log))
-    if config.store == MEMORY:
-        return replace(config, log=None)
-    if scheme_of(config.store) == "lmdb":
-        return config
-    # A read-only crawl writes no files.
-    return replace(config, log=None if config.readonly else str(find_default_log(config.store)))
+    return replace(config, log=str(Path(closest_scrapy_cfg()).parent / str(config.log)))
 
 
 def find_default_log(store: str) -> Path:
-    """Find the decision log of a store when SIMHASH_LOG has its default."""
+    """Find the decision log of a store when SIMHASH_LOG has its default.
+
+    That of a store in no folder is in the default folder of stores.
+    """
     folder = folder_of(store)
     if folder is None:
         return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
@@ -186,3 +184,50 @@ def _place(name: str, path: str) -> str:
             f"SIMHASH_{name} = {path!r}: is a path below the project's folder, which cannot be "
             f"found from here ({error}); must be an absolute path"
         ) from None
+
+
+def make_open(config: Config) -> Open:
+    """Make the first message of judges, without crawl and spider.
+
+    Args:
+        config: the settings; relative paths are below the current folder.
+
+    Raises:
+        SettingError: a setting names what there is not.
+    """
+    with _naming("SIMHASH_STORE"):
+        check_store_url(config.store)
+        if config.store == MEMORY and config.processes > 1:
+            raise ValueError(
+                f"{MEMORY!r} is for one process, but SIMHASH_PROCESSES = {config.processes}; name "
+                "a folder, or set it to 1"
+            )
+        folder = None if config.store == MEMORY else folder_of(config.store)
+    log = config.log
+    if log == DEFAULT_LOG:  # a read-only crawl writes no files
+        kept = config.store != MEMORY and not config.readonly
+        log = str(find_default_log(config.store)) if kept else None
+    placed = replace(  # a spider may change its folder
+        config,
+        store=str(folder.absolute()) if folder else config.store,
+        log=str(Path(log).absolute()) if log else None,
+    )
+    for name, value in asdict(placed).items():
+        with _naming(f"SIMHASH_{name.upper()}"):
+            str(value).encode()  # else it cannot be sent to a judge
+    with _naming("SIMHASH_SCOPE"):
+        load_scope(config.scope)
+    if config.text_reader not in {"", DEFAULT_EXTRACTOR}:
+        from scrapy_simhash.pages.main_text import load_text_reader  # noqa: PLC0415
+
+        with _naming("SIMHASH_HAND_OVER_TEXT"):
+            load_text_reader(config.text_reader)
+    return Open(placed, Recipe())
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise SettingError(f"{setting}: {error}") from None

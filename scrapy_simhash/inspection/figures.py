@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
-from scrapy_simhash.crawl.policy import LEFT_OUT, NotFetched
+from scrapy_simhash.crawl.logstats import NotFetched
+from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
@@ -17,10 +18,10 @@ from scrapy_simhash.judge.doubts import (
     Doubt,
     Doubts,
     Examples,
+    LookAlikes,
     list_doubts,
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judge.lookalikes import LookAlikes
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:

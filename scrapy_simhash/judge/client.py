@@ -28,6 +28,7 @@ from msgspec import structs
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.errors import NotJudgedError, StoreError
 from scrapy_simhash.judge.messages import (
+    OUT_OF_MEMORY_EXIT_CODE,
     Again,
     Ask,
     Close,
@@ -41,6 +42,7 @@ from scrapy_simhash.judge.messages import (
     Refetch,
     Said,
     Settled,
+    Status,
     ToJudge,
     Told,
     Waits,
@@ -50,7 +52,6 @@ from scrapy_simhash.judge.messages import (
     unpack_to_judge,
 )
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE, Status
 from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:

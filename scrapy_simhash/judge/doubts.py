@@ -1,10 +1,15 @@
-"""What speaks against near-duplicates: the end of a crawl and its report name the same."""
+"""What a person should look at: the end of a crawl and its report name the same.
+
+That is what speaks against near-duplicates; and kept pages that look like another one: what changes
+by itself, such as a counter, makes another page of each copy.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
@@ -23,9 +28,13 @@ _LEAST_ALIKE = 0.7
 _SEVERAL = 4
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
-_MOST_LISTED = 5
+_MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
 _MOST_TOLD = 2
 _LONGEST_TITLE = 30
+# Those that begin with the same words are counted together, whatever their numbers.
+_WORDS_OF_KIND = 2
+_MOST_KINDS = 1_000  # pages of others are counted only
+_NUMBER = re.compile(r"\d+")
 
 
 class Doubt(StrEnum):
@@ -279,3 +288,48 @@ class Walls:
         if len(forms) < UNLIKE_ADDRESSES:
             forms.add(hash(form))
         return len(forms) >= UNLIKE_ADDRESSES
+
+
+class _Kind(NamedTuple):
+    """The first page of those that are parted from others by words of one kind."""
+
+    words: str
+    url: str
+    like: str
+
+
+class LookAlikes:
+    """Counts kept pages that look like another one, by the words that part them."""
+
+    def __init__(self) -> None:
+        self._pages = 0
+        self._kinds: Counter[str] = Counter()
+        self._first: dict[str, _Kind] = {}
+
+    def add(self, decision: Decision) -> None:
+        """Count a page that is one."""
+        self._pages += 1
+        words = _NUMBER.sub("0", decision.parted_by).split()
+        kind = " ".join(words[:_WORDS_OF_KIND])
+        if kind in self._first or len(self._first) < _MOST_KINDS:
+            first = _Kind(decision.parted_by, decision.url, decision.nearest_url or "")
+            self._first.setdefault(kind, first)
+            self._kinds[kind] += 1
+
+    def describe(self) -> str:
+        """Describe how many there are, and what parts most; "" if there are none."""
+        if not self._pages:
+            return ""
+        ((kind, pages),) = self._kinds.most_common(1)
+        words, url, like = map(quote, self._first[kind])
+        of_all = f" ({pages:,} of them)" * (pages < self._pages)
+        return (
+            f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
+            f"but for {words}{' and the like' * (self._pages > 1)}{of_all}: scrapy simhash explain "
+            f"{url} (like {like}); SIMHASH_IGNORE leaves out what changes by itself"
+        )
+
+    def list_kinds(self) -> list[dict[str, Any]]:
+        """List what parts most, ready for JSON."""
+        ranked = self._kinds.most_common(_MOST_KINDS_LISTED)
+        return [{"pages": pages, **self._first[kind]._asdict()} for kind, pages in ranked]

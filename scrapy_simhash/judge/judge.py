@@ -25,7 +25,6 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.links import LinkTable
 from scrapy_simhash.judge.log import FOLLOW, LOSING, PASS, Decision
-from scrapy_simhash.judge.lookalikes import find_parting
 from scrapy_simhash.judge.messages import (
     Again,
     Ask,
@@ -56,16 +55,14 @@ from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, ToJudge
+    from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
-    from scrapy_simhash.judge.status import Status
     from scrapy_simhash.judge.young import YoungPage
-    from scrapy_simhash.judging.documents import Change, Document, Match
+    from scrapy_simhash.judging.documents import Change, Document, Match, Reading
     from scrapy_simhash.judging.finding import Doubt
-    from scrapy_simhash.judging.noise import Change as NoiseChange
-    from scrapy_simhash.judging.noise import Measured, Noise, Slot
+    from scrapy_simhash.judging.noise import Measured, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores.documents import Documents
@@ -150,7 +147,7 @@ class CrawlJudge:
         self._failure = ""  # why the store cannot be written
         # With the group of the young page that has them.
         self._links_of_young: dict[int, tuple[PageLinks, str]] = {}
-        # By the young page that they wait for.
+        # By the young page, or minus the document asked for once more, that they wait for.
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
         # Near-duplicates of young pages that are not written yet.
         self._followers: defaultdict[int, deque[Change]] = defaultdict(deque)
@@ -240,7 +237,6 @@ class CrawlJudge:
     def _ask(self, asked: Ask, body: bytes) -> None:
         """Answer a page."""
         number = asked.number
-        self._forget(number)  # it was asked of a judge that died
         with self._at(number):
             if asked.wanted == "verdict":
                 self._decide(self._read(asked, body))
@@ -256,27 +252,22 @@ class CrawlJudge:
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
         """Work at a page; whatever breaks, it passes."""
-        self._begin(number)
         try:
             yield
         except Exception as error:  # noqa: BLE001
-            self._fail(number, error)
+            self._forget(number)
+            reason, detail = "failed", describe_error(error)
+            if isinstance(error, NotJudgedError):
+                reason, detail = error.reason, error.detail
+            elif isinstance(error, StoreError):
+                reason, detail = "store_unavailable", str(error)
+            self._say(Said(number, reason=reason, detail=detail))
         finally:
             self._begin(0)
 
     def _begin(self, number: int, *, loading: bool = False) -> None:
         if self._status is not None:
             self._status.begin(number, loading=loading)
-
-    def _fail(self, number: int, error: Exception) -> None:
-        """Let a page pass that something broke at."""
-        self._forget(number)
-        if isinstance(error, NotJudgedError):
-            self._say(Said(number, reason=error.reason, detail=error.detail))
-        elif isinstance(error, StoreError):
-            self._say(Said(number, reason="store_unavailable", detail=str(error)))
-        else:
-            self._say(Said(number, reason="failed", detail=describe_error(error)))
 
     def _read(self, asked: Ask, body: bytes) -> _Page:
         """Read a page, and make its document."""
@@ -310,7 +301,7 @@ class CrawlJudge:
         def work(stored: Documents) -> tuple[Judge, Verdict, Change | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
-            seen = WithYoung(stored, self._young)
+            seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
@@ -334,32 +325,23 @@ class CrawlJudge:
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
         judge, verdict, change = self._judge(page)
-        match = verdict.match
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            used = self._list_used(page, judge.rests)
-            without = self._judge(page, self._trust(judge.rests, used))
-            found = without[1].match
-            confirmed = found is not None and found.document == judge.rests.document
-            may_drop = self._check(page, judge.rests, confirmed=confirmed) if used else confirmed
-            if may_drop is None:
+            checked = self._check(page, judge.rests, (verdict, change))
+            if checked is None:
                 return
-            if not may_drop:
-                judge, verdict, change = without
-                match = verdict.match
-        young = self._young.at(match.document) if match is not None else None
+            verdict, change = checked
+        match = verdict.match
+        young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
-            self._waiting[young.page].append(page)
-            self._say(Waits(page.asked.number))
+            self._wait_for(page, young.page)
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
             decision.action = self._choose(page, verdict, young)
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             decision.action = FOLLOW if page.asked.action in LOSING else ""
-        elif verdict.nearest is not None:
-            decision.parted_by = find_parting(verdict.nearest)
         self._refetches.judged += 1
         self._dropped += match is not None
         if young is not None:
@@ -382,49 +364,42 @@ class CrawlJudge:
             if not self._refetches.take(doubt, host_of(url), folder_of(url)):
                 return False
             self._say(Refetch(page.asked.number, doubt.document, url))
-        self._wait_for(page, asked or doubt.document)
+        self._wait_for(page, -(asked or doubt.document))
         return True
 
-    def _wait_for(self, page: _Page, document: int) -> None:
-        """Have a page wait for the second answer to the address of a document."""
-        self._waiting[-document].append(page)
+    def _wait_for(self, page: _Page, number: int) -> None:
+        """Have a page wait for a young one, or for a second answer, see `_waiting`."""
+        self._waiting[number].append(page)
         self._say(Waits(page.asked.number))
 
-    def _list_used(self, page: _Page, kept: Doubt) -> list[NoiseChange]:
-        """List what other pages taught, and one of two pages has."""
-        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
-        seconds = abs(mine.facts.time - kept.page.facts.time)
-        noise = self._hosts.get_noise(kept.page.facts.url)
-        return list(noise.list_used(seconds, (mine, kept.page)))
+    def _check(
+        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Change | None]
+    ) -> tuple[Verdict, Change | None] | None:
+        """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
-    def _trust(self, kept: Doubt, used: Iterable[NoiseChange]) -> Trusted:
-        """List the noise of two pages on which a drop may rest: what was seen on honest pages."""
-        url = kept.page.facts.url
-        noise = self._hosts.get_noise(url)
-        place = f"{host_of(url)}/{noise.find_place(url)}"
-        confirmed = self._refetches.list_confirmed(place, used)
-        return Trusted(kept.document, (*noise.list_own(url), *confirmed))
-
-    def _check(self, page: _Page, kept: Doubt, *, confirmed: bool) -> bool | None:
-        """Check the noise that a drop rests on, which other pages taught.
+        Where other pages taught that noise, the original may be asked for once more.
 
         Returns:
-            Whether the page may be dropped; None if it waits for the check.
+            What was judged, if the page may be dropped, or what is judged without the noise; None
+            if the page waits for the check.
         """
         document, url = kept.document, kept.page.facts.url
-        host = host_of(url)
-        place = f"{host}/{self._hosts.get_noise(url).find_place(url)}"
-        if self._waits_are_over or not page.asked.young:
-            return confirmed
-        if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
-            self._say(Refetch(page.asked.number, document, url))
-        if confirmed:
-            return True
-        checked = self._refetches.find_checked(place)
-        if not checked or time.monotonic() >= _end_of_wait(page):
-            return False
-        self._wait_for(page, checked)
-        return None
+        noise, host = self._hosts.get_noise(url), host_of(url)
+        place = f"{host}/{noise.find_place(url)}"
+        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        seconds = abs(mine.facts.time - kept.page.facts.time)
+        used = list(noise.list_used(seconds, (mine, kept.page)))
+        honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
+        _, verdict, change = self._judge(page, Trusted(document, honest))
+        confirmed = verdict.match is not None and verdict.match.document == document
+        if used and page.asked.young and not self._waits_are_over:
+            if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
+                self._say(Refetch(page.asked.number, document, url))
+            checked = self._refetches.find_checked(place)
+            if checked and not confirmed and time.monotonic() < _end_of_wait(page):
+                self._wait_for(page, -checked)
+                return None
+        return judged if confirmed else (verdict, change)
 
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -434,9 +409,7 @@ class CrawlJudge:
             if answer is not None and not self._compare(asked, answer):
                 return
         before = self._dropped
-        for page in self._waiting.pop(-again.document, ()):
-            with self._at(page.asked.number):
-                self._decide(page, waited=True)
+        self._release(-again.document)
         if asked is not None and not asked.place:
             self._refetches.note(asked, dropped=self._dropped > before)
 
@@ -459,8 +432,9 @@ class CrawlJudge:
         """Note what changed between two answers to one address; False if it is asked once more."""
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
-        noise = self._recall(url)
-        seconds = time.time() - first.facts.time
+        noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
+        with suppress(StoreError):  # what earlier crawls saw is lacking then
+            self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
             same, changed = noise.check(first, answer, seconds)
             if same and self._refetches.ask_once_more(asked, answer):
@@ -468,32 +442,21 @@ class CrawlJudge:
                 return False
             noise.refute(url, same)
             self._refetches.confirm(asked.place, changed)
-            self._note_noise(url)
-            return True
-        changes, moving = learn(first, asked.second or answer), set["Slot"]()
-        if asked.second is not None:
-            # What moved once may be a price.
-            moving = {each.slot for each in learn(asked.second, answer)}
-        elif noise.may_move(changes) and self._refetches.ask_once_more(
-            asked, answer, _MOST_ASKED_IN_DOUBT
-        ):
-            self._say(Refetch(0, document, url))
-            return False
-        noise.test(asked.doubt.sought, first, answer)
-        noise.add(url, changes, seconds, moving)
-        self._note_noise(url)
-        return True
-
-    def _recall(self, url: str) -> Noise:
-        """Get what changes on a host; what earlier crawls saw is lacking if the store is."""
-        with suppress(StoreError):
-            return self._store.read(lambda stored: self._hosts.recall(stored, url))
-        return self._hosts.get_noise(url)
-
-    def _note_noise(self, url: str) -> None:
+        else:
+            changes, moving = learn(first, asked.second or answer), set["Slot"]()
+            if asked.second is not None:
+                # What moved once may be a price.
+                moving = {each.slot for each in learn(asked.second, answer)}
+            elif noise.may_move(changes) and self._refetches.ask_once_more(
+                asked, answer, _MOST_ASKED_IN_DOUBT
+            ):
+                self._say(Refetch(0, document, url))
+                return False
+            noise.test(asked.doubt.sought, first, answer)
+            noise.add(url, changes, seconds, moving)
         if not self._given.config.readonly:
-            measured = self._hosts.get_noise(url).describe()
-            self._enqueue(_Write(None, noise=(host_of(url), measured)))
+            self._enqueue(_Write(None, noise=(host_of(url), noise.describe())))
+        return True
 
     def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
@@ -538,7 +501,7 @@ class CrawlJudge:
             store = self._store
             self._young.add(number, change, store.seed, store.dissolved, is_new=is_new)
             return True
-        young = self._young.at(match.document) if match is not None else None
+        young = self._young.by_key.get(match.document) if match is not None else None
         if match is None or young is None:
             self._enqueue(_Write(change))
             return False
@@ -556,23 +519,19 @@ class CrawlJudge:
         change = change._replace(record=record)
         if young.page in self._settled:
             self._enqueue(_Write(change))
-        else:
-            self._follow(young.page, change)
-        return False
-
-    def _follow(self, page: int, change: Change) -> None:
-        """Have a near-duplicate written after a young page."""
-        self._followers[page].append(change)
-        self._followed.append(page)
+            return False
+        self._followers[young.page].append(change)
+        self._followed.append(young.page)
         if len(self._followed) > _MOST_FOLLOWERS and (
             others := self._followers.get(self._followed.popleft())
         ):
             others.popleft()
+        return False
 
     def _make_room(self) -> None:
         """Forget the oldest young page if there are too many."""
-        if len(self._young) >= MOST_YOUNG:
-            oldest = next((each.page for each in self._young if each.page not in self._settled), 0)
+        if len(self._young.pages) >= MOST_YOUNG:
+            oldest = next((each for each in self._young.pages if each not in self._settled), 0)
             if not oldest:
                 raise StoreUnavailableError(self._failure or "too much is to be written")
             self._forget(oldest)
@@ -589,7 +548,7 @@ class CrawlJudge:
     def _settle(self, settled: Settled) -> None:
         """Do what follows from what became of young pages; unknown ones are ignored."""
         for number in settled.done:
-            if (page := self._young.get(number)) and number not in self._settled:
+            if (page := self._young.pages.get(number)) and number not in self._settled:
                 self._settled[number] = page
                 self._enqueue(_Write(page.change, number))
                 for change in self._followers.pop(number, ()):
@@ -599,7 +558,7 @@ class CrawlJudge:
         for number in settled.failed:
             self._forget(number)
         for number in settled.unwanted:
-            if self._young.get(number):
+            if number in self._young.pages:
                 self._count(number)
 
     def _count(self, number: int) -> None:
@@ -639,7 +598,7 @@ class CrawlJudge:
         )
 
     def _release(self, number: int) -> None:
-        """Judge again the pages that wait for a young one."""
+        """Judge again the pages that wait for a young one, or for a second answer."""
         for page in self._waiting.pop(number, ()):
             with self._at(page.asked.number):
                 self._decide(page, waited=True)

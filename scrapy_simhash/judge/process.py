@@ -24,12 +24,12 @@ from scrapy_simhash.judge.messages import (
     Close,
     FromJudge,
     Open,
+    Status,
     Told,
     describe_failure,
     pack,
     unpack_to_judge,
 )
-from scrapy_simhash.judge.status import Status
 
 _LENGTH_BYTES = 4
 _RECEIVED_BYTES = 1 << 18

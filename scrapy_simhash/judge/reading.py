@@ -1,6 +1,6 @@
 """Read pages, within the kernel's bounds: what a judge does first.
 
-The crawl bounds the time of a page, see `status`. On systems other than Linux memory has no bound.
+The crawl bounds the time of a page, see `messages`. Only Linux bounds its memory, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge import scopes
-from scrapy_simhash.judge.status import OUT_OF_MEMORY_EXIT_CODE
+from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE
 from scrapy_simhash.judging.evidence import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.status import Status
+    from scrapy_simhash.judge.messages import Status
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
@@ -45,19 +45,11 @@ class PageReader:
         config: its settings.
         status: where the page that is read is recorded, in a process that may be killed for it;
             None in the crawl's own, where nothing is bounded.
-        memory_bytes: that a page may take beyond what is loaded.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        config: Config,
-        status: Status | None = None,
-        memory_bytes: int = PAGE_MEMORY_BYTES,
-    ) -> None:
+    def __init__(self, recipe: Recipe, config: Config, status: Status | None = None) -> None:
         self._recipe = make_recipe(recipe.extractor, recipe.features)
         self._config, self._scope, self._status = config, config.scope, status
-        self._memory_bytes = memory_bytes
         self._loaded: set[object] = set()
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
@@ -71,7 +63,7 @@ class PageReader:
         Raises:
             NotJudgedError: it cannot be read.
         """
-        with self._bound(number), _failing():
+        with self._bound(number):
             made = fingerprint_page(
                 body,
                 page.encoding,
@@ -84,17 +76,22 @@ class PageReader:
         if self._scope == "global":
             return made, ""
         load = partial(scopes.prepare_scope, self._scope)
-        with self._bound(number, load), _failing("scope_failed"):
+        with self._bound(number, load, "scope_failed"):
             return made, scopes.find_scope(self._scope, page.url, made)
 
     def read_text(self, number: int, page: Page, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
-        with self._bound(number, partial(load_text_reader, reader)), _failing():
+        with self._bound(number, partial(load_text_reader, reader)):
             return read_text(body, page.encoding, reader)
 
     @contextmanager
-    def _bound(self, number: int, load: partial[Any] | None = None) -> Iterator[None]:
-        """Bound time and memory of the block, which reads a page by what is loaded before."""
+    def _bound(
+        self, number: int, load: partial[Any] | None = None, reason: str = "failed"
+    ) -> Iterator[None]:
+        """Bound time and memory of the block, which reads a page by what is loaded before.
+
+        Whatever the page does there is a `NotJudgedError` for a reason.
+        """
         status = self._status
         if load is not None and (what := (load.func, *load.args)) not in self._loaded:
             self._loaded.add(what)
@@ -102,33 +99,28 @@ class PageReader:
                 status.begin(number, loading=True)
             with suppress(Exception):  # reported when the page is read
                 load()  # trafilatura takes 1 s and 60 MB
-        if status is None:
-            yield
-            return
-        status.begin(number)
-        before = _read_memory()
-        _limit_data(before.data_bytes + self._memory_bytes if before.data_bytes else None)
+        if status is not None:
+            status.begin(number)
+            before = _read_memory()
+            _limit_data(before.data_bytes + PAGE_MEMORY_BYTES if before.data_bytes else None)
         try:
             yield
+        except NotJudgedError:
+            raise
         except MemoryError:
+            if status is None:
+                raise
             # The whole process, so that the next page finds a fresh one and nothing that swallowed
             # the MemoryError goes on with half a page.
             os._exit(OUT_OF_MEMORY_EXIT_CODE)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
+            raise NotJudgedError(reason, describe_error(error)) from None
         finally:
-            if _read_memory().peak_bytes - before.peak_bytes > _TOO_CLOSE * self._memory_bytes:
-                os._exit(OUT_OF_MEMORY_EXIT_CODE)
-            _limit_data(None)
-
-
-@contextmanager
-def _failing(reason: str = "failed") -> Iterator[None]:
-    """Make a `NotJudgedError` of whatever a page does."""
-    try:
-        yield
-    except (NotJudgedError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - SystemExit would end the process
-        raise NotJudgedError(reason, describe_error(error)) from None
+            if status is not None:
+                taken_bytes = _read_memory().peak_bytes - before.peak_bytes
+                if taken_bytes > _TOO_CLOSE * PAGE_MEMORY_BYTES:
+                    os._exit(OUT_OF_MEMORY_EXIT_CODE)
+                _limit_data(None)
 
 
 class _Memory(NamedTuple):

@@ -77,11 +77,20 @@ class YoungPage(NamedTuple):
 
 
 class Young:
-    """The young pages of one judge, in the order of their coming, and what leads to them."""
+    """The young pages of one judge, in the order of their coming, and what leads to them.
+
+    Attributes:
+        pages: by their numbers in the crawl.
+        by_key: by their numbers as candidates.
+        dissolved: rare triples that are keys no more.
+        counting: numbers of those that count already: they are about to be written, or pipelines
+            drop all items.
+        first_copies: documents of earlier crawls, by number, of which a first copy is here.
+    """
 
     def __init__(self) -> None:
-        self._pages: dict[int, YoungPage] = {}
-        self._by_key: dict[int, YoungPage] = {}
+        self.pages: dict[int, YoungPage] = {}
+        self.by_key: dict[int, YoungPage] = {}
         self._found: defaultdict[_Lead, list[int]] = defaultdict(list)
         self._drawn: dict[str, list[bytes]] = {}  # see `draw`
         # As in the store: on a site of records, a template would lead to all its pages.
@@ -91,24 +100,8 @@ class Young:
         # By place: a fingerprint is compared with all at once.
         self._fingerprints = np.zeros(MOST_YOUNG + 1, np.uint64)
         self._keys = np.zeros(MOST_YOUNG + 1, np.int64)  # 0 where there is none
-        # Those that count already: they are about to be written, or pipelines drop all items.
         self.counting: set[int] = set()
-        # Documents of earlier crawls, by number, of which a first copy is here.
         self.first_copies: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def __iter__(self) -> Iterator[YoungPage]:
-        return iter(self._pages.values())
-
-    def get(self, page: int) -> YoungPage | None:
-        """Get a page by its number in the crawl."""
-        return self._pages.get(page)
-
-    def at(self, key: int) -> YoungPage | None:
-        """Get a page by its number as a candidate."""
-        return self._by_key.get(key)
 
     def find(self, kind: str, key: bytes | int | str) -> Sequence[int]:
         """List the pages that a lead leads to by their numbers as candidates, the oldest first."""
@@ -117,7 +110,7 @@ class Young:
     def draw(self, host: str) -> list[bytes]:
         """Draw the sample of a host from its young pages, at most 16 members."""
         if host not in self._drawn and (keys := self.find("host", host)):
-            members = sorted(self._by_key[each].member for each in keys)
+            members = sorted(self.by_key[each].member for each in keys)
             self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
         return self._drawn.get(host, [])
 
@@ -127,7 +120,7 @@ class Young:
         """List the pages within a distance, or some of them, each with its bits."""
         differ = np.bitwise_count(self._fingerprints ^ np.uint64(fingerprint))
         places = np.flatnonzero((differ <= distance_bits) & (self._keys != 0))[:most]
-        return [(int(differ[each]), self._by_key[int(self._keys[each])]) for each in places]
+        return [(int(differ[each]), self.by_key[int(self._keys[each])]) for each in places]
 
     def add(
         self, page: int, change: Change, seed: int, dissolved: Container[int], *, is_new: bool
@@ -163,7 +156,7 @@ class Young:
         further = (triple for triple in triples if triple not in dissolved)
         made = YoungPage(page, key, change, record, leads, further, member)
         place = self._place_of[page] = self._places.pop()
-        self._pages[page] = self._by_key[key] = made
+        self.pages[page] = self.by_key[key] = made
         if change.record.state == State.DUPLICATE and change.record.original:
             self.first_copies[change.record.original] = page
         for lead in leads:
@@ -197,17 +190,17 @@ class Young:
         if len(self.dissolved) >= _MOST_DISSOLVED:
             self.dissolved.clear()
         self.dissolved.add(key)
-        losing = [self._by_key[each] for each in self._found.pop(lead)]
+        losing = [self.by_key[each] for each in self._found.pop(lead)]
         for each in losing:
             each.leads.remove(lead)
         return losing
 
     def pop(self, page: int) -> YoungPage | None:
         """Take a page out, if it is there."""
-        found = self._pages.pop(page, None)
+        found = self.pages.pop(page, None)
         if found is None:
             return None
-        del self._by_key[found.key]
+        del self.by_key[found.key]
         if self.first_copies.get(found.change.record.original) == page:
             del self.first_copies[found.change.record.original]
         self.counting.discard(page)
@@ -239,19 +232,17 @@ class WithYoung:
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; a young one comes first."""
         young = self._young.find("identity", page.facts.identity)
-        own = self._young.at(young[-1]) if young else None
+        own = self._young.by_key.get(young[-1]) if young else None
         return ([own.change[:2]] if own else []) + self._stored.find_own(page)
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
         """Find the candidates of a page; its own document may be among them."""
         found, complete = self._stored.gather(page, rule, own)
-        if not len(self._young):
-            return found, complete
         candidates = self._list_candidates(page.facts, rule)
         found += [
             (candidate, each.record)
             for candidate in sorted(candidates.values())
-            if (each := self._young.at(candidate.number))
+            if (each := self._young.by_key.get(candidate.number))
             and each.record.facts.identity != page.facts.identity
             and each.record.facts.group == page.facts.group
         ]
@@ -276,7 +267,7 @@ class WithYoung:
         return {
             key: candidate._replace(young=at.page not in young.counting)
             for key, candidate in found.items()
-            if (at := young.at(key))
+            if (at := young.by_key.get(key))
         }
 
     def _list_alike(self, facts: Facts) -> dict[int, int]:
@@ -305,7 +296,7 @@ class WithYoung:
 
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get those records that are there and undamaged."""
-        young = {each: found.record for each in numbers if (found := self._young.at(each))}
+        young = {each: found.record for each in numbers if (found := self._young.by_key.get(each))}
         return young | self._stored.glance([each for each in numbers if each not in young])
 
     def find_noise(self, host: str) -> Measured:
@@ -317,6 +308,6 @@ class WithYoung:
         young = {
             each: unpack(found.change.wording)
             for each in numbers
-            if (found := self._young.at(each)) and found.change.wording
+            if (found := self._young.by_key.get(each)) and found.change.wording
         }
         return young | self._stored.get_wordings([each for each in numbers if each not in young])

@@ -26,8 +26,8 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.crawl.opening import make_open
 from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify
+from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (
     NotJudgedError,
     PartlyFailedError,

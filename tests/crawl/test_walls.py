@@ -41,7 +41,7 @@ def find_walls(done: Crawl) -> dict[str, int]:
     """Find the walls that a crawl names, by path; how many pages repeat each."""
     judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
     assert judging
-    told = judging._doubts.list_told()
+    told = judging.end._doubts.list_told()
     return {path_of(about): found.pages for doubt, about, found in told if doubt is Doubt.UNLIKE}
 
 

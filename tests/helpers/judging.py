@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.judge.judge import CrawlJudge
-from scrapy_simhash.judge.log import Decision, DecisionLog, make_line
+from scrapy_simhash.judge.log import CrawlLog, Decision
 from scrapy_simhash.judge.messages import (
     Ask,
     Close,
@@ -125,7 +125,7 @@ def fill(store: Path | str, pages: Iterable[tuple[str, str]], **fields: Any) -> 
 
     What is kept comes through; copies are dropped, those of earlier crawls, too.
     """
-    log = DecisionLog(Path(store) / "log.jsonl")
+    log = CrawlLog(str(Path(store, "log.jsonl")))
     decisions = []
     with judging(store, **{"incremental": True, **fields}) as crawl:
         for url, html in pages:
@@ -136,7 +136,7 @@ def fill(store: Path | str, pages: Iterable[tuple[str, str]], **fields: Any) -> 
             reason = said.reason or "failed"
             decision = said.decision or new_decision(url, "crawl", reason=reason)
             decisions.append(decision)
-            log.write(make_line(decision))
+            log.write(decision)
     log.close()
     return decisions
 

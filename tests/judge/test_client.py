@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.opening import make_open
+from scrapy_simhash.crawl.running import make_open
 from scrapy_simhash.errors import (
     NotJudgedError,
     SettingError,

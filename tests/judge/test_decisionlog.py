@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.judge.log import DecisionLog, make_line
+from scrapy_simhash.judge.log import CrawlLog
 from tests.helpers.crawling import read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
@@ -24,8 +24,8 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.jsonl"
-    log = DecisionLog(path)
-    log.write(make_line({"url": text, text: 1}))
+    log = CrawlLog(str(path))
+    log.write({"url": text, text: 1})
     log.close()
     octets = path.read_bytes()
     assert octets.count(b"\n") == 1
@@ -37,8 +37,8 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
 def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "log.jsonl"
     for crawl in ("first", "second"):
-        log = DecisionLog(path)
-        log.write(make_line({"crawl": crawl}))
+        log = CrawlLog(str(path))
+        log.write({"crawl": crawl})
         log.close()
     assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
     assert path.stat().st_mode & 0o077 == 0
@@ -47,19 +47,18 @@ def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
 TWO_WRITERS = """
 import sys, time
 from pathlib import Path
-from scrapy_simhash.judge.log import Decision, DecisionLog, make_line
-from scrapy_simhash.judging.evidence import Deciding, Evidence
+from scrapy_simhash.judge.log import CrawlLog
 
 path = Path(sys.argv[1])
 other = {"a": b'"writer":"b"', "b": b'"writer":"a"'}[sys.argv[2]]
-log = DecisionLog(path)
+log = CrawlLog(str(path))
 Path(sys.argv[1] + sys.argv[2]).touch()
 while not all(Path(sys.argv[1] + writer).exists() for writer in "ab"):
     pass
 for number in range(1500):
     while number == 750 and other not in path.read_bytes():
         time.sleep(0.01)  # the other one's lines come between
-    log.write(make_line({"writer": sys.argv[2], "number": number, "text": "x" * (number % 900)}))
+    log.write({"writer": sys.argv[2], "number": number, "text": "x" * (number % 900)})
 log.close()
 """
 
@@ -81,9 +80,9 @@ def test_two_processes_append_to_one_log(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    log = DecisionLog(Path("/dev/full"))
+    log = CrawlLog("/dev/full")
     for number in range(5):
-        log.write(make_line({"number": number}))
+        log.write({"number": number})
     log.close()
     assert log.lost == 5
     (record,) = caplog.records
@@ -96,20 +95,21 @@ def test_line_cut_by_a_full_disk_spoils_no_later_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is room for six bytes of the second line."""
-    log, write, room = DecisionLog(tmp_path / "log.jsonl"), os.write, iter([99, 6])
+    path, write, room = tmp_path / "log.jsonl", os.write, iter([99, 6])
+    log = CrawlLog(str(path))
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: next(room, 99)]))
     for number in range(3):
-        log.write(make_line({"number": number}))
+        log.write({"number": number})
     log.close()
     assert log.lost == 1
-    assert log.path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
+    assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
 
 
 def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"number":0}\n{"numb')
-    log = DecisionLog(path)
-    log.write(make_line({"number": 2}))
+    log = CrawlLog(str(path))
+    log.write({"number": 2})
     log.close()
     log.close()  # harmless
     assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'

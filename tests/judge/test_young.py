@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, Ask, EndWaits, Gone, Settled
-from scrapy_simhash.judge.status import Status
+from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
@@ -229,7 +228,7 @@ def test_a_change_that_breaks_costs_the_others_nothing(
     crawl: Judging, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-    crawl.judge._young._pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
+    crawl.judge._young.pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
     crawl.settle(one, write=False)
     crawl.settle(two)
     assert stored(crawl) == {"1": "done"}
@@ -292,13 +291,6 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> No
                 assert crawl.find(copy) == answer
                 assert status.read()[0] == 0
         crawl.judge._status = None
-
-
-def test_a_page_that_is_asked_again_of_another_judge(crawl: Judging) -> None:
-    """It had an answer that got lost."""
-    number = crawl.ask("0", page(1))
-    crawl.judge.take(Ask(number, fetched("0"), "drop", young=True), page(1).encode())
-    assert crawl.find(number) == "new"
 
 
 def test_pages_of_one_host_and_template_cost_no_more(
@@ -386,7 +378,7 @@ def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
 
 def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(crawl: Judging) -> None:
     one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
-    changes = [crawl.judge._young._pages[each].change for each in (one, two)]
+    changes = [crawl.judge._young.pages[each].change for each in (one, two)]
     for number in (one, two):
         crawl.settle(number, write=False)
     crawl.ask("c", page(1, menu="Other"))
@@ -459,7 +451,7 @@ def test_near_pages_are_found_as_by_comparing_each(
     found = {each.page: distance for distance, each in young.find_near(query, bits)}
     distances = {number: (each ^ query).bit_count() for number, each in there.items()}
     assert found == {number: each for number, each in distances.items() if each <= bits}
-    assert len(young) == len(there)
+    assert len(young.pages) == len(there)
     for number in list(there):
         young.pop(number)
     assert not young._found
