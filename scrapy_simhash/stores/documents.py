@@ -1,8 +1,9 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A page is compared with the documents of its group (`Facts.group`), and with what was imported into
-its scope. A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every
-group; if a document has it, too, a member of zeros records that it was bulk-loaded.
+its scope. In a store that something was bulk-loaded into, a fingerprint in the tables that has no
+row in FINGERPRINTS was, for every group; if a document has it, too, a member of zeros says so. In
+others such a row is damaged, and leads to nothing.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ BULK_LOADED = bytes(16)
 CALLED = MOST_CALLED + 1
 # Begins the keys of the noise of hosts in HEADER.
 NOISE = b"noise"
+# The key in HEADER of a store that fingerprints were bulk-loaded into.
+LOADED = b"loaded"
 
 
 class Documents:
@@ -93,6 +96,11 @@ class Documents:
     def design(self) -> Design:
         """The design of the tables."""
         return self._prober.design
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there may be fingerprints that were bulk-loaded."""
+        return self.values.get(HEADER, LOADED) is not None
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
@@ -237,7 +245,7 @@ class Documents:
         # As they are at one moment: another writer may be about to add both.
         values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
         if not values.members(FINGERPRINTS, key, most=1):
-            if values.has(TABLES, *rows[0]):
+            if self.is_loaded and values.has(TABLES, *rows[0]):
                 values.add(FINGERPRINTS, key, BULK_LOADED)
             else:
                 for table_row in rows:
@@ -386,7 +394,8 @@ class Documents:
         found = values.members(FINGERPRINTS, key, prefix, most)
         first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
         numbers = [number_of(row[8:]) for row in found if row != BULK_LOADED]
-        bulk_loaded = first in ([], [BULK_LOADED])  # of all members the mark comes first
+        # Of all members the mark comes first.
+        bulk_loaded = first in ([], [BULK_LOADED]) and self.is_loaded
         return [0, *numbers][:most] if bulk_loaded else numbers
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
@@ -456,6 +465,7 @@ class Documents:
         fingerprint = record.facts.fingerprint
         rows.append((FINGERPRINTS, octets(fingerprint)))
         rows.append((TABLES, self._prober.split(fingerprint)[0][0]))
+        rows.append((HEADER, LOADED))
         return rows
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:

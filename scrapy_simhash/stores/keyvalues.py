@@ -7,6 +7,7 @@ The rows of all kinds are::
     header         b"store"                       Header
     header         b"readers"                     Readers
     header         b"noise" + digest of a host    Measured
+    header         b"loaded"                      anything, if fingerprints were bulk-loaded
     documents      number                         Record
     identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.wording.pack`

@@ -60,7 +60,7 @@ FILE_MODE = 0o600
 LIB_VERSION = 0
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # Address space, not memory or disk; it is doubled when it is full.
-MAP_BYTES = 2**30
+MAP_BYTES = 2**28
 _GROWTHS_PER_WRITE = 8
 _MOST_DATABASES = 32
 _MOST_READERS = 512  # commands and crawls at the same time; the default is 126
@@ -99,6 +99,7 @@ _CURES = {
     # Without a limit, it is the number of the last page that cannot be, in the first ones.
     lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`); "
     "if there is none, its first pages are damaged: restore it from a backup",
+    lmdb.NotFoundError: "was not made to its end; crawl again, which does that",
     lmdb.DiskError: "cannot grow: the disk is full; make room",
     NotADirectoryError: "is not a folder; name a folder",
     FileExistsError: "is a file; name a folder",
@@ -106,6 +107,8 @@ _CURES = {
     errno.EROFS: "is on a read-only file system; set SIMHASH_READONLY = True",
     errno.EIO: "is on a failing disk; restore it from a backup to another one",
 }
+_TWICE = "cannot be opened twice in a process: close it first; for two crawls in a process, set "
+_TWICE += "SIMHASH_PROCESSES = 1"
 
 
 class LmdbEngine(Engine):
@@ -275,9 +278,12 @@ class LmdbEngine(Engine):
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
         """Describe an error; stop using a file or disk that cannot be trusted after it."""
-        text = f"the store at {self._folder} failed: {error}"
         damaged = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
-        if damaged or (_code_of(error) == errno.EIO and _has_room(self._data)):
+        broken = _code_of(error) == errno.EIO
+        full = broken and not _has_room(self._data)
+        cure = _CURES[lmdb.DiskError] if full else _find_cure(error, "failed")
+        text = f"the store at {self._folder} {cure} ({error})"
+        if damaged or (broken and not full):
             with suppress(OSError):  # the disk may have failed
                 (self._folder / _SUSPECT_FILE).touch(FILE_MODE)
                 (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
@@ -355,9 +361,13 @@ def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iter
                 f"the store at {folder} is open, or being made or packed, in process "
                 f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
             ) from None
-        except OSError:  # NFS does not lock folders
+        except OSError as error:  # NFS does not lock folders
             if os.environ.get(ALLOW_NETWORK) != "1":
-                raise
+                raise StoreUnusableError(
+                    f"the folder {folder} cannot be locked ({error}). Set SIMHASH_STORE to a "
+                    f"folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if only one "
+                    "process at a time ever uses it"
+                ) from error
         yield file
     finally:
         os.close(file)
@@ -370,7 +380,7 @@ def _list_users(folder: Path) -> str:
         with suppress(psutil.Error):
             if process.pid != os.getpid() and data in {each.path for each in process.open_files()}:
                 found.append(str(process.pid))
-    return " or ".join(found) or "of another user, or this one,"
+    return " or ".join(found) or "of unknown number (another user's, or this one)"
 
 
 @dataclass(eq=False)
@@ -483,7 +493,12 @@ def _make_folder(folder: Path) -> None:
 def peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
     """Open a file to read it; without `lock`, nothing is made beside it, and nobody may write."""
     with lmdb.open(
-        str(folder), readonly=True, lock=lock, max_dbs=_MOST_DATABASES, lib_version=LIB_VERSION
+        str(folder),
+        readonly=True,
+        lock=lock,
+        max_readers=_MOST_READERS,
+        max_dbs=_MOST_DATABASES,
+        lib_version=LIB_VERSION,
     ) as env:
         yield env
 
@@ -517,7 +532,8 @@ def _require_whole(folder: Path) -> None:
             what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
             what = what if short else f"damaged: {problems[0]}"
             raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
-    with peek(folder) as env, env.begin() as transaction:
+    # Without a reader's lock, writers may use the page again that is being read.
+    with peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
         found = list(transaction.cursor().iternext(values=False))
     if found and HEADER.encode() not in found:  # without any, its maker was killed
         raise StoreUnusableError(
@@ -550,6 +566,9 @@ def _code_of(error: Exception) -> int:
 
 
 def _has_room(data: Path) -> bool:
+    """Whether a file may grow; False for one without a name, which nobody can open any more."""
+    if not data.exists():
+        return False
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and limit < data.stat().st_size + _ROOM_BYTES:
         return False
@@ -563,6 +582,13 @@ def explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except (lmdb.Error, OSError) as error:
-        kinds = (kind for kind in _CURES if isinstance(kind, type) and isinstance(error, kind))
-        cure = _CURES.get(next(kinds, _code_of(error)), "cannot be opened")
+        cure = _find_cure(error, "cannot be opened")
         raise StoreUnusableError(f"store {folder} {cure} ({error})") from error
+
+
+def _find_cure(error: Exception, otherwise: str) -> str:
+    """Find what is wrong and what helps."""
+    if "already open in this process" in str(error):
+        return _TWICE
+    kinds = (kind for kind in _CURES if isinstance(kind, type) and isinstance(error, kind))
+    return _CURES.get(next(kinds, _code_of(error)), otherwise)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.lmdb import LmdbEngine
+from scrapy_simhash.stores.lmdb import LmdbEngine, explained
 from scrapy_simhash.stores.opening import MEMORY
 
 
@@ -28,7 +28,7 @@ class MemoryEngine(LmdbEngine):
                 "the folder or server of an existing one"
             )
         # However this process ends, nothing is left.
-        with TemporaryDirectory() as folder:
+        with explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)
             self._data = self._folder / "data.mdb"
             super().open()

@@ -140,9 +140,10 @@ class Store(AbstractContextManager["Store"]):
         """Read the header first: another process may have changed the tables."""
         packed = values.get(HEADER, HEADER_KEY)
         if packed is None:
-            raise StoreUnusableError(
-                f"the store at {self.url} has no header; restore it from a backup"
-            )
+            what = "was not made to its end; crawl again, which does that"
+            if any(values.scan(DOCUMENTS)):
+                what = "has no header; restore it from a backup"
+            raise StoreUnusableError(f"the store at {self.url} {what}")
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed

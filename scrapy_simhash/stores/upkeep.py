@@ -15,7 +15,7 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.noise import Measured
-from scrapy_simhash.stores.documents import BULK_LOADED, NOISE, rows_of, unpack_wording
+from scrapy_simhash.stores.documents import BULK_LOADED, LOADED, NOISE, rows_of, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
@@ -94,20 +94,24 @@ class Check:
 
     def _compare(self, table: str) -> Iterator[str]:
         """Compare a table with the rows that lead to the records."""
-        there, may = dict.fromkeys(self._values.scan(table)), dict[tuple[bytes, bytes], None]()
+        may = dict[tuple[bytes, bytes], None]()
         for number, record in self._records.items():
             may |= dict.fromkeys(rows_of(table, number, record, self._stored.seed))
-        must = {} if table in {SITES, KEYS} else may  # a sample or a name has some of them only
+        # A sample or a name has some of them only.
+        left = {} if table in {SITES, KEYS} else may
         if table == KEYS:
             for number, keys in self._keys.items():
-                must |= dict.fromkeys((octets(key), octets(number)) for key in keys)
-        for row in there:
-            if row not in may and row not in must and self._is_stray(table, *row):
+                left |= dict.fromkeys((octets(key), octets(number)) for key in keys)
+        led = set[bytes]()
+        for row in self._values.scan(table):
+            if row in left:
+                del left[row]
+                # Two writers on a server may each have made a document of one identity.
+                led |= {row[0]} if table == IDENTITIES else set()
+            elif row not in may and self._is_stray(table, *row):
                 yield self._describe(table, "is in {}, where it does not belong, at key", *row)
-        # Two writers on a server may each have made a document of one identity.
-        led = {key for key, member in there if (key, member) in must and table == IDENTITIES}
-        for row in must:
-            if row not in there and row[0] not in led:
+        for row in left:
+            if row[0] not in led:
                 yield self._describe(table, "is missing in {}, at key", *row)
 
     def _is_stray(self, table: str, key: bytes, member: bytes) -> bool:
@@ -189,6 +193,8 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     stored.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
+    if loaded.size:
+        values.put(HEADER, LOADED, b"1")
     for fingerprint in loaded[contains(own, loaded)].tolist():
         values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
     readers, damaged = set(), 0
@@ -253,6 +259,8 @@ def list_bulk_loaded(
 
     `own` are those of documents, in case that their rows were lost.
     """
+    if own is None and not stored.is_loaded:
+        return np.empty(0, np.uint64)
     held, noted = _trust(_read_tables(stored)), _list_indexed(stored, noted=True)
     alone = held[~contains(_list_indexed(stored), held)]
     alone = alone if own is None else alone[~contains(own, alone)]
@@ -265,6 +273,7 @@ def bulk_load(stored: Documents, fingerprints: NDArray[np.uint64]) -> int:
     before = sort_distinct(np.concatenate([_trust(_read_tables(stored)), indexed]))
     together = sort_distinct(np.concatenate([before, fingerprints]))
     rewrite_tables(stored, stored.design, together)
+    stored.values.put(HEADER, LOADED, b"1")
     for fingerprint in indexed[contains(fingerprints, indexed)].tolist():
         stored.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
     return together.size - before.size

@@ -14,6 +14,7 @@ import pytest
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.noise import Measured, Slot
+from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
@@ -284,6 +285,23 @@ def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> No
     with pytest.raises(StoreError, match="damaged record"):
         store.find_and_add([document("d", B, scope="s")])
     assert store.find_and_add([document("e", 0x5A5A << 30)])[0].status == "new"
+
+
+@pytest.mark.parametrize("table", [FINGERPRINTS, TABLES])
+def test_a_damaged_row_of_a_fingerprint_drops_no_page(home: str, table: str) -> None:
+    """Where nothing was bulk-loaded, it must not look like what matches in every group."""
+    with open_store(home, plain=True) as store:
+        store.find_and_add([document("a", A)])
+        other = document("b", A ^ 1, reader=Reader("spider", "another callback"))
+        before = read_rows(store)
+        row = min(row for row in before if row[0] == table)
+        key, member = (row[1], flip(row[2], 0)) if table == TABLES else (flip(row[1], 0), row[2])
+        store.write(partial(write_rows, {row}, {(table, key, member)}))
+        assert store.find_and_add([other])[0].status == "new"
+        assert store.check()
+        store.rebuild()
+        assert store.check() == []
+        assert store.fingerprints().tolist() == sorted([A, A ^ 1])
 
 
 def test_what_stops_at_damage_names_the_cure(store: Store) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
+from tests.helpers.children import run_script
 from tests.helpers.tracing import run_traced
 
 # Which call of a kind fails is counted for each process: a child that is to fail at its third call
@@ -143,8 +144,39 @@ def test_after_an_io_error_pages_pass_not_judged(tmp_path: Path) -> None:
     new = verdicts.count("new")
     assert verdicts == ["new"] * new + ["not_judged store_unavailable"] * (8 - new)
     assert done.stderr.count("The store cannot be written") == 1
-    assert (folder / "suspect").read_text().endswith("Input/output error")
+    assert (folder / "suspect").read_text().endswith("Input/output error)")
     with open_store(str(folder)) as store:
         assert 1 <= store.stats()["documents"] == new - int(unwritten) < new
         assert store.check() == []
     assert not (folder / "suspect").exists()
+
+
+FULL_MEMORY = """
+import resource, tempfile
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from tests.helpers.documents import document, open_lmdb
+
+with open_lmdb("memory:") as store:
+    store.find_and_add([document("before", 1)])
+    room = store.engine.measure()[1] + 6_000  # in the middle of a page
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        store.find_and_add([document("during", 1 << 40, text=ascii([*range(9_999)]))])
+    except StoreUnavailableError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    print(store.find_and_add([document("after", 2**40 - 1)])[0].status, store.check())
+tempfile.tempdir = "/no such folder"
+try:
+    open_lmdb("memory:")
+except StoreUnusableError as error:
+    print(error)
+"""
+
+
+def test_what_is_in_memory_needs_a_disk() -> None:
+    """Its file has no name any more when the disk is full, and nobody can look at it again."""
+    told, after, unopened = run_script(FULL_MEMORY).splitlines()
+    assert "cannot grow: the disk is full; make room" in told
+    assert after == "new []"
+    assert "/no such folder" in unopened

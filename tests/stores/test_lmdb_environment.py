@@ -46,7 +46,7 @@ import resource, sys
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.opening import open_store
-resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 with open_store(sys.argv[1]) as store:
     print(store.find_and_add([Document(Facts(b"a", 1, b""))])[0].status)
 """
@@ -57,7 +57,7 @@ def test_a_store_is_opened_once_in_a_process(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
     with open_lmdb(tmp_path / "store") as store:
         for readonly in (True, False):
-            with pytest.raises(StoreUnusableError, match="already open in this process"):
+            with pytest.raises(StoreUnusableError, match="twice in a process: close it first"):
                 open_lmdb(tmp_path / "link", readonly=readonly)
         assert store.find_and_add([document("a", 1)])[0].status == "new"
     with open_lmdb(tmp_path / "link", readonly=True) as store:

@@ -17,7 +17,7 @@ import pytest
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import FORMAT, Header
-from scrapy_simhash.stores.lmdb import ALLOW_NETWORK
+from scrapy_simhash.stores.lmdb import ALLOW_NETWORK, LmdbEngine
 from scrapy_simhash.stores.rows import pack_row, unpack_row
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_lmdb
@@ -209,6 +209,20 @@ def test_a_path_that_is_a_file(tmp_path: Path, path: str, message: str) -> None:
     assert (tmp_path / "file").read_text() == "somebody's text"
 
 
+def test_a_store_whose_maker_was_killed(tmp_path: Path) -> None:
+    """It has no tables yet, or no header; who may write makes them."""
+    lmdb.open(str(tmp_path), lib_version=0).close()
+    for _ in range(2):
+        with pytest.raises(StoreUnusableError, match="not made to its end; crawl again"):
+            open_lmdb(tmp_path, readonly=True)
+        engine = LmdbEngine(tmp_path)
+        engine.open()
+        engine.close()
+    make_store(tmp_path)
+    with open_lmdb(tmp_path, readonly=True) as store:
+        assert store.check() == []
+
+
 @pytest.mark.parametrize("path", ["", "empty", "file"])
 def test_read_only_where_there_is_no_store(tmp_path: Path, path: str) -> None:
     (tmp_path / "empty").mkdir()
@@ -305,6 +319,9 @@ def test_a_network_file_system_is_refused(
         ):
             open_lmdb(folder / "store", readonly=readonly)
     assert list(share.iterdir()) == []
-    monkeypatch.setenv(ALLOW_NETWORK, "1")
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.EBADF, "of NFS")))
+    with pytest.raises(StoreUnusableError, match=f"cannot be locked.*of NFS.*{ALLOW_NETWORK}=1"):
+        open_lmdb(tmp_path / "local")
+    assert list((tmp_path / "local").iterdir()) == []
+    monkeypatch.setenv(ALLOW_NETWORK, "1")
     open_lmdb(share / "store").close()
