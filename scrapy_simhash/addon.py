@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.extensions.logstats import LogStats
 from scrapy.utils.misc import load_object
 
-from scrapy_simhash.crawl.logstats import SimhashLogStats
+from scrapy_simhash.crawl.end import SimhashLogStats
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
 

@@ -25,7 +25,7 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.logstats import End, describe_limits
+from scrapy_simhash.crawl.end import End, describe_limits
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import mask_passwords
-from scrapy_simhash.crawl.logstats import NotFetched
+from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host

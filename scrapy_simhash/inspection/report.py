@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.crawl.logstats import tell_not_fetched, tell_not_judged
+from scrapy_simhash.crawl.end import tell_not_fetched, tell_not_judged
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups

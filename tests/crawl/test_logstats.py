@@ -12,7 +12,7 @@ from scrapy.utils.spider import DefaultSpider
 from scrapy.utils.test import get_crawler
 
 from scrapy_simhash import Addon
-from scrapy_simhash.crawl.logstats import SimhashLogStats
+from scrapy_simhash.crawl.end import SimhashLogStats
 
 LOGGER = logging.getLogger("scrapy.extensions.logstats")
 SCRAPYS = "scrapy.extensions.logstats.LogStats"
