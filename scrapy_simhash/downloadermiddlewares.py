@@ -90,7 +90,7 @@ _MOST_WARNED = 10
 
 
 class SimhashDownloaderMiddleware:
-    """Has final pages and files judged; verdicts go to `meta["simhash"]`, flags, stats and log."""
+    """Has final pages judged; verdicts go to `meta["simhash"]`, flags, stats and log."""
 
     # `SimhashSpiderMiddleware` does the dropping, so that a near-duplicate counts as received,
     # shows its flag in the "Crawled" line and reaches its errback.

@@ -406,7 +406,7 @@ class CrawlJudge:
         asked = self._refetches.end(again.document)
         if asked is not None and again.page is not None:
             answer = self._read_again(asked, again, body)
-            if answer is not None and not self._compare(asked, answer):
+            if answer is not None and not self._learn_from(asked, answer):
                 return
         before = self._dropped
         self._release(-again.document)
@@ -428,7 +428,7 @@ class CrawlJudge:
         facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
         return Page.make(facts, Words.read(unpack(made.wording)))
 
-    def _compare(self, asked: Asked, answer: Page) -> bool:
+    def _learn_from(self, asked: Asked, answer: Page) -> bool:
         """Note what changed between two answers to one address; False if it is asked once more."""
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url

@@ -1,4 +1,4 @@
-"""Compare two documents whose words are not compared: files, bulk-loaded ones, plain simhash."""
+"""Compare two documents whose words are not compared: bulk-loaded ones, plain simhash."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
 from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, find_names_apart, judge
-from scrapy_simhash.judging.rule import Answer as Said
+from scrapy_simhash.judging.rule import Answer as Ruled
 from scrapy_simhash.judging.words import Words, find_signs, look
 from scrapy_simhash.pages.addresses import host_of, split_url
 from scrapy_simhash.pages.wording import unpack
@@ -164,15 +164,15 @@ class Finder(NamedTuple):
         found.sort(key=lambda each: _rank(page.facts, *each))
         found = found[:MOST_COMPARED]
         compared: list[Compared] = []
-        known: dict[int, tuple[Site, Site]] = {}
+        sites_of: dict[int, tuple[Site, Site]] = {}
         for candidate, record in found:
             sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
             if why := find_names_apart(page.facts, record.facts, *sites):
-                answer = _wrap(Said(one=False, why=why), candidate, page.facts, record.facts)
+                answer = _wrap(Ruled(one=False, why=why), candidate, page.facts, record.facts)
                 compared.append(Compared(candidate, record, answer))
             else:
-                known[candidate.number] = sites
-        wordings = self.documents.get_wordings(known)
+                sites_of[candidate.number] = sites
+        wordings = self.documents.get_wordings(sites_of)
         parted: list[_Parted] = []
         rests: dict[int, Doubt] = {}
         sides: dict[int, tuple[Page, Page, tuple[Site, Site]]] = {}
@@ -182,7 +182,7 @@ class Finder(NamedTuple):
                 continue
             kept = Page.make(record.facts, Words.read(wordings[candidate.number]))
             mine, theirs = self._clean(page, kept, candidate.number)
-            sites = known[candidate.number]
+            sites = sites_of[candidate.number]
             said = judge(mine, theirs, *sites)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
             compared.append(Compared(candidate, record, answer))
@@ -258,7 +258,7 @@ def _rank(page: Facts, candidate: Candidate, record: Record | None) -> tuple[obj
 
 
 def _wrap(
-    said: Said, candidate: Candidate, page: Facts, kept: Facts, *, known: bool = False
+    said: Ruled, candidate: Candidate, page: Facts, kept: Facts, *, known: bool = False
 ) -> Answer:
     """Make an answer for log and report."""
     distance = hamming_distance(page.fingerprint, kept.fingerprint)

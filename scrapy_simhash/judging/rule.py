@@ -509,7 +509,11 @@ def _judge_one_name(
     if main >= least and own_main + names <= OWN_SHARE * main:
         why = f"main texts: {own_main} own words, {main} common ones"
         return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
-    why = f"own words: {page.words.show(side.own)!r}"
+    why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
+    if side.own.any():
+        why = f"own words: {page.words.show(side.own)!r}"
+    elif other.own.any():
+        why = f"own words of the kept page: {kept.words.show(other.own)!r}"
     return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
 
 

@@ -317,11 +317,11 @@ class Documents:
         """
         if not page.sketch:
             return {}
-        known = len(self.sample(host_of(page.url))) == SAMPLE
+        is_full = len(self.sample(host_of(page.url))) == SAMPLE
         found: dict[int, int] = {}
         for each in self.list_compared(page):
             members = self.keys.find(
-                make_keys(each), KEYS_OF_A_PAGE if known else KEYS_OF_STRANGERS
+                make_keys(each), KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
             )
             found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
@@ -596,8 +596,7 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     The seed of a store is secret, so nobody can choose the pages of a sample.
     """
     page = record.facts
-    known = page.sketch and record.state != State.DUPLICATE
-    if not known or not (host := host_of(page.url)):
+    if not page.sketch or record.state == State.DUPLICATE or not (host := host_of(page.url)):
         return []
     rows = [(KEYS, key, octets(number)) for key in name_keys(page, seed)]
     if not page.stub:

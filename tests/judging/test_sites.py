@@ -99,4 +99,6 @@ def test_a_page_that_is_a_part_of_the_kept_one() -> None:
     assert answer_to(view, article).duplicate
     assert not answer_to(article, view).duplicate
     thread = read("One", "<h1>One</h1>", make_text([*words, *make_words(3, 120)]))
-    assert not answer_to(view, thread).duplicate
+    answer = answer_to(view, thread)
+    assert not answer.duplicate
+    assert answer.tests[1].startswith("own words of the kept page: '")
