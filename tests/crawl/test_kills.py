@@ -173,7 +173,8 @@ async def test_a_judge_that_is_stopped_is_replaced(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_SILENT_SECONDS", 1.0)
-    # Where it is stopped while all that it has are pages that wait.
+    # Where it is stopped while it asks the store, or while all that it has are pages that wait.
+    monkeypatch.setattr(client, "_LOADING_SECONDS", 3.0)
     monkeypatch.setattr(client, "_WAITING_SECONDS", 3.0)
     monkeypatch.setattr(downloadermiddlewares, "Judges", partial(client.Judges, page_seconds=1.0))
     stopped = set[int]()
