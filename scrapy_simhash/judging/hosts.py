@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.judging.noise import Noise, Slots, clean_both, list_standing
+from scrapy_simhash.judging.noise import NO_SLOTS, Noise, Slots, clean_both, list_standing
 from scrapy_simhash.judging.rule import LEAST_KNOWN, MET, UNKNOWN, Page, Site
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import host_of
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.noise import Change
+    from scrapy_simhash.judging.words import Marks
 
 AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
@@ -67,14 +68,14 @@ class _Memory(OrderedDict[_Key, _Made]):
         super().__init__()
         self._most, self._weigh, self._weight = most, weigh, 0
 
-    def take(self, key: _Key) -> _Made | None:
-        """Return what was made for a key, to be put back."""
-        made = self.pop(key, None)
-        self._weight -= 0 if made is None else self._weigh(made)
-        return made
+    def recall(self, key: _Key) -> _Made | None:
+        """Return what was made for a key, if it was not forgotten."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
 
     def put(self, key: _Key, made: _Made) -> None:
-        """Remember what was made for a key."""
+        """Remember what was made for a key that was forgotten, or never there."""
         self[key] = made
         self._weight += self._weigh(made)
         while self._weight > self._most and len(self) > 1:
@@ -101,8 +102,9 @@ class Hosts:
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""
         host = host_of(url)
-        noise = self._noise.take(host) or Noise()
-        self._noise.put(host, noise)
+        noise = self._noise.recall(host)
+        if noise is None:
+            self._noise.put(host, noise := Noise())
         return noise
 
     def recall(self, documents: Reading, url: str) -> Noise:
@@ -115,7 +117,8 @@ class Hosts:
     def clean(self, page: Page) -> Page:
         """Return a page without all that changes by itself on its host."""
         url = page.facts.url
-        return self._clean(page, self.get_noise(url).choose((url,), None)) if url else page
+        slots = self.get_noise(url).choose((url,), None) if url else NO_SLOTS
+        return self._cut(slots, page, slots.mark(page)) if slots else page
 
     def clean_both(self, page: Page, kept: Page) -> tuple[Page, Page]:
         """Return two pages without what changes by itself on their hosts.
@@ -128,9 +131,9 @@ class Hosts:
         seconds = abs(page.facts.time - kept.facts.time)
         if host_of(mine) == host_of(theirs):
             slots = self.get_noise(theirs).choose((mine, theirs), seconds, own=theirs)
-            return clean_both((page, kept), (slots, slots))
+            return clean_both((page, kept), (slots, slots), self._cut)
         one, other = (self.get_noise(url).choose((url,), seconds) for url in (mine, theirs))
-        return clean_both((page, kept), (one, other))
+        return clean_both((page, kept), (one, other), self._cut)
 
     def list_noise(self, page: Page, kept: Page) -> list[Change]:
         """List what `clean_both` leaves out of two pages of one host."""
@@ -139,12 +142,12 @@ class Hosts:
         found = {each.slot: each for each in noise.list_used(seconds, (page, kept))}
         return [*(found | {each.slot: each for each in own}).values()]
 
-    def _clean(self, page: Page, slots: Slots) -> Page:
-        if not slots:
-            return page
-        key = id(page.words), page.title, page.heading, slots
-        found = self._cleaned.take(key) or (page.words, slots.clean(page))
-        self._cleaned.put(key, found)
+    def _cut(self, slots: Slots, page: Page, marked: Marks) -> Page:
+        """Cut marked words out of a page, or remember it: its triples are made once."""
+        key = id(page.words), page.title, page.heading, slots, marked.tobytes()
+        found = self._cleaned.recall(key)
+        if found is None:
+            self._cleaned.put(key, found := (page.words, slots.cut(page, marked)))
         return found[1]
 
     def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
@@ -158,25 +161,24 @@ class Hosts:
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
         key = host, tuple(sample.items()), self.get_noise(url).version
-        site = self._sites.take(key)
+        site = self._sites.recall(key)
         if site is None:
             pages = self._read(documents, sample)
             site = Site({number: self.clean(page) for number, page in pages.items()})
-        self._sites.put(key, site)
+            self._sites.put(key, site)
         return site.without(without)
 
     def _read(self, documents: Reading, sample: dict[int, bytes]) -> dict[int, Page]:
         """Read the pages of a sample, or remember them: most were in the one before."""
-        found = {n: self._sampled.take((n, told)) for n, told in sample.items()}
-        missing = [number for number, page in found.items() if page is None]
+        found = {each: self._sampled.recall(each) for each in sample.items()}
+        missing = [number for (number, _), page in found.items() if page is None]
         records, wordings = documents.glance(missing), documents.get_wordings(missing)
         for number in missing:
             if number in records and number in wordings:
-                found[number] = Page.make(records[number].facts, Words.read(wordings[number]))
-        pages = {number: page for number, page in found.items() if page is not None}
-        for number, page in pages.items():
-            self._sampled.put((number, sample[number]), page)
-        return pages
+                page = Page.make(records[number].facts, Words.read(wordings[number]))
+                found[number, sample[number]] = page
+                self._sampled.put((number, sample[number]), page)
+        return {number: page for (number, _), page in found.items() if page is not None}
 
 
 def _count_words(site: Site) -> int:

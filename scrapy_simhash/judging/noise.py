@@ -22,7 +22,15 @@ from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Hashable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
@@ -441,17 +449,19 @@ class Slots:
 NO_SLOTS = Slots()
 
 
-def clean_both(pages: tuple[Page, Page], slots: tuple[Slots, Slots]) -> tuple[Page, Page]:
+def clean_both(
+    pages: tuple[Page, Page],
+    slots: tuple[Slots, Slots],
+    cut: Callable[[Slots, Page, Marks], Page] = Slots.cut,
+) -> tuple[Page, Page]:
     """Return two pages without what stands in the slots of each.
 
     Blocks that the other page has elsewhere stay: on a print view the article begins where an
-    advertisement stands on other pages.
+    advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
     """
     if not any(slots):
         return pages
     marks = [each.mark(page) for page, each in zip(pages, slots, strict=True)]
-    if not any(marked.any() for marked in marks):
-        return slots[0].cut(pages[0], marks[0]), slots[1].cut(pages[1], marks[1])
     rest = []
     for page, marked in zip(pages, marks, strict=True):
         blocks = zip(page.words.blocks, page.words.digests, strict=True)
@@ -460,7 +470,7 @@ def clean_both(pages: tuple[Page, Page], slots: tuple[Slots, Slots]) -> tuple[Pa
         for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
             if digest in there:
                 marked[block.start : block.end] = False
-    return slots[0].cut(pages[0], marks[0]), slots[1].cut(pages[1], marks[1])
+    return cut(slots[0], pages[0], marks[0]), cut(slots[1], pages[1], marks[1])
 
 
 def list_standing(changes: Collection[Change], pages: Iterable[Page]) -> Iterator[Change]:

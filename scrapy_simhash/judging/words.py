@@ -88,7 +88,7 @@ class Words:
         # Python's own hash is keyed for each process, so that nobody can make two words of one
         # hash, and takes a tenth of the time of XXH3, whose every call makes objects.
         self.hashes = np.fromiter(map(hash, tokens), np.int64, len(tokens)).view(np.uint64)
-        # Most words are mere letters, and told by that in a third of the time.
+        # Most words are letters only, and need no look at each letter: a sixth of reading's time.
         self.numbers = ~np.fromiter(map(str.isalpha, tokens), np.bool_, len(tokens))
         for place in np.flatnonzero(self.numbers).tolist():
             self.numbers[place] = is_number(tokens[place])
