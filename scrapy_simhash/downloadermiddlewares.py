@@ -26,6 +26,7 @@ from scrapy_simhash._printable import (
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, describe_limits
+from scrapy_simhash.crawl.fuse import Fuse
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -117,6 +118,7 @@ class SimhashDownloaderMiddleware:
         self._judges: Judges | None = None  # while the store is open
         self._log = CrawlLog()
         self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
+        self._fuse = Fuse()
         self._is_failing = self._has_warned_of_unnamed = False
         self._warned = 0
         self._ended = ""  # why
@@ -179,7 +181,7 @@ class SimhashDownloaderMiddleware:
             await judges.close()
             raise
         self._judges = judges
-        self._readers = opened.readers
+        self._readers, self._fuse = opened.readers, Fuse(opened.shares)
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
@@ -292,6 +294,8 @@ class SimhashDownloaderMiddleware:
         elif page.number:
             self._settle(page.number, "done")
         self.end.add(decision)
+        if decision.is_judged and (warning := self._fuse.add(page)):
+            logger.warning("%s", warning, extra={"spider": self._crawler.spider})
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -355,7 +359,7 @@ class SimhashDownloaderMiddleware:
             if self._text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
-                return JudgedPage(decision)
+                return JudgedPage(decision, asked.reader)
             urls = (request.url, *list_redirects(request))
             return JudgedPage(decision, asked.reader, number, urls)
         except NotJudgedError as error:

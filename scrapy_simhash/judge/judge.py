@@ -53,6 +53,7 @@ from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
+from scrapy_simhash.stores.rows import Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,6 +140,7 @@ class CrawlJudge:
         self._rule, self._hosts = config.chosen_rule, Hosts(recalls=config.refetch > 0)
         self._refetches = Refetches(config.refetch)
         self._dropped = 0  # near-duplicates
+        self._counted: dict[Reader, Share] = {}
         self._young, self._links = Young(), LinkTable()
         self._numbers: deque[int] = deque()
         self._queue: deque[_Write] = deque()
@@ -170,13 +172,8 @@ class CrawlJudge:
             plain=config.plain,
             seed=given.seed,
         )
-        say(
-            Opened(
-                self._store.seed,
-                self._store.distance,
-                self._store.read(lambda stored: stored.list_readers()),
-            )
-        )
+        readers, shares = self._store.read(lambda it: (it.list_readers(), it.list_shares()))
+        say(Opened(self._store.seed, self._store.distance, readers, shares))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
         """Do what a message says; `body` is that of the page that is asked about."""
@@ -227,6 +224,9 @@ class CrawlJudge:
             self._commit()
             if len(self._queue) == before:
                 break
+        with suppress(StoreError):
+            if self._counted and not self._given.config.readonly:
+                self._store.write(lambda stored: stored.add_shares(self._counted.values()))
         with suppress(StoreError):
             self._store.close()
         left, beyond = self._links.list_left()
@@ -344,6 +344,7 @@ class CrawlJudge:
             decision.action = FOLLOW if page.asked.action in LOSING else ""
         self._refetches.judged += 1
         self._dropped += match is not None
+        self._count_page(page.asked.page.reader, repeats=decision.action not in {"", PASS})
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
@@ -352,6 +353,13 @@ class CrawlJudge:
         self._note_links(page, decision, is_young=is_young)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
+
+    def _count_page(self, reader: Reader, *, repeats: bool) -> None:
+        """Count a page of a reader, and whether it repeats another one."""
+        before = self._counted.get(reader) or Share(reader, self._given.crawl)
+        self._counted[reader] = structs.replace(
+            before, judged=before.judged + 1, repeated=before.repeated + repeats
+        )
 
     def _doubt(self, page: _Page, doubt: Doubt) -> bool:
         """Have the page in doubt wait until its kept page was asked for; return whether it does."""

@@ -33,6 +33,7 @@ from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
     Reader,
 )
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
+from scrapy_simhash.stores.rows import Share  # noqa: TC001 - msgspec reads it
 
 # A judge exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.
@@ -128,11 +129,12 @@ class Close(_Message, frozen=True):
 
 
 class Opened(_Message, frozen=True):
-    """The store is open; `readers` got what it has."""
+    """The store is open; `readers` got what it has, `shares` is what their last crawls counted."""
 
     seed: int
     distance: int
     readers: tuple[Reader, ...]
+    shares: tuple[Share, ...] = ()
 
 
 class Failed(_Message, frozen=True):
@@ -195,11 +197,19 @@ class Told(_Message, frozen=True):
 
 
 class LeftLink(_Message, frozen=True):
-    """A link that only dropped pages had: its address, that of one of them, and its new links."""
+    """A link that only dropped pages had.
+
+    Attributes:
+        url: its address.
+        page_url: address of one of these pages.
+        new_links: share of this page's links that are new, from 0 to 1.
+        elsewhere: the address beside that page's original, as of a mirror or another release.
+    """
 
     url: str
     page_url: str
     new_links: float
+    elsewhere: str = ""
 
 
 class Closed(_Message, frozen=True):

@@ -49,7 +49,10 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.rows import (
     READERS_KEY,
+    SHARES_KEY,
     Readers,
+    Share,
+    Shares,
     pack_row,
     read_rows,
     seal,
@@ -182,6 +185,23 @@ class Documents:
         """Write the readers of whom there are documents."""
         row = Readers(tuple(sorted(readers)))
         self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, row))
+
+    def list_shares(self) -> tuple[Share, ...]:
+        """List what the last crawls counted; none if the row is missing or damaged."""
+        found = read_rows(Shares, [(SHARES_KEY, self.values.get(HEADER, SHARES_KEY))])
+        return next((row.shares for _, row in found), ())
+
+    def add_shares(self, counted: Iterable[Share]) -> None:
+        """Add what a crawl counted; its numbers take the place of an earlier crawl's."""
+        shares = {share.reader: share for share in self.list_shares()}
+        for share in counted:
+            before = shares.get(share.reader)
+            if before is not None and before.crawl == share.crawl:  # another judge's, or resumed
+                judged, repeated = before.judged + share.judged, before.repeated + share.repeated
+                share = structs.replace(share, judged=judged, repeated=repeated)  # noqa: PLW2901
+            shares[share.reader] = share
+        row = Shares(tuple(shares.values()))
+        self.values.put(HEADER, SHARES_KEY, pack_row(SHARES_KEY, row))
 
     def forget(self, identity: bytes) -> None:
         """Delete the document of an identity, if there is one; its near-duplicates stay."""

@@ -6,6 +6,7 @@ The rows of all kinds are::
     table          key                            value, or members
     header         b"store"                       Header
     header         b"readers"                     Readers
+    header         b"shares"                      Shares
     header         b"noise" + digest of a host    Measured
     header         b"loaded"                      anything, if fingerprints were bulk-loaded
     documents      number                         Record

@@ -1,4 +1,4 @@
-"""Rows of a store's tables, and that of its readers.
+"""Rows of a store's tables, and those of its readers.
 
 Rows are packed so::
 
@@ -27,6 +27,24 @@ class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The readers of whom a store has documents, and perhaps some of whom it had."""
 
     readers: tuple[Reader, ...]
+
+
+SHARES_KEY = b"shares"
+
+
+class Share(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """How many pages the last crawl judged for a reader, and how many of them repeated another."""
+
+    reader: Reader
+    crawl: str
+    judged: int = 0
+    repeated: int = 0
+
+
+class Shares(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Those of all readers."""
+
+    shares: tuple[Share, ...]
 
 
 AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)

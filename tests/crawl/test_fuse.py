@@ -1,0 +1,90 @@
+"""Most pages of a callback begin to repeat others, unlike in its last crawl: one warning."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from scrapy_simhash.crawl import fuse
+from tests.helpers.crawling import PagesSpider, crawl, describe
+from tests.helpers.pages import make_page, make_words
+from tests.helpers.server import Answer, Site, serve
+
+PAGES = 8
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse, "_PAGES", PAGES)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site of which each page has a text, until `break_down`."""
+    pages = {f"/{n}": Answer(make_page(make_words(n)).encode()) for n in range(2 * PAGES)}
+    with serve(pages) as served:
+        yield served
+
+
+def break_down(site: Site, paths: list[str]) -> None:
+    """Let a site answer with one page for all."""
+    site.answers |= dict.fromkeys(paths, Answer(make_page(make_words(99)).encode()))
+
+
+async def crawl_all(store: Path, site: Site, spider: Any = PagesSpider, **settings: Any) -> Any:
+    paths = [*site.answers]
+    return await crawl(store, [site.url(path) for path in paths], spider, **settings)
+
+
+def take_warnings(log: pytest.LogCaptureFixture) -> list[str]:
+    said = [each.getMessage() for each in log.records if "Of the last" in each.getMessage()]
+    log.clear()
+    return said
+
+
+@pytest.mark.parametrize("action", ["drop", "flag"])
+@pytest.mark.parametrize("processes", [0, 2])
+async def test_it_names_both_shares_and_the_first_three(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, action: str, processes: int
+) -> None:
+    settings = {"SIMHASH_ACTION": action, "SIMHASH_PROCESSES": processes}
+    await crawl_all(tmp_path, site, **settings)
+    assert take_warnings(caplog) == []
+    paths = [*site.answers]
+    break_down(site, paths[PAGES:])
+    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    await crawl_all(tmp_path, site, SIMHASH_INCREMENTAL=False, **settings)
+    (said,) = take_warnings(caplog)
+    assert said.startswith(f"Of the last {PAGES} pages of 'parse', 5 repeat another one; ")
+    assert "of the 16 pages of its last crawl, under 1 % did" in said
+    assert [url in said for url in map(site.url, site.answers)].count(True) == 3
+
+
+async def test_who_dropped_many_before_is_not_warned(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_down(site, [*site.answers][PAGES:])
+    await crawl_all(tmp_path, site)
+    await crawl_all(tmp_path, site)
+    assert take_warnings(caplog) == []
+
+
+async def test_other_callbacks_and_short_crawls_say_nothing(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Other(PagesSpider):
+        name = "other"
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield describe(response)
+
+    everything = site.answers
+    site.answers = dict([*everything.items()][: PAGES - 1])
+    await crawl_all(tmp_path, site)
+    site.answers = everything
+    break_down(site, [*everything])
+    await crawl_all(tmp_path, site)
+    await crawl_all(tmp_path, site, Other)
+    assert take_warnings(caplog) == []
