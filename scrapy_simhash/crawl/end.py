@@ -157,31 +157,30 @@ class End:
         return int(self._crawler.stats.get_value(f"simhash/{key}", 0))
 
     def list_lines(self, limits: str, *, has_log: bool) -> Iterator[tuple[int, str]]:
-        """Yield the lines that have something to say, seven at most, each with its level.
+        """Yield the lines that have something to say, five at most, each with its level.
 
         Args:
             limits: what cut the crawl off, or "".
             has_log: whether there is a log to report on.
         """
         if pages := self._get("pages"):
-            yield logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits))
-        if passed := self._describe_not_judged(pages):
-            yield logging.WARNING, passed
-        errors = self._not_fetched.count()
-        if failed := sum(errors[each] for each in errors.keys() - _GONE):
-            level = logging.WARNING if failed > _MANY * (pages + failed) else logging.INFO
-            yield level, tell_not_fetched(errors)
+            details = " Details: scrapy simhash report" * has_log
+            yield logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)) + details
+        passed, errors = self._describe_not_judged(pages), self._not_fetched.count()
+        failed = sum(errors[each] for each in errors.keys() - _GONE)
+        if parts := [*filter(None, [passed, tell_not_fetched(errors) if failed else ""])]:
+            many = passed or failed > _MANY * (pages + failed)
+            yield logging.WARNING if many else logging.INFO, " ".join(parts)
         if links := self._get("links/only_on_dropped_pages"):
             advised = self._of_lists and not self._config.follow_new_links
             follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {self._of_lists:,})"
             said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
             yield logging.WARNING, f"Not followed: {said}."
         if doubts := self._doubts.describe():
-            yield logging.WARNING, f"Look at: {doubts}."
+            level = logging.WARNING if self._doubts.are_serious() else logging.INFO
+            yield level, f"Look at: {doubts}."
         if look_alikes := self._look_alikes.describe():
             yield logging.INFO, f"Kept: {look_alikes}."
-        if pages and has_log:
-            yield logging.INFO, "Details: scrapy simhash report"
 
     def _sum_up(self, pages: int, limits: str) -> str:
         """Say how many pages were judged, and what became of them."""

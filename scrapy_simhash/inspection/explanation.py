@@ -92,7 +92,6 @@ class _Logged:
         self.dropped_for = ""
         self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
         self._led: defaultdict[str, set[str]] = defaultdict(set)
-        self._walls: set[str] = set()
         walls = Walls()
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         own = mask_passwords(url)
@@ -100,19 +99,18 @@ class _Logged:
         for decision, line in _read_if_there(log):
             if decision.reason == "changed":  # what repeated its old text, does not count
                 self._led.pop(decision.url, None)
-                self._walls.discard(decision.url)
             if decision.url == own:
                 self._add(decision, line)
             elif decision.text in texts:
                 self._shown[decision.text].add(decision.url)
+            walls.add(decision)
             if (
                 decision.status == "near_duplicate"
                 and decision.match_url in urls
                 and not decision.reason
             ):
                 self._led[decision.match_url].add(decision.url)
-                if walls.is_shown(decision):
-                    self._walls.add(decision.match_url)
+        self._walls = walls.find()
 
     def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision

@@ -9,23 +9,20 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging.evidence import Deciding, Relation
-from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
+from scrapy_simhash.judging.evidence import Deciding
+from scrapy_simhash.pages.addresses import find_parameter, find_places, host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sized
 
     from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.pages.addresses import Places
 
-# In the example crawl 1 of 266 near-duplicates is less alike, and none is wrong.
-_LEAST_ALIKE = 0.7
-# Of one page with another title, translations are two or three.
-_SEVERAL = 4
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
@@ -42,47 +39,35 @@ class Doubt(StrEnum):
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
-    TITLES = "with other titles"
     STUB = "with too little text to compare"
     SITE = "of another site"
     SESSION = "that differ in a parameter only"
-    UNKNOWN = "from before the site was known"
-    UNALIKE = f"less than {100 * _LEAST_ALIKE:.0f} % alike"
 
 
 # Before what a doubt is about; else it is a page that is repeated.
 BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
-# What these are about is the page that is repeated.
-_OF_PAGES = (Doubt.UNLIKE, Doubt.TITLES, Doubt.STUB)
 # Only so many pages that repeat one are told.
-_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
+_LEAST = {Doubt.BECAME_ONE: 4, Doubt.STUB: 4}
 # What they say of one text is said once, with the known pages that show it now, or of a wall.
 _OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
+# Mirrors, and what `scrapy simhash urls` saves requests by.
+_CALM = {Doubt.SITE, Doubt.SESSION}
 # Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
-_MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
+_MANY, _SHARES = 10, {Doubt.SESSION: 0.5}
 
 
-def list_doubts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Doubt, str]]:
+def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
     """List what speaks against a near-duplicate, each with the page or site that it is about.
 
-    `wall` is whether its original is one, see `Walls`.
+    Whether that is a wall only all pages show, see `Walls`.
     """
     original, evidence = decision.match_url or "", decision.evidence
-    if wall:
-        yield Doubt.UNLIKE, original
-    if evidence is not None and evidence.deciding is Deciding.WORDS:
-        if Relation.DIFFER in (evidence.title, evidence.heading):
-            yield Doubt.TITLES, original
-        if not evidence.known:
-            yield Doubt.UNKNOWN, ""
     if evidence is not None and evidence.deciding is Deciding.DIGEST:
         yield Doubt.STUB, original
     if original and (site := _find_other_site(decision.url, original)):
         yield Doubt.SITE, site
     if original and (name := find_parameter(decision.url, original)):
         yield Doubt.SESSION, name
-    if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
-        yield Doubt.UNALIKE, ""
 
 
 def _find_other_site(url: str, original: str) -> str:
@@ -136,7 +121,7 @@ class Doubts:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
         text, changed = decision.text, decision.reason == "changed"
         if changed:
-            self._rename(decision.url)
+            self._rename(decision)
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(text, decision.url)
         first = self._changed.get(text, "")
@@ -144,32 +129,28 @@ class Doubts:
         if first and (changed or decision.status == "new" or not decision.reason):
             _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
             self._known[first] += changed
-        wall = self._walls.is_shown(decision)
+        self._walls.add(decision)
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        repeated = _find(self._repeated, decision.match_url or "")
-        repeated.add(decision.url, self._examples)
-        for doubt, about in list_doubts(decision, wall=wall):
-            if doubt is Doubt.UNLIKE:  # the first ones did not show it
-                self._found[doubt].setdefault(about, repeated)
-            found = _find(self._found[doubt], about)
-            if found is not repeated:
-                found.add(decision.url, self._examples)
-            if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
-                self._texts[about] = text
+        original = decision.match_url or ""
+        _find(self._repeated, original).add(decision.url, self._examples)
+        if original in self._repeated:
+            self._texts[original] = text
+        for doubt, about in list_doubts(decision):
+            _find(self._found[doubt], about).add(decision.url, self._examples)
 
-    def _rename(self, changed: str) -> None:
+    def _rename(self, changed: Decision) -> None:
         """Name what repeated the old text of a page by the first page that did."""
-        repeated = self._repeated.pop(changed, None)
+        repeated = self._repeated.pop(changed.url, None)
         if repeated is None:
             return
         other = repeated.examples[0]
         self._repeated[other] = repeated
-        for doubt in _OF_PAGES:
-            if found := self._found[doubt].pop(changed, None):
-                self._found[doubt][other] = found
-        if text := self._texts.pop(changed, ""):
+        self._walls.rename(changed.document, other)
+        if found := self._found[Doubt.STUB].pop(changed.url, None):
+            self._found[Doubt.STUB][other] = found
+        if text := self._texts.pop(changed.url, ""):
             self._texts[other] = text
 
     def list_idle(self) -> set[str]:
@@ -182,6 +163,10 @@ class Doubts:
         for doubt in Doubt:
             for about, found in self._rank(doubt)[:_MOST_LISTED]:
                 yield doubt, about, found
+
+    def are_serious(self) -> bool:
+        """Return whether what is described may be wrong: more than mirrors and sessions."""
+        return any(doubt not in _CALM for doubt, _ in self._choose())
 
     def describe(self) -> str:
         """Describe what speaks against most; "" if nothing does."""
@@ -218,7 +203,11 @@ class Doubts:
         least = _LEAST.get(doubt, 1.0)
         if share := _SHARES.get(doubt):
             least = max(_MANY, share * self._pages)
-        many = [each for each in self._found[doubt].items() if each[1].pages >= least]
+        found = self._found[doubt]
+        if doubt is Doubt.UNLIKE:
+            walls = self._walls.find()
+            found = {url: pages for url, pages in self._repeated.items() if url in walls}
+        many = [each for each in found.items() if each[1].pages >= least]
         if doubt in _OF_ONE_TEXT:
             told = dict(self._rank(Doubt.BECAME_ONE))
             if doubt is Doubt.STUB:
@@ -247,47 +236,82 @@ def _show_title(titles: Mapping[str, str], url: str) -> str:
 # Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and
 # none has more; the two walls of the example crawl have 5 and 14.
 UNLIKE_ADDRESSES = 5
-# Documents on hosts, 600 bytes each; beyond, those that repeated no page for longest are forgotten.
-_MOST_WALLS = 10_000
+# A thread's links to its posts have one value where those of a wall have several.
+_LEAST_VALUES = 3
+# Shapes of addresses, and those that led to a document, 4 kB each; the oldest are forgotten.
+_MOST_SHAPES = 2_000
+_Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
 
 class Walls:
     """Finds walls: pages that a site answers with whatever it is asked for, such as a login.
 
     A document is a wall of a host if five addresses of that host that have nothing in common led to
-    it in this crawl. What is behind a wall, the crawl did not get.
+    it in this crawl: wherever addresses of their shape differ, so do they, in the path or in two
+    parameters. What is behind a wall, the crawl did not get.
     """
 
     def __init__(self) -> None:
-        # Digests of the forms of the addresses that led to a document on a host, five at most.
-        self._forms: OrderedDict[tuple[int, str], set[int]] = OrderedDict()
+        self._seen: OrderedDict[Any, _Values] = OrderedDict()  # of all pages, by shape
+        # By document, or the address that stands for it, and shape.
+        self._led: OrderedDict[tuple[int | str, Any], tuple[str, _Values]] = OrderedDict()
 
-    def is_shown(self, decision: Decision) -> bool:
-        """Return whether a page repeats a wall, of which its address may be the last proof.
+    def add(self, decision: Decision) -> None:
+        """Note a page.
 
         Where redirects led to it, the address counts that was asked for: after one, all those of a
         login page are alike.
         """
-        led_here = last_name_of(decision.requested_url or decision.url, decision.canonical)
-        if led_here is None:
-            return False
-        host, form = led_here
+        places = find_places(decision.requested_url or decision.url, decision.canonical)
+        if not decision.is_judged or places is None:
+            return
+        shape = places[:3]
+        _note(self._seen.setdefault(shape, []), places)
+        self._seen.move_to_end(shape)
+        if len(self._seen) > _MOST_SHAPES:
+            self._seen.popitem(last=False)
         if decision.reason == "changed":  # nothing has led to its new text yet
-            self._forms.pop((decision.document, host), None)
+            self.rename(decision.document)
         # A page of mostly new links says where to go on.
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
-            return False
-        original = last_name_of(decision.match_url)
-        forms = self._forms.setdefault((document, host), set())
-        self._forms.move_to_end((document, host))
-        if len(self._forms) > _MOST_WALLS:
-            self._forms.popitem(last=False)
-        if len(forms) < UNLIKE_ADDRESSES and original is not None and original[0] == host:
-            forms.add(hash(original[1]))
-        if len(forms) < UNLIKE_ADDRESSES:
-            forms.add(hash(form))
-        return len(forms) >= UNLIKE_ADDRESSES
+            return
+        original = find_places(decision.match_url)
+        _, led = self._led.setdefault((document, shape), (decision.match_url or "", []))
+        self._led.move_to_end((document, shape))
+        if len(self._led) > _MOST_SHAPES:
+            self._led.popitem(last=False)
+        _note(led, places)
+        if original is not None and original[:3] == shape:
+            _note(led, original)
+
+    def rename(self, document: int, url: str = "") -> None:
+        """Let a page stand for a document whose text has changed; or none, if `url` is ""."""
+        for key in [key for key in self._led if key[0] == document]:
+            _, led = self._led.pop(key)
+            if url:
+                self._led[url, key[1]] = url, led
+
+    def find(self) -> set[str]:
+        """Find the addresses of the walls."""
+        return {url for (_, shape), (url, led) in self._led.items() if self._is_wall(shape, led)}
+
+    def _is_wall(self, shape: tuple[str, int, tuple[str, ...]], led: _Values) -> bool:
+        """Return whether the addresses that led to a document have nothing in common."""
+        seen = self._seen.get(shape, ())
+        differing = [place for place, values in enumerate(seen) if len(values) >= UNLIKE_ADDRESSES]
+        found = [len(led[place]) for place in differing]
+        is_unlike = len(found) > 1 or any(place < shape[1] for place in differing)
+        return is_unlike and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
+
+
+def _note(noted: _Values, places: Places) -> None:
+    """Note the values of an address."""
+    if not noted:
+        noted += [set() for _ in places.values]
+    for values, value in zip(noted, places.values, strict=True):
+        if len(values) < UNLIKE_ADDRESSES:
+            values.add(hash(value))
 
 
 class _Kind(NamedTuple):

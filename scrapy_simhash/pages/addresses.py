@@ -205,22 +205,40 @@ def names_in(address: Address) -> list[str]:
     ]
 
 
-def last_name_of(url: str | None, canonical: str = "") -> tuple[str, str] | None:
-    """Return the host of an address, and the last name in its path; None for an odd address.
+class Places(NamedTuple):
+    """What an address has where: addresses of one shape differ in the values of their places.
 
-    The rest of an address may well vary for one page: parameters, sessions, the folders. A page's
-    canonical address stands for its own, unless that is a home page; but the host is its own,
-    because a page may name any other.
+    Attributes:
+        host: of the address.
+        names: number of names in its path, whose places come first.
+        parameters: names of its parameters.
+        values: of all places.
+    """
 
-    >>> last_name_of("http://a.example/b/Fire;sid=1/index.html?x=1")
-    ('a.example', 'fire')
+    host: str
+    names: int
+    parameters: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+def find_places(url: str | None, canonical: str = "") -> Places | None:
+    """Find the places of an address; None for an odd one.
+
+    A page's canonical address stands for its own, unless that is a home page; but the host is its
+    own, because a page may name any other.
+
+    >>> find_places("http://a.example/b/Fire;sid=1/index.html?x=1")
+    Places(host='a.example', names=2, parameters=('x',), values=('b', 'fire', '1'))
     """
     own, address = parse_address(url or ""), parse_address(canonical)
     if own is None:
         return None
     if address is None or address.path == ("",):  # many sites name their home page everywhere
         address = own
-    return own.host, next(reversed(names_in(address)), "")
+    names = names_in(address)
+    pairs = [*map(split_pair, address.query)]
+    parameters, values = [name for name, _ in pairs], [value for _, value in pairs]
+    return Places(own.host, len(names), tuple(parameters), (*names, *values))
 
 
 @lru_cache(maxsize=1_024)

@@ -151,6 +151,36 @@ async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> 
         assert find_walls(done) == {members(0): MEMBERS - 1}
 
 
+PERMALINKS = {
+    f"/t/{thread}/post/{10 * thread + post}": page(thread)
+    for thread in range(6)
+    for post in range(6)
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "walls"),
+    [
+        # Those of one thread have its number in common, which others have not.
+        ({**{f"/t/{thread}": page(thread) for thread in range(6)}, **PERMALINKS}, {}),
+        (
+            {f"/reply?post={n}&t={n % 6}": login("/") for n in range(12)},
+            {"/reply?post=0&t=0": 11},
+        ),
+        ({f"/?sid={n}": page(1) for n in range(12)}, {}),
+        ({f"/cal/{n % 6}/{n}": page(1) for n in range(12)}, {"/cal/0/0": 11}),
+    ],
+    ids=["permalinks", "reply", "sessions", "calendar"],
+)
+async def test_addresses_of_a_wall_have_nothing_in_common(
+    tmp_path: Path, answers: dict[str, str], walls: dict[str, int]
+) -> None:
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert find_walls(done) == walls
+    assert done.counted["new"] == len(set(answers.values()))
+
+
 @pytest.mark.parametrize("how", [False, True])
 async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
     tmp_path: Path, *, how: bool

@@ -79,7 +79,6 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     ("fields", "said", "tags"),
     [
         ({}, "Nothing speaks against one.", 0),
-        ({"similarity": 0.69}, "Look at: 5 pages less than 70 % alike.", 3),
         ({"match_document": 1}, f"Look at: 5 pages at unlike addresses repeating '{WALL}'.", 0),
         ({"evidence": OF_DIGEST}, "Look at: 5 pages with too little text to compare", 3),
     ],
