@@ -247,14 +247,17 @@ class Walls:
     """Finds walls: pages that a site answers with whatever it is asked for, such as a login.
 
     A document is a wall of a host if five addresses of that host that have nothing in common led to
-    it in this crawl: wherever addresses of their shape differ, so do they, in the path or in two
-    parameters. What is behind a wall, the crawl did not get.
+    it in this crawl: wherever addresses of their shape differ, so do they, and not only in a
+    parameter that others of its documents are repeated under, such as a session. What is behind a
+    wall, the crawl did not get.
     """
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Any, _Values] = OrderedDict()  # of all pages, by shape
         # By document, or the address that stands for it, and shape.
         self._led: OrderedDict[tuple[int | str, Any], tuple[str, _Values]] = OrderedDict()
+        # Documents that are repeated under a parameter of a host, two at most.
+        self._repeated: dict[tuple[str, str], set[int]] = {}
 
     def add(self, decision: Decision) -> None:
         """Note a page.
@@ -282,6 +285,11 @@ class Walls:
         if len(self._led) > _MOST_SHAPES:
             self._led.popitem(last=False)
         _note(led, places)
+        for name in places.parameters:
+            if len(self._repeated) < _MOST_SHAPES or (places.host, name) in self._repeated:
+                repeated = self._repeated.setdefault((places.host, name), set())
+                if len(repeated) < 2:  # noqa: PLR2004
+                    repeated.add(document)
         if original is not None and original[:3] == shape:
             _note(led, original)
 
@@ -301,8 +309,12 @@ class Walls:
         seen = self._seen.get(shape, ())
         differing = [place for place, values in enumerate(seen) if len(values) >= UNLIKE_ADDRESSES]
         found = [len(led[place]) for place in differing]
-        is_unlike = len(found) > 1 or any(place < shape[1] for place in differing)
-        return is_unlike and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
+        host, names, parameters = shape
+        telling = any(
+            place < names or len(self._repeated.get((host, parameters[place - names]), ())) == 1
+            for place in differing
+        )
+        return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
 
 
 def _note(noted: _Values, places: Places) -> None:

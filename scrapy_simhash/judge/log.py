@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import secrets
 import time
 from contextlib import suppress
@@ -22,6 +23,8 @@ from scrapy_simhash.judging.evidence import Evidence, Relation
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy_simhash.judging.documents import Match, Verdict
     from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
@@ -31,6 +34,7 @@ logger = logging.getLogger(__name__)
 IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
 _MOST_WORDS, _MOST_CHARACTERS = 4, 80
+_QUOTED = re.compile("['\"]")
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LEAST_ALIKE = 0.9
@@ -161,14 +165,17 @@ def find_parting(nearest: Match) -> str:
     """Find what parts a kept page from the page most like it, if it looks the same; else "".
 
     That has the same title and heading, as far as both have one, and nearly the same main text. It
-    is the first words that only the kept page has, or only the other one, or else why it is kept.
+    is the first words that only the kept page has, or only the other one; where these say nothing
+    by themselves, as a number does, those that the test names.
     """
     evidence = nearest.evidence
     if evidence is None or evidence.main_alike < _LEAST_ALIKE:
         return ""
     if {evidence.title, evidence.heading} - {Relation.SILENT} != {Relation.SAME}:
         return ""
-    words = nearest.own_words or nearest.match_own_words or nearest.tests[1:2]
+    words: Sequence[str] = nearest.own_words or nearest.match_own_words
+    if not words or words[0].isdecimal():
+        words = _QUOTED.split(nearest.tests[1])[1:2] or words or nearest.tests[1:2]
     return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS]
 
 

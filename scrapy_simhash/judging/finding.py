@@ -105,8 +105,8 @@ class Found(NamedTuple):
         tests = list(compared.answer.tests)
         if template := int((side.alone & ~side.own).sum()):
             tests.append(f"{LEFT_OUT}{template} words of the site's template")
-        noise = islice(self.noise.get(compared.candidate.number, ()), _MOST_NAMED)
-        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
+        noise = dict.fromkeys(map(str, self.noise.get(compared.candidate.number, ())))
+        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
         words = tuple(each.words.list_words(each.alone) for each in (side, other))
         answer = compared.answer._replace(
             evidence=evidence, tests=tuple(tests), words=(words[0], words[1])

@@ -28,7 +28,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts
@@ -63,6 +63,7 @@ FIELD_WORDS = 6
 INSERTED_SHARE = 0.5
 # What a browser may draw a page with little text from differs in so many bits at most.
 MOST_BITS_OF_ONE_DATA = 10
+_WORDS_SHOWN = 10
 # In two folders, so many numbers of their own in blocks of fewer words make two pages.
 _CELL_WORDS, _MOST_CELLS = 3, 2
 # Of two names each says what the other one does not.
@@ -424,18 +425,27 @@ def _find_replaced(gaps: list[Gap], side: Side, other: Side) -> str:
     for gap in gaps:
         if gap.start == gap.end:  # of the kept page
             continue
-        shown = " ".join(words.tokens[gap.start : min(gap.end, gap.start + 10)])
+        here = words.tokens[gap.start : gap.end]
         if gap.other_start < gap.other_end and not _is_frame(gap, side, other):
-            there = " ".join(
-                kept.tokens[gap.other_start : min(gap.other_end, gap.other_start + 10)]
-            )
-            return f"words in the place of others: {shown!r} / {there!r}"
+            there = kept.tokens[gap.other_start : gap.other_end]
+            return "words in the place of others: {!r} / {!r}".format(*_show_apart(here, there))
         own = side.own[gap.start : gap.end]
         in_main = (own & words.main[gap.start : gap.end]).any()
         if in_main or 0 < own.sum() <= FIELD_WORDS:
-            return f"own words: {shown!r}"
+            return f"own words: {' '.join(here[:_WORDS_SHOWN])!r}"
     moved = _find_moved(gaps, words, kept)
     return f"words in another order: {moved!r}" if moved else ""
+
+
+def _show_apart(here: Sequence[str], there: Sequence[str]) -> Iterator[str]:
+    """Show two texts from three words before the first that differs."""
+    pairs = enumerate(zip(here, there, strict=False))
+    same = next(
+        (place for place, (one, other) in pairs if one != other), min(map(len, (here, there)))
+    )
+    start = max(0, same - 3)
+    for words in (here, there):
+        yield " ".join(words[start : start + _WORDS_SHOWN])
 
 
 def _is_frame(gap: Gap, side: Side, other: Side) -> bool:

@@ -167,10 +167,11 @@ PERMALINKS = {
             {f"/reply?post={n}&t={n % 6}": login("/") for n in range(12)},
             {"/reply?post=0&t=0": 11},
         ),
-        ({f"/?sid={n}": page(1) for n in range(12)}, {}),
+        ({f"/login?next={n}": login("/") for n in range(12)}, {"/login?next=0": 11}),
+        ({f"/{n % 2}?sid={n}": page(n % 2) for n in range(12)}, {}),
         ({f"/cal/{n % 6}/{n}": page(1) for n in range(12)}, {"/cal/0/0": 11}),
     ],
-    ids=["permalinks", "reply", "sessions", "calendar"],
+    ids=["permalinks", "reply", "login", "sessions", "calendar"],
 )
 async def test_addresses_of_a_wall_have_nothing_in_common(
     tmp_path: Path, answers: dict[str, str], walls: dict[str, int]
