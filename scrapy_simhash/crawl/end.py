@@ -134,7 +134,9 @@ class End:
         """
         if closed.has_kept_links and not self.follows:  # the spider follows none
             return []
-        asked, idle = list_asked(self._crawler), self._doubts.list_idle()
+        # What would be dropped came, and so did what it leads to.
+        asked = set() if self._config.action == "flag" else list_asked(self._crawler)
+        idle = self._doubts.list_idle()
         found = []
         for link in closed.left:
             same = dict.fromkeys([link.url, link.elsewhere])
@@ -174,8 +176,11 @@ class End:
         if links := self._get("links/only_on_dropped_pages"):
             advised = self._of_lists and not self._config.follow_new_links
             follows = f" (SIMHASH_FOLLOW_NEW_LINKS = True follows {self._of_lists:,})"
-            said = f"{plural(links, 'link')} that only dropped pages had{follows * bool(advised)}"
-            yield logging.WARNING, f"Not followed: {said}."
+            said = f"{plural(links, 'link')} that only {{}} had{follows * bool(advised)}."
+            if self._config.action == "flag":
+                yield logging.INFO, f"Would not be followed: {said.format('near-duplicates')}"
+            else:
+                yield logging.WARNING, f"Not followed: {said.format('dropped pages')}"
         if doubts := self._doubts.describe():
             level = logging.WARNING if self._doubts.are_serious() else logging.INFO
             yield level, f"Look at: {doubts}."

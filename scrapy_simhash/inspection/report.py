@@ -67,7 +67,8 @@ def write_report(
         store = _open_store(config, opened, missing)
         counted = _count(find_log(config, log_path), crawl, missing)
         with show_progress("differences") as progress:
-            drops = describe_drops(counted, store, progress)
+            drops = describe_drops(counted, counted.list_doubtful(), store, progress)
+            drawn = describe_drops(counted, counted.drawn, store, progress)
         figures = {
             **counted.describe(),
             **describe_groups(counted, store),
@@ -75,12 +76,13 @@ def write_report(
         figures["answers"] = {
             question: add_option(said, option) for question, said in _answer(figures).items()
         }
-        page = _render(option, figures=figures, missing=missing, drops=drops)
+        page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
     yield {
         "file": str(output),
         "file_bytes": len(page),
         "drops": len(drops),
+        "drawn": len(drawn),
         "damaged_lines": counted.damaged,
         "missing": missing,
         **figures,
@@ -143,9 +145,10 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     share = f"{100 * (would or dropped) / judged:.1f} %"
     were = "would be" if would else "was" if dropped == 1 else "were"
     told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
-    saved = f", with {plural(figures['links_dropped'], 'link')}" * (not would)
-    if not would and figures["dropped_bytes"]:
-        saved += f" and {show_bytes(figures['dropped_bytes'])} of HTML"
+    links = figures["would_drop_links" if would else "links_dropped"]
+    octets = figures["would_drop_bytes" if would else "dropped_bytes"]
+    saved = f", with {plural(links, 'link')}"
+    saved += f" and {show_bytes(octets)} of HTML" * (octets > 0)
     copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
     told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
     if kept := figures["near_duplicates_kept"]:
@@ -166,13 +169,14 @@ def _tell_lost(figures: dict[str, Any]) -> str:
     links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
     cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
     limits, failed = figures["cut_off"], figures["not_fetched"]
+    whose = "pages that would be dropped" if figures["would_be_dropped"] else "dropped pages"
     parts = [
         told
         for number, told in (
             (len(limits), f"Crawled only {'; '.join(limits)}."),
             (len(failed), tell_not_fetched(failed)),
             (len(figures["walls"]), f"{figures['walls']}."),
-            (figures["links_not_followed"], f"{links} that only dropped pages had{cut}."),
+            (figures["links_not_followed"], f"{links} that only {whose} had{cut}."),
             (passed, tell_not_judged(passed)),
         )
         if number

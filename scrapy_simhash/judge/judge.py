@@ -479,10 +479,13 @@ class CrawlJudge:
 
     def _note_links(self, page: _Page, decision: Decision, *, is_young: bool) -> None:
         links, group = page.made.targets, page.document.facts.group
-        self._links.add_url(decision.url)
+        # Where nothing is dropped, all pages come, and the links count that would not be followed.
+        flags = self._given.config.action == "flag"
+        if not flags:
+            self._links.add_url(decision.url)
         if is_young:  # its callback may fail before it follows them
             self._links_of_young[page.asked.number] = links._replace(addresses=b""), group
-        elif decision.action not in LOSING:
+        elif decision.action not in LOSING and not (flags and decision.action == "flag"):
             self._links.add(links, group)
         elif page.asked.page.leads_on:
             self._links.leave(decision, links, group)

@@ -12,6 +12,7 @@ from scrapy_simhash.judge import links
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
 
 ONLY = "links/only_on_dropped_pages"
@@ -120,7 +121,7 @@ async def test_what_a_depth_limit_cuts_off_is_no_loss_of_links(site: Site, tmp_p
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
-        ({"SIMHASH_ACTION": "flag"}, []),
+        ({"SIMHASH_ACTION": "flag"}, [*LOST, "/e"]),  # would be
         ({"SIMHASH_ACTION": "ignore-outlinks"}, LOST),
         # Of the links of the third page of the list, only one in three is new.
         ({"SIMHASH_FOLLOW_NEW_LINKS": True}, ["/e"]),
@@ -135,11 +136,17 @@ async def test_what_is_lost_under_other_settings(
     run: Run,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
     done = await crawl_list(tmp_path, site, **settings)
     assert done.counted.get(ONLY, 0) == len(kept)
     told = {each["url"].rpartition("/")[2]: each["new_links"] for each in done.decisions}
     assert (told["list?page=2"], told["print"]) == (0.6, 0.0)
     follows = "SIMHASH_FOLLOW_NEW_LINKS" in settings
+    if len(kept) > len(LOST):
+        said = "Would not be followed: 4 links that only near-duplicates had"
+        assert any(text.startswith(said) for text in caplog.messages)
+        answers = report(tmp_path, tmp_path)["answers"]
+        assert answers["Is anything lost?"] == "4 links that only pages that would be dropped had."
     if kept == ["/e"]:  # no setting helps; that page may pass
         assert "Not followed: 1 link that only dropped pages had." in caplog.messages
         answer = run.answer("explain", site.url("/e"), "--store", tmp_path)

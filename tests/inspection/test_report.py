@@ -93,6 +93,26 @@ def test_what_speaks_against_drops_is_named(
     assert html.count('<span class="tag">') == tags
 
 
+def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) -> None:
+    """What a person reads before `flag` becomes `drop`."""
+    test = "left out: 12 words of the site's template"
+    drops = [make_drop(n, action="flag", tests=["", "why", test], links=2) for n in range(1, 41)]
+    drawn = []
+    for _ in range(2):
+        figures = report(tmp_path, lines=[make_decision(0), *drops])
+        assert (figures["drawn"], figures["dropped"], figures["would_be_dropped"]) == (30, 0, 40)
+        assert figures["answers"]["What did it save?"] == (
+            "40 of 41 pages judged (97.6 %) would be dropped as near-duplicates of 1 page, "
+            "with 80 links and 40.0 kB of HTML."
+        )
+        html = (tmp_path / "report.html").read_text("utf-8")
+        assert html.count("Does not count: 12 words of the site") >= 30
+        section = html.partition('<section id="drawn">')[2].partition("</section>")[0]
+        drawn.append({url for n in range(1, 41) if (url := f"page/{n}</bdi>") in section})
+        assert len(drawn[-1]) == 30
+    assert drawn[0] != drawn[1]
+
+
 def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> None:
     hosts = [make_decision(n, url=f"http://h{n}.example/") for n in range(10_000)]
     long = [
