@@ -174,7 +174,7 @@ class CrawlJudge:
             Opened(
                 self._store.seed,
                 self._store.distance,
-                self._store.read(lambda stored: stored.list_readers()),
+                self._store.read(lambda stored: stored.readers),
             )
         )
 

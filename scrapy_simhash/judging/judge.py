@@ -9,7 +9,7 @@ counts. A *young* document is none of a store: its items are on their way.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -41,7 +41,6 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,31 +52,12 @@ if TYPE_CHECKING:
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
-# Of plain simhash: no page may cost more than this many records, however many are near to it.
-MOST_CANDIDATES = 512
 BUCKET_TOO_FULL = "bucket_too_full"
 UNCHANGED, FIRST_COPY = "unchanged", "first_copy"
 # The items of its match had not come through, so it was kept; the judge process says so.
 UNDELIVERED = "undelivered"
 # Of several that are alike the page is dropped for one that came through, if it may be.
 _STANDINGS: tuple[Standing, ...] = ("got", "young", "earlier")
-
-
-class Limits(NamedTuple):
-    """How far a probe of the tables goes: in bits, near fingerprints, and rows of a bucket."""
-
-    bits: int
-    most: int  # one more than are used, to know that there are more
-    in_bucket: int
-    or_nothing: bool = False  # of what more than these are near to, nothing is near
-
-
-def limit_probe(page: Facts, rule: Rule) -> Limits:
-    """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
-    bits = 0 if page.stub else rule.distance
-    if rule.plain or not page.sketch:
-        return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
-    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
 
 def _never(_document: int, _host: str) -> bool:

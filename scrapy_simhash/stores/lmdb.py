@@ -26,6 +26,7 @@ from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from struct import Struct
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import lmdb
@@ -47,6 +48,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.opening import MEMORY
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -326,6 +328,39 @@ class LmdbEngine(Engine):
                 self._env.close()
 
 
+class MemoryEngine(LmdbEngine):
+    """A store of this process: the file of LMDB has no name any more once it is open."""
+
+    synced = False
+
+    def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
+        super().__init__(place, readonly=readonly)
+
+    def exists(self) -> bool:
+        return False
+
+    def open(self) -> None:
+        if self.readonly:
+            raise StoreUnusableError(
+                f"the store at {self.url} begins empty, so it cannot be opened read-only; name "
+                "the folder or server of an existing one"
+            )
+        # However this process ends, nothing is left.
+        with explained(Path(self.url)), TemporaryDirectory() as folder:
+            self._folder = Path(folder)
+            self._data = self._folder / "data.mdb"
+            super().open()
+
+    def _find_file(self) -> int:
+        return 0
+
+    def measure(self) -> tuple[str, int]:
+        return "memory_bytes", (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+
+    def find_damage(self) -> list[str]:
+        return []
+
+
 def _wait_for(lock: Callable[[], object], deadline: float) -> None:
     """Call what locks until it does, or raise a BlockingIOError after the deadline."""
     while True:
@@ -393,6 +428,10 @@ class LmdbValues(KeyValues):
     def get(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self.transaction.get(key, db=self.databases[table])
         return value
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        database, get = self.databases[table], self.transaction.get
+        return [get(key, db=database) for key in keys]
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.

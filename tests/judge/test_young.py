@@ -18,8 +18,7 @@ from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import NOBODY, Facts
-from scrapy_simhash.stores.documents import describe_member, rows_of_site
-from scrapy_simhash.stores.keys import rank_by_keys
+from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
 from scrapy_simhash.stores.keyvalues import SITES
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

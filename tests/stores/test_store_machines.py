@@ -26,7 +26,7 @@ class LmdbMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
         self.patch.setattr("scrapy_simhash.stores.lmdb.LmdbEngine.find_damage", lambda _: [])
         self.crowded = most < 65_536
@@ -60,7 +60,7 @@ class RedisMachine(StoreMachine):
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([16_384, 4, 2]))
         self.patch.setattr("scrapy_simhash.stores.redis.MOST_IN_BUCKET", most)
-        self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
         self.crowded = most < 16_384
         # All keys of the server are looked at after each step.
         self.server.empty()
