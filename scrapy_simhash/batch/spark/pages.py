@@ -177,10 +177,8 @@ async def _make_row(
     fingerprints = list_fingerprints(made, config.chosen_rule) or (document.facts.fingerprint,)
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
-    values["host"], values["called"] = (
-        host_of(url),
-        list(name_keys(document.facts, document.facts.group, seed)),
-    )
+    values["host"] = host_of(url)
+    values["called"] = list(name_keys(document.facts, document.facts.group, seed))
     return {**values, **row}
 
 
