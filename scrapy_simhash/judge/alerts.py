@@ -1,4 +1,4 @@
-"""What a person should look at: the end of a crawl and its report name the same.
+"""Alerts: what a person should look at; the end of a crawl and its report name the same.
 
 That is what speaks against near-duplicates; and kept pages that look like another one: what changes
 by itself, such as a counter, makes another page of each copy.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging.evidence import Deciding, Relation
+from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.pages.addresses import find_parameter, host_of, last_name_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -37,52 +37,42 @@ _MOST_KINDS = 1_000  # pages of others are counted only
 _NUMBER = re.compile(r"\d+")
 
 
-class Doubt(StrEnum):
+class Alert(StrEnum):
     """What speaks against a near-duplicate, in words for people."""
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
     TITLES = "with other titles"
-    STUB = "with too little text to compare"
     SITE = "of another site"
     SESSION = "that differ in a parameter only"
-    UNKNOWN = "from before the site was known"
     UNALIKE = f"less than {100 * _LEAST_ALIKE:.0f} % alike"
 
 
-# Before what a doubt is about; else it is a page that is repeated.
-BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
-# What these are about is the page that is repeated.
-_OF_PAGES = (Doubt.UNLIKE, Doubt.TITLES, Doubt.STUB)
+# Before what a alert is about; else it is a page that is repeated.
+BEFORE = {Alert.SITE: ":", Alert.SESSION: ":"}
 # Only so many pages that repeat one are told.
-_LEAST = dict.fromkeys((Doubt.BECAME_ONE, Doubt.TITLES, Doubt.STUB), _SEVERAL)
-# What they say of one text is said once, with the known pages that show it now, or of a wall.
-_OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
-# Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
-_MANY, _SHARES = 10, {Doubt.UNKNOWN: 0.1, Doubt.SESSION: 0.5}
+_LEAST = dict.fromkeys((Alert.BECAME_ONE, Alert.TITLES), _SEVERAL)
+# Of a crawl in which those of a session are a smaller share of the near-duplicates, or fewer,
+# nothing is said of them.
+_MANY, _SHARE_OF_SESSION = 10, 0.5
 
 
-def list_doubts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Doubt, str]]:
+def list_alerts(decision: Decision, *, wall: bool = False) -> Iterator[tuple[Alert, str]]:
     """List what speaks against a near-duplicate, each with the page or site that it is about.
 
     `wall` is whether its original is one, see `Walls`.
     """
     original, evidence = decision.match_url or "", decision.evidence
     if wall:
-        yield Doubt.UNLIKE, original
-    if evidence is not None and evidence.deciding is Deciding.WORDS:
-        if Relation.DIFFER in (evidence.title, evidence.heading):
-            yield Doubt.TITLES, original
-        if not evidence.known:
-            yield Doubt.UNKNOWN, ""
-    if evidence is not None and evidence.deciding is Deciding.DIGEST:
-        yield Doubt.STUB, original
+        yield Alert.UNLIKE, original
+    if evidence is not None and Relation.DIFFER in (evidence.title, evidence.heading):
+        yield Alert.TITLES, original
     if original and (site := _find_other_site(decision.url, original)):
-        yield Doubt.SITE, site
+        yield Alert.SITE, site
     if original and (name := find_parameter(decision.url, original)):
-        yield Doubt.SESSION, name
+        yield Alert.SESSION, name
     if decision.similarity is not None and decision.similarity < _LEAST_ALIKE:
-        yield Doubt.UNALIKE, ""
+        yield Alert.UNALIKE, ""
 
 
 def _find_other_site(url: str, original: str) -> str:
@@ -119,14 +109,14 @@ def _find(found: dict[str, Examples], about: str) -> Examples:
     return Examples()
 
 
-class Doubts:
+class Alerts:
     """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
     def __init__(self, examples: int = _EXAMPLES) -> None:
         self._examples = examples
         self._walls = Walls()
         self._pages = 0
-        self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
+        self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
@@ -142,7 +132,7 @@ class Doubts:
         first = self._changed.get(text, "")
         # What is new with that text was dropped for another page before, or not met.
         if first and (changed or decision.status == "new" or not decision.reason):
-            _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+            _find(self._found[Alert.BECAME_ONE], first).add(decision.url, self._examples)
             self._known[first] += changed
         wall = self._walls.is_shown(decision)
         if decision.status != "near_duplicate" or decision.reason:
@@ -150,14 +140,14 @@ class Doubts:
         self._pages += 1
         repeated = _find(self._repeated, decision.match_url or "")
         repeated.add(decision.url, self._examples)
-        for doubt, about in list_doubts(decision, wall=wall):
-            if doubt is Doubt.UNLIKE:  # the first ones did not show it
-                self._found[doubt].setdefault(about, repeated)
-            found = _find(self._found[doubt], about)
+        for alert, about in list_alerts(decision, wall=wall):
+            if alert is Alert.UNLIKE:  # the first ones did not show it
+                self._found[alert].setdefault(about, repeated)
+            found = _find(self._found[alert], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
-            if doubt in _OF_ONE_TEXT and len(self._texts) < _MOST_REMEMBERED:
-                self._texts[about] = text
+                if len(self._texts) < _MOST_REMEMBERED:
+                    self._texts[about] = text
 
     def _rename(self, changed: str) -> None:
         """Name what repeated the old text of a page by the first page that did."""
@@ -166,39 +156,39 @@ class Doubts:
             return
         other = repeated.examples[0]
         self._repeated[other] = repeated
-        for doubt in _OF_PAGES:
-            if found := self._found[doubt].pop(changed, None):
-                self._found[doubt][other] = found
+        for alert in (Alert.UNLIKE, Alert.TITLES):
+            if found := self._found[alert].pop(changed, None):
+                self._found[alert][other] = found
         if text := self._texts.pop(changed, ""):
             self._texts[other] = text
 
     def list_idle(self) -> set[str]:
         """List the parameters that make no difference, such as those of sessions."""
-        found = self._found[Doubt.SESSION].items()
+        found = self._found[Alert.SESSION].items()
         return {name for name, pages in found if pages.pages > _MANY}
 
-    def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
-        """List what has to be told, of each doubt the pages and sites with most first."""
-        for doubt in Doubt:
-            for about, found in self._rank(doubt)[:_MOST_LISTED]:
-                yield doubt, about, found
+    def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
+        """List what has to be told, of each alert the pages and sites with most first."""
+        for alert in Alert:
+            for about, found in self._rank(alert)[:_MOST_LISTED]:
+                yield alert, about, found
 
     def describe(self) -> str:
         """Describe what speaks against most; "" if nothing does."""
         told = []
-        for doubt, ranked in self._choose():
+        for alert, ranked in self._choose():
             about, others = ranked[0][0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
             about = f"{quote(about)}{others}" * bool(about)
-            before = BEFORE.get(doubt, " repeating") + " " if about else ""
-            urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
-            said = doubt.replace("one text", _count_texts(ranked))
+            before = BEFORE.get(alert, " repeating") + " " if about else ""
+            urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
+            said = alert.replace("one text", _count_texts(ranked))
             told.append(f"{pages} {said}{before}{about}{urls}")
         return "; ".join(told)
 
     def describe_walls(self, titles: Mapping[str, str]) -> str:
         """Describe how many pages showed one text instead of their own; "" if none did."""
-        walls = self._rank(Doubt.BECAME_ONE) + self._rank(Doubt.UNLIKE)
+        walls = self._rank(Alert.BECAME_ONE) + self._rank(Alert.UNLIKE)
         if not walls:
             return ""
         pages = sum(found.pages for _, found in walls)
@@ -209,20 +199,19 @@ class Doubts:
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
-    def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
-        """Choose the doubts that are told in a sentence."""
-        found = [(doubt, ranked) for doubt in Doubt if (ranked := self._rank(doubt))]
+    def _choose(self) -> list[tuple[Alert, list[tuple[str, Examples]]]]:
+        """Choose the alerts that are told in a sentence."""
+        found = [(alert, ranked) for alert in Alert if (ranked := self._rank(alert))]
         return found[:_MOST_TOLD]
 
-    def _rank(self, doubt: Doubt) -> list[tuple[str, Examples]]:
-        least = _LEAST.get(doubt, 1.0)
-        if share := _SHARES.get(doubt):
-            least = max(_MANY, share * self._pages)
-        many = [each for each in self._found[doubt].items() if each[1].pages >= least]
-        if doubt in _OF_ONE_TEXT:
-            told = dict(self._rank(Doubt.BECAME_ONE))
-            if doubt is Doubt.STUB:
-                told |= dict(self._rank(Doubt.UNLIKE))
+    def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
+        least = _LEAST.get(alert, 1.0)
+        if alert is Alert.SESSION:
+            least = max(_MANY, _SHARE_OF_SESSION * self._pages)
+        many = [each for each in self._found[alert].items() if each[1].pages >= least]
+        if alert is Alert.UNLIKE:
+            # Said once, with the known pages that show that text now.
+            told = dict(self._rank(Alert.BECAME_ONE))
             changed, texts = self._changed, self._texts
             many = [
                 each
