@@ -23,9 +23,9 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from scrapy_simhash.judging.comparison import Answer, compare
 from scrapy_simhash.judging.evidence import Deciding, Evidence
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
+from scrapy_simhash.judging.judge import Answer, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import form_of, host_of
@@ -201,7 +201,7 @@ class FolderSites:
         page, kept = sorted((first, second), key=self._place)
         mine, theirs = self._pages[page], self._pages[kept]
         if rule.plain or not (mine.wording and theirs.wording):
-            return compare(mine.facts, theirs.facts, rule)
+            return compare_plainly(mine.facts, theirs.facts, rule)
         said = judge(self._read_page(page), self._read_page(kept), *sites)
         short = mine.facts.stub or theirs.facts.stub
         evidence = Evidence(

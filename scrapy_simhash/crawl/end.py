@@ -13,7 +13,7 @@ from scrapy.http import Request
 from scrapy_simhash._printable import plural, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.crawl.running import list_asked
-from scrapy_simhash.judge.doubts import Doubts, LookAlikes
+from scrapy_simhash.judge.alerts import Alerts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
 from scrapy_simhash.pages.addresses import host_of, list_forms
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -100,7 +100,7 @@ class End:
         self._crawler, self._config = crawler, config
         self._acted = Counter[str]()  # near-duplicates by their actions
         self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
-        self._doubts = Doubts(examples=1)
+        self._alerts = Alerts(examples=1)
         self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
         self._of_lists = 0  # links that SIMHASH_FOLLOW_NEW_LINKS would have followed
         self.follows = False
@@ -123,7 +123,7 @@ class End:
             self._look_alikes.add(decision)
         if len(self._hosts) < _MOST_HOSTS:
             self._hosts.update(map(host_of, (decision.url, decision.requested_url)))
-        self._doubts.add(decision)
+        self._alerts.add(decision)
 
     def find_not_followed(self, closed: Closed) -> list[LeftLink]:
         """Find the links that only dropped pages had, and whose pages did not come otherwise.
@@ -136,7 +136,7 @@ class End:
             return []
         # What would be dropped came, and so did what it leads to.
         asked = set() if self._config.action == "flag" else list_asked(self._crawler)
-        idle = self._doubts.list_idle()
+        idle = self._alerts.list_idle()
         found = []
         for link in closed.left:
             same = dict.fromkeys([link.url, link.elsewhere])
@@ -181,9 +181,9 @@ class End:
                 yield logging.INFO, f"Would not be followed: {said.format('near-duplicates')}"
             else:
                 yield logging.WARNING, f"Not followed: {said.format('dropped pages')}"
-        if doubts := self._doubts.describe():
-            level = logging.WARNING if self._doubts.are_serious() else logging.INFO
-            yield level, f"Look at: {doubts}."
+        if alerts := self._alerts.describe():
+            level = logging.WARNING if self._alerts.are_serious() else logging.INFO
+            yield level, f"Look at: {alerts}."
         if look_alikes := self._look_alikes.describe():
             yield logging.INFO, f"Kept: {look_alikes}."
 

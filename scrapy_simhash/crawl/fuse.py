@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy_simhash.crawl.policy import JudgedPage
-    from scrapy_simhash.pages.facts import Reader
-    from scrapy_simhash.stores.rows import Share
+    from scrapy_simhash.pages.facts import Reader, Share
 
 # Of one callback; a crawl of fewer pages says nothing of what is usual.
 _PAGES = 200

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
-from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, StoredDocument
 from scrapy_simhash.judging.evidence import Deciding
-from scrapy_simhash.judging.finding import compare_by_words
+from scrapy_simhash.judging.judge import compare_by_words, compare_plainly
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.judge import Answer
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 
@@ -75,7 +74,7 @@ def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Ans
     stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
     if not stored:
         theirs = structs.replace(theirs, scope=mine.scope)
-    answer = compare(mine, theirs, rule)
+    answer = compare_plainly(mine, theirs, rule)
     wording, other = _read_wording(first), _read_wording(second)
     by_words = answer.evidence.deciding in {Deciding.WORDS, Deciding.DIGEST} and not rule.plain
     if not (by_words and wording and other):

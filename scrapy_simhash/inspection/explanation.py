@@ -32,9 +32,9 @@ from scrapy_simhash.inspection.sentences import (
     tell_not_judged,
     tell_reason,
 )
-from scrapy_simhash.judge.doubts import Walls
+from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.finding import CHANGES
+from scrapy_simhash.judging.judge import CHANGES
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.opening import open_as_it_is
 

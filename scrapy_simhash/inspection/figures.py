@@ -14,16 +14,16 @@ from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
 from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
-from scrapy_simhash.judge.doubts import (
+from scrapy_simhash.judge.alerts import (
     BEFORE,
-    Doubt,
-    Doubts,
+    Alert,
+    Alerts,
     Examples,
     LookAlikes,
-    list_doubts,
+    list_alerts,
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.finding import LEFT_OUT as OF_TEST
+from scrapy_simhash.judging.judge import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Figures(Counts):
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
-        self.doubts, self._look_alikes = Doubts(), LookAlikes()
+        self.alerts, self._look_alikes = Alerts(), LookAlikes()
         self._doubtful: list[tuple[float, int, int, Decision]] = []
         self._number = 0
         self._would_drop = Counter[str]()  # links and bytes
@@ -81,7 +81,7 @@ class Figures(Counts):
             self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
-        self.doubts.add(decision)
+        self.alerts.add(decision)
         self._not_fetched.add(decision)
         if decision.reason == "changed" and url in self.groups:
             self.changed.add(url)
@@ -204,20 +204,20 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         examples = [*newest][:_EXAMPLES_SHOWN]
         groups.append({"url": url, "title": title, "pages": pages, "examples": examples})
     doubtful: list[dict[str, Any]] = []
-    told = [*figures.doubts.list_told()]
+    told = [*figures.alerts.list_told()]
     there = store.find_documents([about for _, about, _ in told]) if store else {}
     titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
-    for doubt, about, found in told:
-        doubtful.append({"doubt": doubt, **found.describe()})
-        if doubt is Doubt.BECAME_ONE:
+    for alert, about, found in told:
+        doubtful.append({"doubt": alert, **found.describe()})
+        if alert is Alert.BECAME_ONE:
             doubtful[-1]["advice"] = OF_ONE_TEXT
-        if about and doubt in BEFORE:
-            doubtful[-1]["doubt"] += f"{BEFORE[doubt]} {about}"
+        if about and alert in BEFORE:
+            doubtful[-1]["doubt"] += f"{BEFORE[alert]} {about}"
         elif about:
             doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
     return {
-        "doubts": figures.doubts.describe(),
-        "walls": figures.doubts.describe_walls(titles),
+        "doubts": figures.alerts.describe(),
+        "walls": figures.alerts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups,
     }
@@ -264,7 +264,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         ],
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
-        "doubts": [doubt.removeprefix("that ") for doubt, _ in list_doubts(decision)],
+        "doubts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
     }
     if page and original and page.record.original == original.document:
         first, second = original.wording, page.wording

@@ -43,17 +43,16 @@ from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
-from scrapy_simhash.judging.finding import Trusted
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge
+from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge, Trusted
 from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.pages.facts import Share
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
-from scrapy_simhash.stores.rows import Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match, Reading
-    from scrapy_simhash.judging.finding import Doubt
+    from scrapy_simhash.judging.judge import Doubt
     from scrapy_simhash.judging.noise import Measured, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
@@ -77,8 +76,6 @@ _MOST_PER_COMMIT = 256
 # A store that cannot be written is tried again so often, and this many changes wait for it.
 _TRYING_SECONDS = 1.0
 _MOST_QUEUED = 10_000
-# Near-duplicates of young pages, of 9 kB each: without the older ones `explain` knows less.
-_MOST_FOLLOWERS = 10_000
 # So long a page waits for a young one; with items of 8 s nothing is kept twice (reference: 29 of
 # 140 families with 5 s).
 WAIT_SECONDS = 30.0
@@ -151,10 +148,6 @@ class CrawlJudge:
         self._links_of_young: dict[int, tuple[PageLinks, str]] = {}
         # By the young page, or minus the document asked for once more, that they wait for.
         self._waiting: defaultdict[int, list[_Page]] = defaultdict(list)
-        # Near-duplicates of young pages that are not written yet.
-        self._followers: defaultdict[int, deque[Change]] = defaultdict(deque)
-        self._followed: deque[int] = deque()  # by the last of them, also those written since
-        self._moved: dict[int, int] = {}  # see `_apply`
         self._slow: set[int] = set()  # young pages that somebody waited for in vain
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
@@ -172,7 +165,7 @@ class CrawlJudge:
             plain=config.plain,
             seed=given.seed,
         )
-        readers, shares = self._store.read(lambda it: (it.list_readers(), it.list_shares()))
+        readers, shares = self._store.read(lambda it: (it.readers, it.list_shares()))
         say(Opened(self._store.seed, self._store.distance, readers, shares))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
@@ -513,30 +506,19 @@ class CrawlJudge:
             self._young.add(number, change, store.seed, store.dissolved, is_new=is_new)
             return True
         young = self._young.by_key.get(match.document) if match is not None else None
-        if match is None or young is None:
-            self._enqueue(_Write(change))
-            return False
-        # It is written after its original. A first copy stands for another page.
-        first = young.change.record
-        record = structs.replace(
-            change.record,
-            state=State.DUPLICATE,
-            original=first.original if first.state == State.DUPLICATE else young.change.number,
-            distance=match.distance,
-            similarity=match.similarity,
-            tests=match.tests,
-            new_links=match.new_links,
-        )
-        change = change._replace(record=record)
-        if young.page in self._settled:
-            self._enqueue(_Write(change))
-            return False
-        self._followers[young.page].append(change)
-        self._followed.append(young.page)
-        if len(self._followed) > _MOST_FOLLOWERS and (
-            others := self._followers.get(self._followed.popleft())
-        ):
-            others.popleft()
+        if match is not None and young is not None:
+            first = young.change.record  # a first copy stands for another page
+            record = structs.replace(
+                change.record,
+                state=State.DUPLICATE,
+                original=first.original if first.state == State.DUPLICATE else young.change.number,
+                distance=match.distance,
+                similarity=match.similarity,
+                tests=match.tests,
+                new_links=match.new_links,
+            )
+            change = change._replace(record=record)
+        self._enqueue(_Write(change))
         return False
 
     def _make_room(self) -> None:
@@ -562,8 +544,6 @@ class CrawlJudge:
             if (page := self._young.pages.get(number)) and number not in self._settled:
                 self._settled[number] = page
                 self._enqueue(_Write(page.change, number))
-                for change in self._followers.pop(number, ()):
-                    self._enqueue(_Write(change))
                 # Its items came through, whatever becomes of the store.
                 self._count(number)
         for number in settled.failed:
@@ -585,7 +565,6 @@ class CrawlJudge:
             return
         if self._young.pop(number):
             self._links_of_young.pop(number, None)
-            self._followers.pop(number, None)
             self._slow.discard(number)
             self._release(number)
 
@@ -642,8 +621,6 @@ class CrawlJudge:
         for each in group:
             self._queue.popleft()
             self._finish(each.page)
-        if not self._queue:
-            self._moved.clear()
 
     def _write(self, group: Sequence[_Write]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
@@ -651,8 +628,13 @@ class CrawlJudge:
         def work(stored: Documents) -> None:
             if self._store.engine.shared:
                 stored.read_ahead_of_saves(each.change[:2] for each in group if each.change)
-            for each in group:
-                _apply(stored, each, self._moved)
+            for change, _, identity, noise in group:
+                if noise is not None:
+                    stored.add_noise(*noise)
+                elif change is None:
+                    stored.forget(identity)
+                else:
+                    stored.save(*change)
 
         try:
             self._store.write(work)
@@ -688,26 +670,3 @@ class CrawlJudge:
 
 def _end_of_wait(page: _Page) -> float:
     return page.since + WAIT_SECONDS
-
-
-def _apply(stored: Documents, write: _Write, moved: dict[int, int]) -> None:
-    """Write a document as it is from now on.
-
-    `moved` are the numbers under which young pages were written, 0 if they were not, by those that
-    they have in their near-duplicates.
-    """
-    if write.noise is not None:
-        stored.add_noise(*write.noise)
-        return
-    if write.change is None:
-        stored.forget(write.identity)
-        return
-    number, record, wording = write.change
-    original = moved.get(record.original, record.original)
-    if original != record.original:
-        record = structs.replace(record, original=original)
-        if not original:
-            return
-    there = stored.save(number, record, wording)
-    if write.page:
-        moved[number] = there

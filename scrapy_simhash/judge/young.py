@@ -15,19 +15,23 @@ from msgspec import structs
 
 from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import MOST_CALLED, limit_probe
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import describe_member, name_keys, rows_of_site, site_key
+from scrapy_simhash.stores.documents import limit_probe
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
     Keys,
     choose_triples,
+    describe_member,
     keys_of,
     make_keys,
+    name_keys,
     rank_by_keys,
+    rows_of_site,
+    site_key,
 )
 from scrapy_simhash.stores.keyvalues import SITES, number_of
 
@@ -142,7 +146,7 @@ class Young:
         record = structs.replace(change.record, state=State.DONE)
         keys = keys_of(record)
         leads: list[_Lead] = [("identity", record.facts.identity)]
-        leads += [("name", each) for each in name_keys(record.facts, seed)]
+        leads += [("name", each) for each in name_keys(record.facts, record.facts.group, seed)]
         member = b""
         if is_new:
             rows = rows_of_site(key, record, seed)
@@ -152,7 +156,9 @@ class Young:
             leads.append(("host", host))
         # All of them take 10 kB, so they are made anew for the few pages that need more.
         places = range(len(keys.triples) if keys else 0)
-        triples = (make_keys(record.facts).triples[place] for place in places)
+        triples = (
+            make_keys(record.facts.sketch, record.facts.group).triples[place] for place in places
+        )
         further = (triple for triple in triples if triple not in dissolved)
         made = YoungPage(page, key, change, record, leads, further, member)
         place = self._place_of[page] = self._places.pop()
@@ -259,7 +265,7 @@ class WithYoung:
         if not rule.plain:
             for key, keys in self._list_alike(facts).items():
                 found[key] = found.get(key, Candidate(-1, key, 0))._replace(keys=keys)
-            for name_key, name in name_keys(facts, self._stored.seed).items():
+            for name_key, name in name_keys(facts, facts.group, self._stored.seed).items():
                 called = young.find("name", name_key)
                 for key in called if len(called) <= MOST_CALLED else ():
                     candidate = found.get(key, Candidate(-1, key, 0))
@@ -275,7 +281,7 @@ class WithYoung:
         if not facts.sketch:
             return {}
         is_full = len(self.sample(host_of(facts.url))) == SAMPLE
-        whole, triples = make_keys(facts)
+        whole, triples = make_keys(facts.sketch, facts.group)
         left = Keys(whole, [each for each in triples if each not in self._young.dissolved])
         dissolved = self._stored.keys.dissolved
         triples = choose_triples(left, dissolved, KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS)

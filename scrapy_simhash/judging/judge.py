@@ -4,22 +4,21 @@ A store has what came through. Each crawl is complete by itself: a page is dropp
 that this crawl *got*. If only an *earlier* crawl did, it is kept as the first copy, and from then
 on stands for that one. Where crawls fetch only what is new (`incremental`), whatever any crawl got
 counts. A *young* document is none of a store: its items are on their way.
+
+Where only what was never tested parts a page from a kept one, that is a *doubt*: the kept page is
+to be asked for once more, which shows what changes there by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from scrapy_simhash.judging.comparison import (
-    Compared,
-    compare,
-    deserves_a_look,
-    is_better_url,
-)
 from scrapy_simhash.judging.documents import (
+    Candidate,
     Change,
     Document,
     Match,
@@ -29,32 +28,45 @@ from scrapy_simhash.judging.documents import (
     Verdict,
     add_crawls,
 )
-from scrapy_simhash.judging.finding import (
-    NOTHING_FOUND,
-    Doubt,
-    Finder,
-    Found,
-    Trusted,
-    is_unchanged,
-)
+from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS, Deciding, Evidence, Relation
+from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
+from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
+from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, Ruling, find_names_apart, judge
+from scrapy_simhash.judging.words import Words, find_signs, look
+from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_simhash.judging.documents import Candidate, Reading, Standing
+    from scrapy_simhash.judging.documents import Reading, Standing
     from scrapy_simhash.judging.evidence import Rule
-    from scrapy_simhash.judging.finding import MayAsk
+    from scrapy_simhash.judging.noise import Change as Noisy
+    from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.pages.wording import Wording
 
+    MayAsk = Callable[[int, str], bool]
+
+LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
+# So many places in which a drop rests on noise are named.
+_MOST_NAMED = 3
+# A word may be as long as a page.
+_LONGEST_WHY = 400
+# Candidates whose words are compared; their originals are among the best.
+MOST_COMPARED = 8
+# What parts a page from the one in doubt is at most so much of its words.
+_MOST_IN_DOUBT = 0.5
+# So many candidates may be in doubt: the one with least of its own.
+_MOST_DOUBTED = 2
+# Texts that have less in common are not worth a look.
+_LEAST_ALIKE = 0.5
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
-# Of plain simhash: no page may cost more than this many records, however many are near to it.
-MOST_CANDIDATES = 512
 BUCKET_TOO_FULL = "bucket_too_full"
 UNCHANGED, FIRST_COPY = "unchanged", "first_copy"
 # The items of its match had not come through, so it was kept; the judge process says so.
@@ -63,21 +75,87 @@ UNDELIVERED = "undelivered"
 _STANDINGS: tuple[Standing, ...] = ("got", "young", "earlier")
 
 
-class Limits(NamedTuple):
-    """How far a probe of the tables goes: in bits, near fingerprints, and rows of a bucket."""
+class Doubt(NamedTuple):
+    """A page that is to be asked for once more.
 
-    bits: int
-    most: int  # one more than are used, to know that there are more
-    in_bucket: int
-    or_nothing: bool = False  # of what more than these are near to, nothing is near
+    Attributes:
+        document: its number.
+        page: as it was judged, with all its words.
+        sought: where it parts from the page in doubt.
+    """
+
+    document: int
+    page: Page
+    sought: tuple[Noisy, ...] = ()
 
 
-def limit_probe(page: Facts, rule: Rule) -> Limits:
-    """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
-    bits = 0 if page.stub else rule.distance
-    if rule.plain or not page.sketch:
-        return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
-    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
+class Trusted(NamedTuple):
+    """The noise of a document on which a drop may rest."""
+
+    document: int
+    changes: tuple[Noisy, ...]
+
+
+class Answer(NamedTuple):
+    """What came of comparing a page with a candidate.
+
+    Attributes:
+        evidence: what decided.
+        duplicate: whether they are near-duplicates.
+        tests: what made the one a candidate for the other, why they are one or two, and what was
+            left out, for people.
+        similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
+        words: the first words that either has for itself.
+        candidate, record: what the page was compared with; a bulk-loaded one has no record.
+        sides: both pages without noise, and their sites; None where no words were compared.
+        rests: the candidate, if the page repeats it but for noise.
+        noise: what was left out of them.
+    """
+
+    evidence: Evidence
+    duplicate: bool
+    tests: tuple[str, ...]
+    similarity: float | None = None
+    words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    candidate: Candidate = Candidate(-1, 0, 0)
+    record: Record | None = None
+    sides: tuple[Page, Page, tuple[Site, Site]] | None = None
+    rests: Doubt | None = None
+    noise: Iterable[Noisy] = ()
+
+    def describe(self) -> Answer:
+        """Add for people what parts the page from the candidate, and what was left out."""
+        if self.sides is None:
+            return self
+        mine, theirs, sites = self.sides
+        side = look(mine.words, theirs.words, sites[0].mark(mine.words))
+        other = look(theirs.words, mine.words, sites[1].mark(theirs.words))
+        of_main = [int((each.alone & each.words.main).sum()) for each in (side, other)]
+        in_main = [max(1, int(each.words.main.sum())) for each in (side, other)]
+        evidence = structs.replace(
+            self.evidence,
+            title=_relate(mine.title, theirs.title),
+            heading=_relate(mine.heading, theirs.heading),
+            main_alike=1 - max(n / of for n, of in zip(of_main, in_main, strict=True)),
+        )
+        tests = list(self.tests)
+        if template := int((side.alone & ~side.own).sum()):
+            tests.append(f"{LEFT_OUT}{template} words of the site's template")
+        noise = islice(dict.fromkeys(map(str, self.noise)), _MOST_NAMED)
+        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
+        words = tuple(each.words.list_words(each.alone) for each in (side, other))
+        return self._replace(evidence=evidence, tests=tuple(tests), words=(words[0], words[1]))
+
+
+class _Parted(NamedTuple):
+    """A candidate that is another page: how many words part it, and both without noise."""
+
+    alone: int
+    number: int
+    kept: Page
+    mine: Page
+    theirs: Page
+    sites: tuple[Site, Site]
 
 
 def _never(_document: int, _host: str) -> bool:
@@ -123,54 +201,31 @@ class Judge:
             The match; or else the document that would have been it, had it been confirmed; and
             whether every document that could be one was compared.
         """
+        self.doubt = self.rests = None
         candidates, complete = self.documents.gather(document, self.rule, own)
-        chosen = list(self._choose(document.facts, candidates))
+        chosen, answers = list(self._choose(document.facts, candidates)), list[Answer]()
         if not self.rule.plain and document.wording:
-            return *self._find_by_words(document, chosen, own), complete
-        return *self._choose_match(document, self._compare(document.facts, chosen)), complete
-
-    def _compare(
-        self, page: Facts, chosen: Iterable[tuple[Candidate, Record | None]]
-    ) -> list[Compared]:
-        """Compare a page with its candidates by distance or digest."""
-        compared = []
+            answers = self._compare_words(document, chosen, own)
+            chosen = [(candidate, record) for candidate, record in chosen if record is None]
         for candidate, record in chosen:
             # A bulk-loaded fingerprint is in every scope.
-            loaded = Facts(b"", candidate.fingerprint, b"", scope=page.scope)
+            loaded = Facts(b"", candidate.fingerprint, b"", scope=document.facts.scope)
             other = record.facts if record else loaded
-            compared.append(Compared(candidate, record, compare(page, other, self.rule)))
-        return compared
-
-    def _choose_match(
-        self, document: Document, compared: Iterable[Compared], found: Found = NOTHING_FOUND
-    ) -> tuple[Match | None, Match | None]:
-        """Choose the match of a page among what was compared; or else the nearest one."""
-        compared = list(compared)
-        alike = (each for each in compared if each.answer.duplicate)
+            answer = compare_plainly(document.facts, other, self.rule)
+            answers.append(answer._replace(candidate=candidate, record=record))
+        alike = (each for each in answers if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
-            return self._make_match(document, found.describe(match)), None
-        parted = (each for each in compared if deserves_a_look(each, self.rule))
-        nearest = min(parted, key=_rank_alike, default=None)
-        return None, self._make_match(document, found.describe(nearest)) if nearest else None
-
-    def _find_by_words(
-        self, document: Document, chosen: list[tuple[Candidate, Record | None]], own: int
-    ) -> tuple[Match | None, Match | None]:
-        """Find the match of a page by the words of its candidates; or else the nearest one."""
-        finder = Finder(
-            self.documents,
-            self.hosts,
-            lambda compared: self._stand(compared) == "got",
-            self.may_ask if self.trusted is None else _never,
-            self.trusted,
+            self.rests = match.rests
+            return self._make_match(document, match.describe()), None, complete
+        near = (
+            each
+            for each in answers
+            if (each.similarity or 0.0) >= _LEAST_ALIKE
+            or each.candidate.distance <= self.rule.distance
         )
-        found = finder.find(document, chosen, own)
-        self.doubt = found.doubt
-        bulk_loaded = (each for each in chosen if each[1] is None)
-        compared = [*found.near, *self._compare(document.facts, bulk_loaded)]
-        match, nearest = self._choose_match(document, compared, found)
-        self.rests = found.rests.get(match.document) if match else None
-        return match, nearest
+        nearest = min(near, key=_rank_alike, default=None)
+        described = self._make_match(document, nearest.describe()) if nearest else None
+        return None, described, complete
 
     def _choose(
         self, page: Facts, candidates: Iterable[tuple[Candidate, Record | None]]
@@ -188,6 +243,91 @@ class Judge:
                     distance = hamming_distance(page.fingerprint, fingerprint)
                     located = candidate._replace(distance=distance, fingerprint=fingerprint)
                 yield located, record
+
+    def _compare_words(
+        self, document: Document, chosen: Iterable[tuple[Candidate, Record | None]], own: int
+    ) -> list[Answer]:
+        """Compare a page with the best of its candidates by words, until one is its original."""
+        page = Page.make(document.facts, Words.read(unpack(document.wording)))
+        found = [
+            (candidate, record)
+            for candidate, record in chosen
+            if record is not None and record.facts.scope == page.facts.scope
+        ]
+        found.sort(key=lambda each: _rank(page.facts, *each))
+        found = found[:MOST_COMPARED]
+        answers: list[Answer] = []
+        sites_of: dict[int, tuple[Site, Site]] = {}
+        for candidate, record in found:
+            sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
+            if why := find_names_apart(page.facts, record.facts, *sites):
+                answer = _wrap(Ruling(one=False, why=why), candidate, page.facts, record.facts)
+                answers.append(answer._replace(record=record))
+            else:
+                sites_of[candidate.number] = sites
+        wordings = self.documents.get_wordings(sites_of)
+        parted: list[_Parted] = []
+        for candidate, record in found:
+            number = candidate.number
+            if number not in wordings:
+                continue
+            kept = Page.make(record.facts, Words.read(wordings[number]))
+            mine, theirs = self._clean(page, kept, number)
+            sites = sites_of[number]
+            said = judge(mine, theirs, *sites)
+            answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
+            answer = answer._replace(record=record, sides=(mine, theirs, sites))
+            has_noise = mine.words is not page.words or theirs.words is not kept.words
+            if not said.one:
+                alone = len(mine.words) if said.alone is None else int(said.alone.sum())
+                parted.append(_Parted(alone, number, kept, mine, theirs, sites))
+            elif (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
+                noise = self._list_noise(page, kept, number)
+                answer = answer._replace(rests=Doubt(number, kept), noise=noise)
+            answers.append(answer)
+            if said.one and self._stand(answer) == "got":
+                break
+        if not any(each.duplicate for each in answers):
+            self.doubt = self._find_doubt(page, parted)
+        return answers
+
+    def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
+        """Take out of two pages what changes by itself."""
+        if self.trusted is None:
+            return self.hosts.clean_both(page, kept)
+        slots = Slots(self.trusted.changes if self.trusted.document == number else ())
+        return clean_both((page, kept), (slots, slots))
+
+    def _list_noise(self, page: Page, kept: Page, number: int) -> Iterable[Noisy]:
+        """List what of two pages changes by itself."""
+        if self.trusted is not None:
+            found = self.trusted.changes if self.trusted.document == number else ()
+            return list_standing(found, (page, kept))
+        return self.hosts.list_noise(page, kept)
+
+    def _find_sites(self, page: Facts, kept: Facts, without: tuple[int, int]) -> tuple[Site, Site]:
+        mine = self.hosts.find(self.documents, page.url, without)
+        if host_of(page.url) == host_of(kept.url):
+            return mine, mine
+        return mine, self.hosts.find(self.documents, kept.url, without)
+
+    def _find_doubt(self, page: Page, parted: list[_Parted]) -> Doubt | None:
+        """Find a candidate that the page would repeat, but for what was never tested."""
+        if self.trusted is not None:
+            return None
+        parted.sort(key=lambda each: each[:2])
+        for alone, number, kept, mine, theirs, sites in parted[:_MOST_DOUBTED]:
+            url, words = kept.facts.url, len(mine.words)
+            if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
+                break
+            if not (_are_of_one_host(page.facts.url, url) and self.may_ask(number, host_of(url))):
+                continue
+            noise = self.hosts.get_noise(url)
+            sought = [each for each in learn(mine, theirs) if not noise.is_settled(url, each)]
+            slots = Slots(sought)
+            if sought and judge(*clean_both((mine, theirs), (slots, slots)), *sites).one:
+                return Doubt(number, kept, tuple(sought))
+        return None
 
     def judge(self, document: Document) -> tuple[Verdict, Change]:
         """Judge a document; also returns what is to be written of it, see `Change`.
@@ -247,20 +387,20 @@ class Judge:
             record.new_links = match.new_links
         return record
 
-    def _stand(self, compared: Compared) -> Standing:
+    def _stand(self, answer: Answer) -> Standing:
         """Tell how a document stands in this crawl; no crawl got what was bulk-loaded."""
-        if compared.candidate.young:
+        if answer.candidate.young:
             return "young"
-        record = compared.record
+        record = answer.record
         got = self.incremental or (record is not None and self.crawl in record.crawls)
         return "got" if got else "earlier"
 
-    def _rank(self, compared: Compared) -> tuple[object, ...]:
+    def _rank(self, answer: Answer) -> tuple[object, ...]:
         """Rank documents: by standing, then as `_rank_alike`."""
-        return _STANDINGS.index(self._stand(compared)), *_rank_alike(compared)
+        return _STANDINGS.index(self._stand(answer)), *_rank_alike(answer)
 
-    def _make_match(self, page: Document, compared: Compared) -> Match:
-        candidate, record, answer = compared
+    def _make_match(self, page: Document, answer: Answer) -> Match:
+        candidate, record = answer.candidate, answer.record
         facts, other, new_links = page.facts, record.facts if record else None, None
         better_url = other is not None and is_better_url(
             facts.url, facts.canonical, other.url, other.canonical
@@ -280,7 +420,7 @@ class Judge:
             new_links,
             time=other.time if other else None,
             text_digest=other.text_digest if other else b"",
-            standing=self._stand(compared),
+            standing=self._stand(answer),
             evidence=answer.evidence,
             own_words=answer.words[0],
             match_own_words=answer.words[1],
@@ -293,6 +433,151 @@ def _is_own(document: Document, record: Record) -> bool:
     return record.facts.identity == document.facts.identity
 
 
-def _rank_alike(compared: Compared) -> tuple[float, Candidate]:
+def _rank_alike(answer: Answer) -> tuple[float, Candidate]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
-    return -(compared.answer.similarity or 0.0), compared.candidate
+    return -(answer.similarity or 0.0), answer.candidate
+
+
+def _relate(mine: tuple[str, ...], theirs: tuple[str, ...]) -> Relation:
+    if not mine or not theirs:
+        return Relation.SILENT
+    return Relation.SAME if mine == theirs else Relation.DIFFER
+
+
+def _are_of_one_host(mine: str, theirs: str) -> bool:
+    first, second = split_url(mine), split_url(theirs)
+    if first is None or second is None:
+        return False
+    return bool(first.netloc) and (first.scheme, first.netloc) == (second.scheme, second.netloc)
+
+
+def _rank(page: Facts, candidate: Candidate, record: Record | None) -> tuple[object, ...]:
+    """Rank candidates before their words are read."""
+    other = record.facts if record else page
+    named = (page.title == other.title) + (page.heading == other.heading)
+    return -named, -candidate.keys, candidate.distance, candidate.number
+
+
+def _wrap(
+    said: Ruling, candidate: Candidate, page: Facts, kept: Facts, *, known: bool = False
+) -> Answer:
+    """Make an answer for log and report."""
+    distance = hamming_distance(page.fingerprint, kept.fingerprint)
+    short = page.stub or kept.stub
+    named, keys = (candidate.name, candidate.keys) if distance > FEW_BITS else ("", 0)
+    evidence = Evidence(
+        deciding=Deciding.DIGEST if page.stub and kept.stub else Deciding.WORDS,
+        distance=distance,
+        within=FEW_BITS,
+        named=bool(named),
+        keys=keys,
+        equal=page.text_digest == kept.text_digest,
+        known=known,
+    )
+    share = float(said.one)
+    if said.alone is not None:
+        share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
+    proposal = name_proposal(distance, stub=short, name=named, keys=keys)
+    why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
+    return Answer(evidence, said.one, (proposal, why), round(share, 4), candidate=candidate)
+
+
+def is_unchanged(
+    documents: Reading, hosts: Hosts, document: Document, number: int, own: Record
+) -> bool:
+    """Return whether a page shows what its record has, but for what changes by itself.
+
+    What earlier crawls saw counts here: nothing is judged for another page.
+    """
+    url = document.facts.url
+    before = documents.get_wordings([number]).get(number)
+    slots = Slots(hosts.recall(documents, url).list_measured(url))
+    if before is None or not slots:
+        return False
+    now, then = (
+        slots.clean(Page.make(facts, Words.read(wording)))
+        for facts, wording in (
+            (document.facts, unpack(document.wording)),
+            (own.facts, before),
+        )
+    )
+    names = now.title == then.title and now.heading == then.heading
+    texts = now.words.tokens == then.words.tokens and not find_signs(now.words, then.words)
+    one, other = now.words.wording, then.words.wording
+    return names and texts and (one.rest, one.beside) == (other.rest, other.beside)
+
+
+def compare_by_words(
+    documents: Reading | None,
+    page: Facts,
+    kept: Facts,
+    wordings: tuple[Wording, Wording],
+    *,
+    name: str = "",
+) -> Answer:
+    """Compare two pages word by word, without noise.
+
+    Args:
+        documents: tell of their sites; None for hosts that are not known.
+        page: that would be dropped.
+        kept: the other one.
+        wordings: of both.
+        name: the part of a name that both have, if one was found by it.
+    """
+    mine, theirs = (
+        Page.make(facts, Words.read(wording))
+        for facts, wording in zip((page, kept), wordings, strict=True)
+    )
+    sites, hosts = (UNKNOWN, UNKNOWN), Hosts()
+    if documents is not None:
+        numbers = [documents.find_number(each.identity) or 0 for each in (page, kept)]
+        sites = (
+            hosts.find(documents, page.url, numbers),
+            hosts.find(documents, kept.url, numbers),
+        )
+    said = judge(mine, theirs, *sites)
+    answer = _wrap(said, Candidate(-1, 1, 0, name), page, kept, known=sites[0].known)
+    return answer._replace(sides=(mine, theirs, sites)).describe()
+
+
+def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Answer:
+    """Compare two documents without their words, by digest or distance, whichever comes first."""
+    deciding = _find_deciding(first, second, rule)
+    distance = hamming_distance(first.fingerprint, second.fingerprint)
+    short = first.stub or second.stub
+    evidence = Evidence(
+        deciding=deciding,
+        distance=distance,
+        within=0 if short else rule.distance,
+        equal=first.stub == second.stub and first.text_digest == second.text_digest,
+    )
+    duplicate = distance <= evidence.within
+    if deciding is Deciding.DIGEST:
+        duplicate = evidence.equal
+    elif deciding is Deciding.NO_WORDS:
+        duplicate &= distance <= PLAIN_DISTANCE_BITS
+    elif deciding is not Deciding.DISTANCE:
+        duplicate = False
+    proposal = name_proposal(distance, stub=short)
+    return Answer(evidence, duplicate, (proposal, deciding.value))
+
+
+def _find_deciding(first: Facts, second: Facts, rule: Rule) -> Deciding:
+    """Find what decides about two documents."""
+    if first.scope != second.scope:
+        return Deciding.SCOPE
+    if first.stub or second.stub:
+        return Deciding.DIGEST
+    if rule.plain:
+        return Deciding.DISTANCE
+    return Deciding.WORDS if first.sketch and second.sketch else Deciding.NO_WORDS
+
+
+def name_proposal(distance: int, *, stub: bool, name: str = "", keys: int = 0) -> str:
+    """Name for people what made a document a candidate: `name` or `keys`, if it was that."""
+    bits = f"distance {distance} bit{'s' * (distance != 1)}"
+    if name:
+        return f"called {name!r}, too; {'a short page' if stub else bits}"
+    if keys and not stub:
+        return f"rare triples: {keys}; {bits}"
+    return "same short page" if stub else bits

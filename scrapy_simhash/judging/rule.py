@@ -98,7 +98,7 @@ class Page(NamedTuple):
         return cls(facts, kept, read_name(facts.title), read_name(facts.heading))
 
 
-class Answer(NamedTuple):
+class Ruling(NamedTuple):
     """Whether a page says nothing new beside another one.
 
     Attributes:
@@ -310,7 +310,7 @@ def list_tails(url: str) -> list[str]:
     return [path[place.start() + 1 :] for place in re.finditer("/", path)][::-1]
 
 
-def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Answer:
+def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     """Judge whether a page says nothing new beside one that is kept.
 
     Args:
@@ -326,7 +326,7 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Answer:
     bits = count_data_bits(page.facts, kept.facts)
     if bits > MOST_BITS_OF_ONE_DATA and not one_address:
         why = "little text and much data, from which a browser may draw two pages"
-        return Answer(one=False, why=why)
+        return Ruling(one=False, why=why)
     if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
     side = look(page.words, kept.words, site.mark(page.words))
@@ -367,7 +367,7 @@ def _have_other_names(mine: str, theirs: str, site: Site, other_site: Site) -> b
     return host == another and site.are_two_folders(mine, theirs)
 
 
-def _judge_stubs(page: Page, kept: Page) -> Answer:
+def _judge_stubs(page: Page, kept: Page) -> Ruling:
     """Judge pages of which one is a stub: they must be equal."""
     why = ""
     if (page.title, page.heading) != (kept.title, kept.heading):
@@ -378,18 +378,18 @@ def _judge_stubs(page: Page, kept: Page) -> Answer:
         why = "short pages that differ beside the text"
     elif page.facts.hidden != kept.facts.hidden:
         why = "short pages that differ in what is not shown"
-    return Answer(not why, why or "the same words and signs", 0, len(page.words))
+    return Ruling(not why, why or "the same words and signs", 0, len(page.words))
 
 
-def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Answer:
+def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Ruling:
     """Judge two addresses of a site with other names: nothing may be guessed."""
     own, common = int(side.own.sum()), int(min(side.common.sum(), other.common.sum()))
     if _is_declared(page, kept, side, other, site):
         why = "one declares the other as its original, or as a view of it"
-        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
     why = next(filter(None, _part_other_names(page, kept, side, other, site)), "")
     one = "has whole blocks more" if own else "says nothing that the other one does not"
-    return Answer(not why, why or one, own, common, side.alone)
+    return Ruling(not why, why or one, own, common, side.alone)
 
 
 def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
@@ -495,7 +495,7 @@ def _find_beside(page: Page, kept: Page, site: Site) -> str:
 
 def _judge_one_name(
     page: Page, kept: Page, side: Side, other: Side, sites: tuple[Site, Site]
-) -> Answer:
+) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     common = int(min(side.common.sum(), other.common.sum()))
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
@@ -504,27 +504,27 @@ def _judge_one_name(
     names = _count_names(page, kept, sites)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
     if called and not (side.alone.any() or other.alone.any()):
-        return Answer(one=True, why="the same words", own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why="the same words", own=own, common=common, alone=side.alone)
     if why := next(filter(None, _part_one_name(page, kept, side, other, known=sites[0].known)), ""):
-        return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=False, why=why, own=own, common=common, alone=side.alone)
     one_address = _is_one_address(page.facts.url, kept.facts.url)
     enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
     everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
         why = f"{own} own words, {common} common ones"
-        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         why = f"main texts: {own_main} own words, {main} common ones"
-        return Answer(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
     if side.own.any():
         why = f"own words: {page.words.show(side.own)!r}"
     elif other.own.any():
         why = f"own words of the kept page: {kept.words.show(other.own)!r}"
-    return Answer(one=False, why=why, own=own, common=common, alone=side.alone)
+    return Ruling(one=False, why=why, own=own, common=common, alone=side.alone)
 
 
 def _part_one_name(

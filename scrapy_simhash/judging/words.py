@@ -20,7 +20,6 @@ import regex
 
 from scrapy_simhash.pages.addresses import parse_address
 from scrapy_simhash.pages.features import hash_shingles, normalise, tokenise
-from scrapy_simhash.tables.arrays import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -360,3 +359,21 @@ def find_gaps(mine: Words, theirs: Words) -> list[Gap]:
         for gap in gaps
         if mine.tokens[gap.start : gap.end] != theirs.tokens[gap.other_start : gap.other_end]
     ]
+
+
+def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
+    # `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
+    ordered = np.sort(fingerprints)
+    kept = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
+    return ordered if kept.all() else ordered[kept]
+
+
+def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return True for each value among sorted ones; `np.isin` would hash or sort all of these."""
+    if not ordered.size:
+        return np.zeros(wanted.size, np.bool_)
+    at = ordered.searchsorted(wanted)
+    found: NDArray[np.bool_] = ordered.take(at, mode="clip") == wanted
+    return found

@@ -35,6 +35,15 @@ EVERYONE = Reader(callback="*")
 NOBODY = Reader()
 
 
+class Share(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """How many pages the last crawl judged for a reader, and how many of them repeated another."""
+
+    reader: Reader
+    crawl: str
+    judged: int = 0
+    repeated: int = 0
+
+
 class Page(msgspec.Struct, frozen=True):
     """A page as it was fetched.
 

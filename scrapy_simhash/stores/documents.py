@@ -4,35 +4,51 @@ A page is compared with the documents of its group (`Facts.group`), and with wha
 its scope. In a store that something was bulk-loaded into, a fingerprint in the tables that has no
 row in FINGERPRINTS was, for every group; if a document has it, too, a member of zeros says so. In
 others such a row is damaged, and leads to nothing.
+
+In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
+triples that are not dissolved, see `keys`; that follows from its record and from what is dissolved.
+A dissolved key has one member, of zeros, which stays for ever. Names have keys there, too.
+
+Rows are packed so::
+
+    octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
+    octets 8-    MessagePack array, fields in the order of the class; or a wording
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from functools import lru_cache
+from itertools import islice
 from struct import error as StructError  # noqa: N812
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
 import xxhash
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES, limit_probe
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
-from scrapy_simhash.pages.addresses import bound_url, form_of, host_of
-from scrapy_simhash.pages.facts import EVERYONE
+from scrapy_simhash.pages.addresses import bound_url, host_of
+from scrapy_simhash.pages.facts import EVERYONE, Reader, Share
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
-    KeyTable,
+    MOST_UNDER_KEY,
+    choose_triples,
+    describe_member,
+    fingerprint_row,
+    hash_group,
     keys_of,
-    list_parts,
     make_keys,
+    name_keys,
     rank_by_keys,
+    rows_of_site,
+    site_key,
 )
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -47,38 +63,54 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rows import (
-    READERS_KEY,
-    SHARES_KEY,
-    Readers,
-    Share,
-    Shares,
-    pack_row,
-    read_rows,
-    seal,
-    unpack_row,
-    unseal,
-)
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Document, Gathered
     from scrapy_simhash.judging.evidence import Rule
-    from scrapy_simhash.judging.judge import Limits
-    from scrapy_simhash.pages.facts import Facts, Reader
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
-_Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
+    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
+    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
+
 BULK_LOADED = bytes(16)
+DISSOLVED = bytes(8)
 # The most documents under a name: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
-# Begins the keys of the noise of hosts in HEADER.
+# Of plain simhash: no page may cost more than this many records, however many are near to it.
+MOST_CANDIDATES = 512
+# Keys in HEADER: of the readers; of the noise of hosts, with a digest behind; and of a store that
+# fingerprints were bulk-loaded into.
+READERS_KEY, SHARES_KEY = b"readers", b"shares"
 NOISE = b"noise"
-# The key in HEADER of a store that fingerprints were bulk-loaded into.
 LOADED = b"loaded"
+# Keys read at first, where a document may need more than its own.
+_AHEAD = 24
+# Dissolved keys, of some 60 bytes each.
+_MOST_REMEMBERED = 200_000
+_CHECKSUM_BYTES = 8
+
+
+class Limits(NamedTuple):
+    """How far a probe of the tables goes: in bits, near fingerprints, and rows of a bucket."""
+
+    bits: int
+    most: int  # one more than are used, to know that there are more
+    in_bucket: int
+    or_nothing: bool = False  # of what more than these are near to, nothing is near
+
+
+def limit_probe(page: Facts, rule: Rule) -> Limits:
+    """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
+    bits = 0 if page.stub else rule.distance
+    if rule.plain or not page.sketch:
+        return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
+    return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
 
 class Documents:
@@ -93,6 +125,7 @@ class Documents:
         self._prober = prober
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
+        self._readers: tuple[Reader, ...] | None = None
         self.keys = KeyTable(values, dissolved, self._get_keys)
 
     @property
@@ -128,10 +161,18 @@ class Documents:
         keys = list(map(octets, numbers))
         return zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
 
-    def list_readers(self) -> tuple[Reader, ...]:
-        """List the readers of whom there are documents, and perhaps some of whom there were."""
-        packed = self.values.get(HEADER, READERS_KEY)
-        return () if packed is None else _unpack_readers(packed)
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The readers of whom there are documents, and perhaps some of whom there were."""
+        if self._readers is None:
+            packed = self.values.get(HEADER, READERS_KEY)
+            try:
+                row = packed and unpack_row(Readers, READERS_KEY, packed)
+            except DamagedError as error:
+                cure = "mend it with `scrapy simhash check --rebuild`"
+                raise StoreError(f"{error.what}; {cure}") from error
+            self._readers = row.readers if row else ()
+        return self._readers
 
     def put(self, number: int, record: Record, wording: bytes | None = None) -> None:
         """Write a record and its packed wording in place of those that are there.
@@ -176,15 +217,14 @@ class Documents:
         self.put(number, record, wording)
         if moves:
             self._index(number, record)
-        readers = self.list_readers()
-        if record.facts.reader not in readers:
-            self.put_readers((*readers, record.facts.reader))
+        if record.facts.reader not in self.readers:
+            self.put_readers((*self.readers, record.facts.reader))
         return number
 
     def put_readers(self, readers: Iterable[Reader]) -> None:
         """Write the readers of whom there are documents."""
-        row = Readers(tuple(sorted(readers)))
-        self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, row))
+        self._readers = tuple(sorted(readers))
+        self.values.put(HEADER, READERS_KEY, pack_row(READERS_KEY, Readers(self._readers)))
 
     def list_shares(self) -> tuple[Share, ...]:
         """List what the last crawls counted; none if the row is missing or damaged."""
@@ -323,37 +363,37 @@ class Documents:
         made = ((number, keys_of(record)) for number, record in self.glance(numbers).items())
         return {number: keys for number, keys in made if keys}
 
-    def list_compared(self, page: Facts) -> list[Facts]:
-        """List a page as its own group sees it and, if there are imports, as these do."""
-        if page.reader == EVERYONE or EVERYONE not in self.list_readers():
-            return [page]
-        return [page, structs.replace(page, reader=EVERYONE)]
+    def list_groups(self, page: Facts) -> list[str]:
+        """List the groups that a page is compared with: its own and, if there are any, imports."""
+        if page.reader == EVERYONE or EVERYONE not in self.readers:
+            return [page.group]
+        return [page.group, structs.replace(page, reader=EVERYONE).group]
 
-    def list_alike(self, page: Facts, own: int = 0) -> dict[int, int]:
+    def list_alike(self, page: Facts, groups: Iterable[str], own: int = 0) -> dict[int, int]:
         """List the documents with rare triples of a page, each with their number; most come first.
 
-        At most 8 of its group, and 8 that were imported. The document of the number `own` is left
-        out.
+        At most 8 of each group. The document of the number `own` is left out.
         """
         if not page.sketch:
             return {}
         is_full = len(self.sample(host_of(page.url))) == SAMPLE
         found: dict[int, int] = {}
-        for each in self.list_compared(page):
+        for group in groups:
             members = self.keys.find(
-                make_keys(each), KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+                make_keys(page.sketch, group), KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
             )
             found |= rank_by_keys([[each for each in key if each != own] for key in members])
         return found
 
-    def list_called(self, page: Facts) -> list[tuple[str, list[int]]]:
+    def list_called(self, page: Facts, groups: Iterable[str]) -> list[tuple[str, list[int]]]:
         """List the parts of a page's names, each with the documents that have it, too.
 
         These are of the page's host and group, or imported, no near-duplicates and no files, and
         have sketches; 9 at most.
         """
-        compared = self.list_compared(page)
-        names = {key: name for each in compared for key, name in name_keys(each, self.seed).items()}
+        names: dict[bytes, str] = {}
+        for group in groups:
+            names |= name_keys(page, group, self.seed)
         found = self.values.read_sets(KEYS, list(names))
         return [
             (name, list(map(number_of, members)))
@@ -453,20 +493,27 @@ class Documents:
         """Read what judging a page will need, in as few round trips as it can be known in."""
 
         def look() -> None:
-            self._samples.clear()
+            self._forget_looks()
             self.find_own(page)
             found, _ = self.gather(page, rule)
             for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
                 self.sample(host)
 
         self.values.look_ahead(look)
+        self._forget_looks()
+
+    def _forget_looks(self) -> None:
+        """Forget what was remembered while somebody looked ahead, and may have missed rows."""
+        self._samples.clear()
+        self._readers = None
 
     def read_ahead_of_saves(self, records: Iterable[tuple[int, Record]]) -> None:
         """Read what `save` will need of these, in as few round trips as it can be known in."""
         saved = list(records)
 
         def look() -> None:
-            self.list_readers()
+            self._forget_looks()
+            self.values.fetch([(HEADER, READERS_KEY)])
             self.values.fetch((DOCUMENTS, octets(number)) for number, _ in saved)
             for _, record in saved:
                 _, before = self.find(record.facts.identity) or (0, None)
@@ -491,7 +538,7 @@ class Documents:
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
         identities = [page.facts.identity]
-        if page.imported and EVERYONE in self.list_readers():
+        if page.imported and EVERYONE in self.readers:
             identities.append(page.imported)
         return [found for each in identities if (found := self.find(each))]
 
@@ -500,12 +547,13 @@ class Documents:
 
         The document of the number `own` is the page's own.
         """
-        limits, plain = limit_probe(page.facts, rule), rule.plain
-        probe = self.near(page.facts.fingerprint, *limits)
-        alike = {} if plain else self.list_alike(page.facts, own)
-        called = [] if plain else self.list_called(page.facts)
+        facts, plain, groups = page.facts, rule.plain, self.list_groups(page.facts)
+        limits = limit_probe(facts, rule)
+        probe = self.near(facts.fingerprint, *limits)
+        alike = {} if plain else self.list_alike(facts, groups, own)
+        called = [] if plain else self.list_called(facts, groups)
         called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
-        found, complete = self._list_near(probe, page.facts, limits)
+        found, complete = self._list_near(probe, groups, limits)
         for number, keys in alike.items():
             found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
         for name, numbers in called:
@@ -517,13 +565,12 @@ class Documents:
         return [(each, records.get(each.number)) for each in candidates], complete or not plain
 
     def _list_near(
-        self, probe: Probe, page: Facts, limits: Limits
+        self, probe: Probe, groups: Iterable[str], limits: Limits
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
         # There may be more fingerprints than are used, those of other groups included.
         complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
         found: dict[int, Candidate] = {}
-        groups = [each.group for each in self.list_compared(page)]
         for bits, near in probe.near:
             for group in groups:
                 for number in self.numbers(near, group, limits.most):
@@ -544,36 +591,9 @@ class Documents:
         return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
 
 
-@lru_cache(maxsize=8)
-def _unpack_readers(packed: bytes) -> tuple[Reader, ...]:
-    try:
-        return unpack_row(Readers, READERS_KEY, packed).readers
-    except DamagedError as error:
-        raise StoreError(f"{error.what}; mend it with `scrapy simhash check --rebuild`") from error
-
-
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
     """Read the wording of the document of a key, or raise a DamagedError."""
     return unpack(unseal(f"text of document {number_of(key)}", key, packed))
-
-
-def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
-    """Make key and member of a document under its fingerprint."""
-    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
-
-
-def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
-    """List key and member, or value, of the rows of a table by which a document is found.
-
-    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
-    """
-    if table == IDENTITIES:
-        return [(record.facts.identity, octets(number))]
-    if record.state == State.DUPLICATE:
-        return []
-    if table == FINGERPRINTS:
-        return [fingerprint_row(number, record)]
-    return [row[1:] for row in rows_of_site(number, record, seed) if row[0] == table]
 
 
 def _placed(record: Record) -> tuple[object, ...]:
@@ -585,55 +605,184 @@ def _placed(record: Record) -> tuple[object, ...]:
     )
 
 
-def site_key(host: str, seed: int) -> bytes:
-    """Make the key of the sample of a host; `seed` is the store's."""
-    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
+class KeyTable:
+    """The table in one transaction.
 
-
-def name_keys(page: Facts, seed: int) -> dict[bytes, str]:
-    """Make the keys of the parts of a page's names, on its host and in its group; none of most.
-
-    Without a host or a sketch, which no file has, a page is not found by its names.
+    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
+    `get_keys` makes the keys of documents that have some, in one round trip.
     """
-    host = host_of(page.url) if page.sketch else ""
-    return _name_keys(host, page.group, page.title, page.heading, seed) if host else {}
+
+    def __init__(
+        self,
+        values: KeyValues,
+        dissolved: set[int],
+        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
+    ) -> None:
+        self._values, self._get_keys = values, get_keys
+        self.dissolved = dissolved
+        # By this transaction, which may be given up.
+        self._dissolved_now: set[int] = set()
+
+    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
+        """List the rows that a document needs nearly always."""
+        triples = choose_triples(keys, self.dissolved, _AHEAD)
+        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
+
+    def find(self, keys: Keys, most: int) -> list[list[int]]:
+        """List the documents of the first keys that are not dissolved, and of equal sketches."""
+        whole, triples = self._take(keys, most)
+        found = [whole or (), *(members for _, members in triples)]
+        return [list(map(number_of, members)) for members in found if members]
+
+    def enter(self, number: int, keys: Keys) -> None:
+        """Enter a document that is not there; dissolves the keys that are full."""
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
+        # On a server, two writers may have entered one more than fits.
+        if whole is not None and len(whole) >= MOST_UNDER_KEY:
+            self._mark(keys.whole)
+        elif whole is not None:
+            self._values.add(KEYS, octets(keys.whole), octets(number))
+        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
+            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
+        else:
+            for key, _ in triples:
+                self._values.add(KEYS, octets(key), octets(number))
+
+    def remove(self, number: int, keys: Keys) -> None:
+        """Remove a document."""
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
+        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
+            self._values.discard(KEYS, octets(key), octets(number))
+
+    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
+        """Find one more key for each of these documents, which may be repeated."""
+        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
+        before: dict[int, frozenset[bytes]] = {}
+        after: dict[int, set[bytes]] = {}
+        seen: _Members = {}
+        while waiting:
+            number = waiting.pop()
+            member = octets(number)
+            if number not in ladders:
+                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
+            for key, members in ladders[number]:
+                if key not in before:
+                    before[key], after[key] = frozenset(members), set(members)
+                if member in after[key] or DISSOLVED in after[key]:
+                    continue
+                if len(after[key]) < MOST_UNDER_KEY:
+                    after[key].add(member)
+                    break
+                waiting += map(number_of, after[key])
+                after[key] = {DISSOLVED}
+        for key, now in after.items():
+            if DISSOLVED in now - before[key]:
+                self._mark(key)
+            else:
+                for member in now - before[key]:
+                    self._values.add(KEYS, octets(key), member)
+
+    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
+        """Read which triples documents have or may take, in two round trips; none if damaged.
+
+        `seen` is what was read before, and gets what is read: those of a template share most keys.
+        """
+        made = self._get_keys(numbers)
+        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
+        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
+        return dict.fromkeys(numbers, iter(())) | found
+
+    def _take(
+        self, keys: Keys, most: int
+    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
+        """Read who has the whole sketch of a document, and its first triples not dissolved."""
+        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
+        seen: _Members = dict(zip(first, self._read(first), strict=True))
+        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
+
+    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
+        """Pass the triples of a document that are not dissolved, in their order, and who has them.
+
+        Reads so many at first, and more each time: only the first pages of a template, and those
+        of a process, meet many dissolved keys that it does not remember.
+        """
+        left = (key for key in keys.triples if key not in self.dissolved)
+        seen = {} if seen is None else seen
+        while some := list(islice(left, ahead)):
+            if new := [key for key in some if key not in seen]:
+                seen |= zip(new, self._read(new), strict=True)
+            read = ((key, seen[key]) for key in some)
+            yield from ((key, members) for key, members in read if members is not None)
+            ahead *= 2
+
+    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
+        """List the members of each key, or None if it is dissolved."""
+        found: list[list[bytes] | None] = []
+        rows = list(map(octets, keys))
+        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
+            # It comes first; on a server, others may have been added while a key was dissolved.
+            dissolved = members[:1] == [DISSOLVED]
+            found.append(None if dissolved else members)
+            if dissolved and (number := number_of(key)) not in self._dissolved_now:
+                if len(self.dissolved) > _MOST_REMEMBERED:
+                    self.dissolved.clear()
+                self.dissolved.add(number)
+        return found
+
+    def _mark(self, key: int) -> None:
+        self._values.delete(KEYS, octets(key))
+        self._values.add(KEYS, octets(key), DISSOLVED)
+        self._dissolved_now.add(key)
 
 
-# A page is looked for under its names, and then entered there.
-@lru_cache(maxsize=64)
-def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
-    place = xxhash.xxh3_64(f"{host}\0{group}".encode(errors="surrogatepass"), seed).digest()
-    return {
-        xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
-        for key, text in list_parts(title, heading).items()
-    }
+class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The readers of whom a store has documents, and perhaps some of whom it had."""
+
+    readers: tuple[Reader, ...]
 
 
-def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
-    """List table, key and member of the rows by which a document's site is known.
+class Shares(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Those of all readers."""
 
-    Near-duplicates and stubs say nothing of a site, and without a sketch nothing can be compared.
-    The seed of a store is secret, so nobody can choose the pages of a sample.
-    """
-    page = record.facts
-    if not page.sketch or record.state == State.DUPLICATE or not (host := host_of(page.url)):
-        return []
-    rows = [(KEYS, key, octets(number)) for key in name_keys(page, seed)]
-    if not page.stub:
-        member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
-        # In place of the sketch: without these, it changes by a few bins only.
-        told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
-        member += xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
-        member += xxhash.xxh32_digest(form_of(page.url).encode(errors="surrogatepass"))[:3]
-        rows.append((SITES, site_key(host, seed), member))
-    return rows
+    shares: tuple[Share, ...]
 
 
-def describe_member(member: bytes) -> tuple[int, bytes]:
-    """Return how suspect a member of a sample is, and the form of its address."""
-    return member[20], member[21:]
+AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
+_encoder = msgspec.msgpack.Encoder()
 
 
-def hash_group(group: str) -> bytes:
-    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
-    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
+def seal(key: bytes, body: bytes) -> bytes:
+    """Put a checksum before the body of a row, which covers its key, too."""
+    return xxhash.xxh3_64_digest(key + body) + body
+
+
+def unseal(what: str, key: bytes, packed: bytes) -> bytes:
+    """Return the body of a row, or raise a DamagedError that says what is damaged."""
+    body = packed[_CHECKSUM_BYTES:]
+    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
+        raise DamagedError(f"damaged {what}: checksum differs")
+    return body
+
+
+def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
+    """Pack a row of a table, with a checksum that covers its key, too."""
+    return seal(key, _encoder.encode(row))
+
+
+def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
+    """Read the row of a key, or raise a DamagedError."""
+    what = f"{kind.__name__.lower()} at key {key.hex()}"
+    try:
+        return msgspec.msgpack.decode(unseal(what, key, packed), type=kind)
+    except msgspec.MsgspecError as error:
+        raise DamagedError(f"damaged {what}: {error}") from error
+
+
+def read_rows(
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, AnyRow]]:
+    """Read rows, with their keys; those that are missing or damaged are left out."""
+    for key, packed in rows:
+        if packed is not None:
+            with suppress(DamagedError):  # `check` lists it
+                yield key, unpack_row(kind, key, packed)

@@ -18,7 +18,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judging.evidence import default_distance
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.stores.rows import unpack_row
+from scrapy_simhash.stores.documents import unpack_row
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:

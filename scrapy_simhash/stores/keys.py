@@ -1,6 +1,4 @@
-"""Rare triples and names propose: the keys by which a document is found.
-
-However many are like it.
+"""The rows that lead to a document: rare triples, names, and the sample of its host.
 
 Of the triples that represent a page in its sketch, most are the template's on a site of records.
 What more than 16 kept documents have is no key any more: it is *dissolved*, for ever, and those
@@ -9,11 +7,6 @@ whole sketch, and a probe costs the same however large a site is.
 
 Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
 20 callbacks get do not dissolve each other's keys.
-
-In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
-triples that are not dissolved; that follows from its record and from what is dissolved. A dissolved
-key has one member, of zeros, which stays for ever. Names have keys there, too, see
-`documents.name_keys`.
 """
 
 from __future__ import annotations
@@ -29,19 +22,18 @@ import regex
 import xxhash
 
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.sketch import read_shingles
-from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.facts import Facts
-    from scrapy_simhash.stores.keyvalues import KeyValues
 
-    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
-    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
+_Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 
 # With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
 # with 64 documents a key hardly less, for twice the work.
@@ -56,11 +48,6 @@ MOST_BY_KEYS = 8
 _LEAST_SCORE = 2.0
 # Odd, so that no two triples become one key: 2**64 by the golden ratio (Knuth, volume 3, 6.4).
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
-DISSOLVED = bytes(8)
-# Read at first, where a document may need more than its keys.
-_AHEAD = 24
-# Of some 60 bytes each.
-_MOST_REMEMBERED = 200_000
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
 _PARTS = re.compile(r"\s+[|–—―·:»›~-]+\s+|(?<=[\w)+])::?\s+|：")  # noqa: RUF001
 # The longest titles of the corpora have five.
@@ -103,14 +90,10 @@ class Keys(NamedTuple):
     triples: list[int]
 
 
-def make_keys(page: Facts) -> Keys:
-    """Make the keys of a page with a sketch in its group."""
-    return _make_keys(page.sketch, page.group)
-
-
 # A page is looked for under its keys, and then entered there.
 @lru_cache(maxsize=64)
-def _make_keys(sketch: bytes, group: str) -> Keys:
+def make_keys(sketch: bytes, group: str) -> Keys:
+    """Make the keys of a page with a sketch in a group."""
     salt = np.uint64(xxhash.xxh3_64_intdigest(group.encode(errors="surrogatepass")))
     spread = np.sort((read_shingles(sketch) + np.uint64(1)) * _SPREAD ^ salt)
     whole = xxhash.xxh3_64_intdigest(spread.tobytes())
@@ -146,7 +129,7 @@ def keys_of(record: Record) -> Keys | None:
     """Make the keys under which a document belongs; None of one that is found otherwise."""
     if record.state == State.DUPLICATE or not record.facts.sketch:
         return None
-    return make_keys(record.facts)
+    return make_keys(record.facts.sketch, record.facts.group)
 
 
 def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
@@ -155,131 +138,74 @@ def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
     return triples if keys.whole in dissolved else [keys.whole, *triples]
 
 
-class KeyTable:
-    """The table in one transaction.
+def fingerprint_row(number: int, record: Record) -> tuple[bytes, bytes]:
+    """Make key and member of a document under its fingerprint."""
+    return octets(record.facts.fingerprint), hash_group(record.facts.group) + octets(number)
 
-    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
-    `get_keys` makes the keys of documents that have some, in one round trip.
+
+def rows_of(table: str, number: int, record: Record, seed: int) -> list[tuple[bytes, bytes]]:
+    """List key and member, or value, of the rows of a table by which a document is found.
+
+    Of SITES and of names only those are there that fit in; those of rare triples are not listed.
     """
+    if table == IDENTITIES:
+        return [(record.facts.identity, octets(number))]
+    if record.state == State.DUPLICATE:
+        return []
+    if table == FINGERPRINTS:
+        return [fingerprint_row(number, record)]
+    return [row[1:] for row in rows_of_site(number, record, seed) if row[0] == table]
 
-    def __init__(
-        self,
-        values: KeyValues,
-        dissolved: set[int],
-        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
-    ) -> None:
-        self._values, self._get_keys = values, get_keys
-        self.dissolved = dissolved
-        # By this transaction, which may be given up.
-        self._dissolved_now: set[int] = set()
 
-    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
-        """List the rows that a document needs nearly always."""
-        triples = choose_triples(keys, self.dissolved, _AHEAD)
-        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
+def site_key(host: str, seed: int) -> bytes:
+    """Make the key of the sample of a host; `seed` is the store's."""
+    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
-    def find(self, keys: Keys, most: int) -> list[list[int]]:
-        """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        whole, triples = self._take(keys, most)
-        found = [whole or (), *(members for _, members in triples)]
-        return [list(map(number_of, members)) for members in found if members]
 
-    def enter(self, number: int, keys: Keys) -> None:
-        """Enter a document that is not there; dissolves the keys that are full."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
-        # On a server, two writers may have entered one more than fits.
-        if whole is not None and len(whole) >= MOST_UNDER_KEY:
-            self._mark(keys.whole)
-        elif whole is not None:
-            self._values.add(KEYS, octets(keys.whole), octets(number))
-        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
-            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
-        else:
-            for key, _ in triples:
-                self._values.add(KEYS, octets(key), octets(number))
+def name_keys(page: Facts, group: str, seed: int) -> dict[bytes, str]:
+    """Make the keys of the parts of a page's names, on its host and in a group; none of most.
 
-    def remove(self, number: int, keys: Keys) -> None:
-        """Remove a document."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
-        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
-            self._values.discard(KEYS, octets(key), octets(number))
+    Without a host or a sketch, which no file has, a page is not found by its names.
+    """
+    host = host_of(page.url) if page.sketch else ""
+    return _name_keys(host, group, page.title, page.heading, seed) if host else {}
 
-    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
-        """Find one more key for each of these documents, which may be repeated."""
-        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
-        before: dict[int, frozenset[bytes]] = {}
-        after: dict[int, set[bytes]] = {}
-        seen: _Members = {}
-        while waiting:
-            number = waiting.pop()
-            member = octets(number)
-            if number not in ladders:
-                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
-            for key, members in ladders[number]:
-                if key not in before:
-                    before[key], after[key] = frozenset(members), set(members)
-                if member in after[key] or DISSOLVED in after[key]:
-                    continue
-                if len(after[key]) < MOST_UNDER_KEY:
-                    after[key].add(member)
-                    break
-                waiting += map(number_of, after[key])
-                after[key] = {DISSOLVED}
-        for key, now in after.items():
-            if DISSOLVED in now - before[key]:
-                self._mark(key)
-            else:
-                for member in now - before[key]:
-                    self._values.add(KEYS, octets(key), member)
 
-    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
-        """Read which triples documents have or may take, in two round trips; none if damaged.
+# A page is looked for under its names, and then entered there.
+@lru_cache(maxsize=64)
+def _name_keys(host: str, group: str, title: str, heading: str, seed: int) -> dict[bytes, str]:
+    place = xxhash.xxh3_64(f"{host}\0{group}".encode(errors="surrogatepass"), seed).digest()
+    return {
+        xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
+        for key, text in list_parts(title, heading).items()
+    }
 
-        `seen` is what was read before, and gets what is read: those of a template share most keys.
-        """
-        made = self._get_keys(numbers)
-        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
-        return dict.fromkeys(numbers, iter(())) | found
 
-    def _take(
-        self, keys: Keys, most: int
-    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
-        """Read who has the whole sketch of a document, and its first triples not dissolved."""
-        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
-        seen: _Members = dict(zip(first, self._read(first), strict=True))
-        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
+def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
+    """List table, key and member of the rows by which a document's site is known.
 
-    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
-        """Pass the triples of a document that are not dissolved, in their order, and who has them.
+    Near-duplicates and stubs say nothing of a site, and without a sketch nothing can be compared.
+    The seed of a store is secret, so nobody can choose the pages of a sample.
+    """
+    page = record.facts
+    if not page.sketch or record.state == State.DUPLICATE or not (host := host_of(page.url)):
+        return []
+    rows = [(KEYS, key, octets(number)) for key in name_keys(page, page.group, seed)]
+    if not page.stub:
+        member = xxhash.xxh3_64_digest(page.identity, seed) + octets(number)
+        # In place of the sketch: without these, it changes by a few bins only.
+        told = ascii((page.title, page.heading, page.text_digest, page.fingerprint))
+        member += xxhash.xxh32_digest(told.encode()) + bytes((page.suspicion,))
+        member += xxhash.xxh32_digest(form_of(page.url).encode(errors="surrogatepass"))[:3]
+        rows.append((SITES, site_key(host, seed), member))
+    return rows
 
-        Reads so many at first, and more each time: only the first pages of a template, and those
-        of a process, meet many dissolved keys that it does not remember.
-        """
-        left = (key for key in keys.triples if key not in self.dissolved)
-        seen = {} if seen is None else seen
-        while some := list(islice(left, ahead)):
-            if new := [key for key in some if key not in seen]:
-                seen |= zip(new, self._read(new), strict=True)
-            read = ((key, seen[key]) for key in some)
-            yield from ((key, members) for key, members in read if members is not None)
-            ahead *= 2
 
-    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
-        """List the members of each key, or None if it is dissolved."""
-        found: list[list[bytes] | None] = []
-        rows = list(map(octets, keys))
-        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
-            # It comes first; on a server, others may have been added while a key was dissolved.
-            dissolved = members[:1] == [DISSOLVED]
-            found.append(None if dissolved else members)
-            if dissolved and (number := number_of(key)) not in self._dissolved_now:
-                if len(self.dissolved) > _MOST_REMEMBERED:
-                    self.dissolved.clear()
-                self.dissolved.add(number)
-        return found
+def describe_member(member: bytes) -> tuple[int, bytes]:
+    """Return how suspect a member of a sample is, and the form of its address."""
+    return member[20], member[21:]
 
-    def _mark(self, key: int) -> None:
-        self._values.delete(KEYS, octets(key))
-        self._values.add(KEYS, octets(key), DISSOLVED)
-        self._dissolved_now.add(key)
+
+def hash_group(group: str) -> bytes:
+    """Hash a group to the 8 bytes that begin a row of a fingerprint."""
+    return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))

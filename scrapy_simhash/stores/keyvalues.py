@@ -23,8 +23,8 @@ The rows of all kinds are::
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
 value a key; those below it hold a *set* of members, which all have the width above. What a row
-means is not a kind's business, and kinds compute no checksums: `stores.documents` and `stores.rows`
-(`pack_row`, `read_rows`) write and read values.
+means is not a kind's business, and kinds compute no checksums: `stores.documents` writes and reads
+values (`pack_row`, `read_rows`).
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from struct import Struct
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import lmdb
@@ -47,6 +48,7 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
+from scrapy_simhash.stores.opening import MEMORY
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -133,12 +135,12 @@ class LmdbEngine(Engine):
         self._closing = ExitStack()
 
     def exists(self) -> bool:
-        with explained(self._folder):
+        with _explained(self._folder):
             return self._data.exists()
 
     def open(self) -> None:
         folder = self._folder
-        with explained(folder), ExitStack() as closing:
+        with _explained(folder), ExitStack() as closing:
             _require_local(folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
@@ -147,7 +149,7 @@ class LmdbEngine(Engine):
                 )
             _make_folder(folder)
             user = closing.enter_context(
-                lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
+                _lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
             )
             self._env = self._open_file()
             closing.callback(self._close_file)
@@ -162,7 +164,7 @@ class LmdbEngine(Engine):
                 self._env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             self._open_databases()
-            with suppress(OSError):  # see `lock_folder`
+            with suppress(OSError):  # see `_lock_folder`
                 fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = closing.pop_all()
 
@@ -312,7 +314,7 @@ class LmdbEngine(Engine):
         """Copy the file as it is now, durably, whatever others write meanwhile."""
         with self._lock, target.open("xb") as file:
             os.fchmod(file.fileno(), FILE_MODE)
-            # Not `compact`: that ends the process by SIGSEGV where one key has more members than
+            # Not compacted: that ends the process by SIGSEGV where one key has more members than
             # fit into a page (lmdb 3.0.0), as a fingerprint that 300 documents have.
             self._fit(lambda: self._env.copyfd(file.fileno()))
             os.fsync(file.fileno())
@@ -324,6 +326,39 @@ class LmdbEngine(Engine):
         if os.getpid() == self._pid:  # a forked child has a copy
             with self._lock:
                 self._env.close()
+
+
+class MemoryEngine(LmdbEngine):
+    """A store of this process: the file of LMDB has no name any more once it is open."""
+
+    synced = False
+
+    def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
+        super().__init__(place, readonly=readonly)
+
+    def exists(self) -> bool:
+        return False
+
+    def open(self) -> None:
+        if self.readonly:
+            raise StoreUnusableError(
+                f"the store at {self.url} begins empty, so it cannot be opened read-only; name "
+                "the folder or server of an existing one"
+            )
+        # However this process ends, nothing is left.
+        with _explained(Path(self.url)), TemporaryDirectory() as folder:
+            self._folder = Path(folder)
+            self._data = self._folder / "data.mdb"
+            super().open()
+
+    def _find_file(self) -> int:
+        return 0
+
+    def measure(self) -> tuple[str, int]:
+        return "memory_bytes", (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+
+    def find_damage(self) -> list[str]:
+        return []
 
 
 def _wait_for(lock: Callable[[], object], deadline: float) -> None:
@@ -340,11 +375,10 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
-    """Lock a folder as one of its users, or alone, to make or replace the data file.
+def _lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
+    """Lock a folder as one of its users, or alone, to make the data file.
 
-    LMDB's own locks do neither: a second maker would see an empty file, and to replace it under a
-    live writer would lose its commits.
+    LMDB's own locks do not: a second maker would see an empty file.
 
     Raises:
         StoreUnusableError: others had it in another way for so many seconds.
@@ -358,7 +392,7 @@ def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iter
             )
         except BlockingIOError:
             raise StoreUnusableError(
-                f"the store at {folder} is open, or being made or packed, in process "
+                f"the store at {folder} is being made in process "
                 f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
             ) from None
         except OSError as error:  # NFS does not lock folders
@@ -393,6 +427,10 @@ class LmdbValues(KeyValues):
     def get(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self.transaction.get(key, db=self.databases[table])
         return value
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        database, get = self.databases[table], self.transaction.get
+        return [get(key, db=database) for key in keys]
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.
@@ -490,7 +528,7 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
+def _peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
     """Open a file to read it; without `lock`, nothing is made beside it, and nobody may write."""
     with lmdb.open(
         str(folder),
@@ -513,7 +551,7 @@ def _require_whole(folder: Path) -> None:
             f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
             f"{restore} yourself"
         )
-    with peek(folder) as env:
+    with _peek(folder) as env:
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     # Read last, as the file only grows.
     size = data.stat().st_size
@@ -526,14 +564,14 @@ def _require_whole(folder: Path) -> None:
     writable = os.access(folder, os.W_OK)
     if short or copied or (writable and (folder / _SUSPECT_FILE).exists()):
         # A read transaction keeps the pages unchanged.
-        with peek(folder, lock=writable and not copied) as env, env.begin():
+        with _peek(folder, lock=writable and not copied) as env, env.begin():
             problems = _find_damage(data)
         if problems:
             what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
             what = what if short else f"damaged: {problems[0]}"
             raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
     # Without a reader's lock, writers may use the page again that is being read.
-    with peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
+    with _peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
         found = list(transaction.cursor().iternext(values=False))
     if found and HEADER.encode() not in found:  # without any, its maker was killed
         raise StoreUnusableError(
@@ -577,7 +615,7 @@ def _has_room(data: Path) -> bool:
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def _explained(folder: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into one that names the cure."""
     try:
         yield

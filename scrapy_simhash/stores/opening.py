@@ -30,7 +30,7 @@ SERVER_SCHEMES = {
 # By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
 ENGINES = {
     "lmdb": "scrapy_simhash.stores.lmdb:LmdbEngine",
-    "memory": "scrapy_simhash.stores.memory:MemoryEngine",
+    "memory": "scrapy_simhash.stores.lmdb:MemoryEngine",
     **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis:RedisEngine"),
 }
 # Without characters that have a meaning in patterns. Without colons: `a:tables` would look like the

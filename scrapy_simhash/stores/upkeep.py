@@ -1,6 +1,6 @@
 """Look after a store: compare all that is in it, read and write its tables as a whole.
 
-A record says which rows lead to its document (`documents.rows_of`). `Check` compares these with
+A record says which rows lead to its document (`keys.rows_of`). `Check` compares these with
 what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its
 page is new when it comes again.
 """
@@ -15,8 +15,16 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.noise import Measured
-from scrapy_simhash.stores.documents import BULK_LOADED, LOADED, NOISE, rows_of, unpack_wording
-from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of
+from scrapy_simhash.judging.words import contains, sort_distinct
+from scrapy_simhash.stores.documents import (
+    BULK_LOADED,
+    DISSOLVED,
+    LOADED,
+    NOISE,
+    unpack_row,
+    unpack_wording,
+)
+from scrapy_simhash.stores.keys import choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     HEADER,
@@ -29,8 +37,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rows import unpack_row
-from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES
 
 if TYPE_CHECKING:
@@ -79,7 +85,7 @@ class Check:
             yield from self._compare(table)
         readers = {record.facts.reader for record in self._records.values()}
         try:
-            missing = readers.difference(self._stored.list_readers())
+            missing = readers.difference(self._stored.readers)
         except StoreError:
             missing = readers
         if missing:

@@ -12,7 +12,7 @@ from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.batch.joins import tables as joincells
 from scrapy_simhash.batch.joins.selfjoin import join_cell
 from scrapy_simhash.batch.joins.tables import CellPlan, plan_cells
-from scrapy_simhash.tables.arrays import sort_distinct
+from scrapy_simhash.judging.words import sort_distinct
 from tests.helpers.needing import examples
 from tests.helpers.strategies import crowds
 

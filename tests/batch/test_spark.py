@@ -18,7 +18,7 @@ import scrapy_simhash
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
-from scrapy_simhash.judging.finding import compare_by_words
+from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, pack, unpack

@@ -9,7 +9,7 @@ import pytest
 from scrapy.http import Request
 
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.judge.doubts import Doubt
+from scrapy_simhash.judge.alerts import Alert
 from scrapy_simhash.signals import near_duplicate_found
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, path_of
@@ -41,8 +41,8 @@ def find_walls(done: Crawl) -> dict[str, int]:
     """Find the walls that a crawl names, by path; how many pages repeat each."""
     judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
     assert judging
-    told = judging.end._doubts.list_told()
-    return {path_of(about): found.pages for doubt, about, found in told if doubt is Doubt.UNLIKE}
+    told = judging.end._alerts.list_told()
+    return {path_of(about): found.pages for alert, about, found in told if alert is Alert.UNLIKE}
 
 
 async def test_a_wall_in_mid_crawl_is_named(

@@ -10,7 +10,7 @@ import xxhash
 
 from scrapy_simhash.inspection.urlrules import UrlRule, describe, learn
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
-from scrapy_simhash.judging.finding import compare_by_words
+from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording

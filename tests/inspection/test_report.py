@@ -9,7 +9,6 @@ import pytest
 
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl
-from scrapy_simhash.judging.evidence import Deciding
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
@@ -25,7 +24,6 @@ from tests.helpers.reporting import (
 from tests.helpers.server import serve
 
 WALL = "http://site.example/page/0"
-OF_DIGEST = {"deciding": Deciding.DIGEST, "distance": 0, "within": 0}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +78,6 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     [
         ({}, "Nothing speaks against one.", 0),
         ({"match_document": 1}, f"Look at: 5 pages at unlike addresses repeating '{WALL}'.", 0),
-        ({"evidence": OF_DIGEST}, "Look at: 5 pages with too little text to compare", 3),
     ],
 )
 def test_what_speaks_against_drops_is_named(
@@ -208,13 +205,12 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
 
 
 def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
-    """With the copies of one of them, at unlike addresses or with too little text."""
+    """With the copies of one of them, at unlike addresses."""
     form = {"text_digest": "00ff"}
     changed = [make_decision(n, status="revisit", reason="changed", **form) for n in range(5)]
     drops = [make_drop(n, original=3, match_document=4, **form) for n in range(5, 13)]
-    short = [make_drop(n, original=4, evidence=OF_DIGEST, **form) for n in range(13, 17)]
     other = [make_drop(n, original=20, match_document=21) for n in range(21, 26)]
-    figures = report(tmp_path, lines=[*short, *changed, *drops, *other])
+    figures = report(tmp_path, lines=[*changed, *drops, *other])
     one, wall = figures["doubtful"]
     assert (one["doubt"], one["pages"]) == ("that all show one text now,", 13)
     assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 5)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judge import doubts
-from scrapy_simhash.judge.doubts import LookAlikes
+from scrapy_simhash.judge import alerts
+from scrapy_simhash.judge.alerts import LookAlikes
 from scrapy_simhash.judge.log import find_parting
 from scrapy_simhash.judging.documents import Match
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
@@ -77,7 +77,7 @@ def test_nothing_is_said_of_no_page() -> None:
 
 
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doubts, "_MOST_KINDS", 20)
+    monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
     assert found.describe().startswith("100 pages that look like another one but for 'wordab' and ")
     listed = found.list_kinds()

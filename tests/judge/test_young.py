@@ -18,8 +18,7 @@ from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import NOBODY, Facts
-from scrapy_simhash.stores.documents import describe_member, rows_of_site
-from scrapy_simhash.stores.keys import rank_by_keys
+from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
 from scrapy_simhash.stores.keyvalues import SITES
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -324,21 +323,6 @@ def test_pages_of_one_host_and_template_cost_no_more(
     assert max(sizes) <= 2 * SAMPLE
 
 
-def test_of_many_copies_the_last_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MOST_FOLLOWERS", 2)
-    with judging(tmp_path) as crawl:
-        one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
-        for number in (one, two):
-            crawl.settle(number, "unwanted")
-        for name, text in (("c", 1), ("d", 2), ("e", 1), ("f", 1)):
-            assert crawl.find(crawl.ask(name, page(text, menu=name))) == "near_duplicate drop"
-        for number in (one, two):
-            crawl.settle(number)
-    assert stored(tmp_path) == {"a": "done", "b": "done", "e": "duplicate", "f": "duplicate"}
-
-
 def test_no_page_is_young_while_all_others_are_to_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,24 +358,6 @@ def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
                 patch.setattr(module, "WAIT_SECONDS", 0.0)
                 crawl.judge.tick()
         assert found == ["waits", "waits", "waits", KEPT]
-
-
-def test_copies_of_a_page_that_somebody_else_wrote_meanwhile(crawl: Judging) -> None:
-    one, two = crawl.ask("a", page(1)), crawl.ask("b", page(2))
-    changes = [crawl.judge._young.pages[each].change for each in (one, two)]
-    for number in (one, two):
-        crawl.settle(number, write=False)
-    crawl.ask("c", page(1, menu="Other"))
-    crawl.ask("d", page(2, menu="Other"))
-    # Another crawl gets the first page; and its number is that of the second.
-    store, there = crawl.judge._store, crawl.judge._store.engine.take_numbers(1)
-    other = make_change(0, 7, "http://site.example/z").record
-    store.write(lambda stored: stored.save(there, *changes[0][1:]))
-    store.write(lambda stored: stored.save(changes[1].number, other))
-    crawl.write()
-    assert stored(crawl) == {"a": "done", "c": "duplicate", "z": "done"}
-    originals = {each.facts.url[-1]: each.record.original for each in store.list_documents()}
-    assert originals["c"] == there
 
 
 def make_change(number: int, fingerprint: int, url: str, **known: Any) -> Change:

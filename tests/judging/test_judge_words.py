@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging import judge
 from scrapy_simhash.judging.documents import Document, Match, Verdict
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.features import FEATURE_SETS, hash_shingles
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
+from scrapy_simhash.stores import documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge_one
@@ -220,7 +220,7 @@ def test_plain_simhash_compares_the_nearest_of_a_crowd(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page for which there were more is kept, and counted as not judged."""
-    monkeypatch.setattr(judge, "MOST_CANDIDATES", 20)
+    monkeypatch.setattr(documents, "MOST_CANDIDATES", 20)
     with open_store(home, plain=True) as store:
         readers = [Reader("spider", f"{n}") for n in range(22)]
         crowd = [document(f"{n}", A ^ 1 << n, reader=reader) for n, reader in enumerate(readers)]

@@ -5,9 +5,8 @@ from html import escape
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.comparison import Answer
 from scrapy_simhash.judging.documents import Document, make_document
-from scrapy_simhash.judging.finding import compare_by_words
+from scrapy_simhash.judging.judge import Answer, compare_by_words
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack

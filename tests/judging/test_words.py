@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.rule import UNKNOWN, Answer, Page, Site, judge
+from scrapy_simhash.judging.rule import UNKNOWN, Page, Ruling, Site, judge
 from scrapy_simhash.judging.words import Template, Words, find_gaps, look
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
@@ -104,7 +104,7 @@ def text(seed: int, count: int = 120) -> str:
     return " ".join(make_words(seed, count))
 
 
-def compare(first: _Made, second: _Made, site: Site = UNKNOWN) -> Answer:
+def compare(first: _Made, second: _Made, site: Site = UNKNOWN) -> Ruling:
     return judge(first.make(), second.make(), site, site)
 
 

@@ -19,9 +19,10 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     NOISE,
+    READERS_KEY,
     Documents,
-    hash_group,
 )
+from scrapy_simhash.stores.keys import hash_group
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
@@ -36,7 +37,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.rows import READERS_KEY
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
@@ -307,7 +307,7 @@ def test_a_damaged_row_of_a_fingerprint_drops_no_page(home: str, table: str) -> 
 def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
     plant(store, "readers damaged")
     with pytest.raises(StoreError, match=r"damaged readers .*; mend it with `scrapy simhash check"):
-        store.read(lambda stored: stored.list_readers())
+        store.read(lambda stored: stored.readers)
     assert store.rebuild()["fingerprints"]
     store.write(lambda stored: flip_record(stored.values, 2))
     cure = r"damaged record at key 0+2: .*; restore the store from a backup"

@@ -13,11 +13,12 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.stores import documents as stores_documents
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
 from scrapy_simhash.stores.keyvalues import KEYS, number_of, octets
-from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import alter, document, judge, judge_one
 from tests.helpers.needing import examples
@@ -36,6 +37,11 @@ def make_page(name: str, shingles: Any, **fields: Any) -> Document:
     bits = hash(name) % 2**64
     facts = {"sketch": sketch(shingles), "words": 500, "whole_words": 600} | fields
     return document(name, bits, **facts)
+
+
+def keys_of_page(page: Document) -> Keys:
+    """Make the keys of a page with a sketch."""
+    return make_keys(page.facts.sketch, page.facts.group)
 
 
 def read_keys(store: Store) -> dict[int, set[int]]:
@@ -74,9 +80,10 @@ class KeysMachine(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
-        self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr(stores_keys, "_AHEAD", 2)
+        for module in (stores_documents, stores_keys):
+            self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
+        self.patch.setattr(stores_documents, "MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr(stores_documents, "_AHEAD", 2)
         self.dissolved: set[int] = set()
         self.store = Store(MemoryEngine(), plain=True)
 
@@ -174,13 +181,13 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         places = Counter(number for members in rows.values() for number in members)
         assert {places[number] for number in range(1, 31)} == {KEYS_OF_A_PAGE + 1}
         assert max(map(len, rows.values())) <= MOST_UNDER_KEY
-        template = {*make_keys(make_page("template", TEMPLATE).facts).triples}
+        template = {*keys_of_page(make_page("template", TEMPLATE)).triples}
         assert sum(rows.get(key) == {0} for key in template) > 80
         for number in (0, 5, 29):
             edited = make_page("edited", [*TEMPLATE, *own[number][:30], *range(50_000, 50_010)])
 
             def find(stored: Documents, page: Document = edited) -> dict[int, int]:
-                return stored.list_alike(page.facts)
+                return stored.list_alike(page.facts, [page.facts.group])
 
             found = store.read(find)
             assert next(iter(found)) == number + 1
@@ -206,8 +213,8 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
 
     def give_up(stored: Documents) -> None:
         for page in pages[16:]:
-            stored.keys.enter(99, make_keys(page.facts))
-            stored.list_alike(page.facts)  # reads what is dissolved
+            stored.keys.enter(99, keys_of_page(page))
+            stored.list_alike(page.facts, [page.facts.group])  # reads what is dissolved
         raise ValueError("given up")
 
     with open_store(home, plain=True) as store:

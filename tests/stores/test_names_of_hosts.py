@@ -6,7 +6,8 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
-from scrapy_simhash.stores.documents import CALLED, name_keys
+from scrapy_simhash.stores.documents import CALLED, Documents
+from scrapy_simhash.stores.keys import name_keys
 from scrapy_simhash.stores.keyvalues import KEYS
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge, judge_one
@@ -24,11 +25,17 @@ def make_page(number: int, title: str, text: str = "a text") -> Document:
 def called(store: Store, title: str) -> list[list[int]]:
     """List the documents by the parts of a title."""
     page = make_page(0, title)
-    return store.read(lambda stored: [found for _, found in stored.list_called(page.facts)])
+
+    def read(stored: Documents) -> list[list[int]]:
+        groups = stored.list_groups(page.facts)
+        return [found for _, found in stored.list_called(page.facts, groups)]
+
+    return store.read(read)
 
 
 def count_rows(store: Store) -> int:
-    names = {*name_keys(make_page(0, f"{FIRE} - The Daily").facts, store.seed)}
+    facts = make_page(0, f"{FIRE} - The Daily").facts
+    names = {*name_keys(facts, facts.group, store.seed)}
     return store.read(lambda stored: sum(row[0] in names for row in stored.values.scan(KEYS)))
 
 

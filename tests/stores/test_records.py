@@ -2,7 +2,7 @@
 
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.pages.facts import Facts, Reader
-from scrapy_simhash.stores.rows import pack_row
+from scrapy_simhash.stores.documents import pack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
 RECORD = Record(

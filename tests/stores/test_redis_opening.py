@@ -11,10 +11,10 @@ import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.documents import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.opening import check_store_url, open_store
 from scrapy_simhash.stores.redis import RedisEngine, Server
-from scrapy_simhash.stores.rows import pack_row
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
 from tests.helpers.processes import wait_until

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import run_state_machine_as_test
 
-from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import open_lmdb
@@ -26,7 +25,7 @@ class LmdbMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
         self.patch.setattr("scrapy_simhash.stores.lmdb.LmdbEngine.find_damage", lambda _: [])
         self.crowded = most < 65_536
@@ -39,12 +38,6 @@ class LmdbMachine(StoreMachine):
         super().teardown()
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
-
-    @rule()
-    def compact(self) -> None:
-        self.store.close()
-        compact(self.folder)
-        self.open()
 
 
 TestLmdbMachine = LmdbMachine.TestCase
@@ -60,7 +53,7 @@ class RedisMachine(StoreMachine):
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([16_384, 4, 2]))
         self.patch.setattr("scrapy_simhash.stores.redis.MOST_IN_BUCKET", most)
-        self.patch.setattr("scrapy_simhash.judging.judge.MOST_IN_PLAIN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
         self.crowded = most < 16_384
         # All keys of the server are looked at after each step.
         self.server.empty()

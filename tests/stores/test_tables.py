@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
-from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.lmdb import MemoryEngine
 from scrapy_simhash.stores.upkeep import read_table, rewrite_tables
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober

@@ -28,7 +28,7 @@ from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
-from scrapy_simhash.stores.documents import name_keys
+from scrapy_simhash.stores.keys import name_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -177,7 +177,8 @@ async def _make_row(
     fingerprints = list_fingerprints(made, config.chosen_rule) or (document.facts.fingerprint,)
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in fingerprints]
-    values["host"], values["called"] = host_of(url), list(name_keys(document.facts, seed))
+    values["host"] = host_of(url)
+    values["called"] = list(name_keys(document.facts, document.facts.group, seed))
     return {**values, **row}
 
 

@@ -1,4 +1,4 @@
-"""What a person should look at: the end of a crawl and its report name the same.
+"""Alerts: what a person should look at; the end of a crawl and its report name the same.
 
 That is what speaks against near-duplicates; and kept pages that look like another one: what changes
 by itself, such as a counter, makes another page of each copy.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.pages.addresses import find_parameter, find_places, host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -34,40 +33,35 @@ _MOST_KINDS = 1_000  # pages of others are counted only
 _NUMBER = re.compile(r"\d+")
 
 
-class Doubt(StrEnum):
+class Alert(StrEnum):
     """What speaks against a near-duplicate, in words for people."""
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
-    STUB = "with too little text to compare"
     SITE = "of another site"
     SESSION = "that differ in a parameter only"
 
 
-# Before what a doubt is about; else it is a page that is repeated.
-BEFORE = {Doubt.SITE: ":", Doubt.SESSION: ":"}
+# Before what an alert is about; else it is a page that is repeated.
+BEFORE = {Alert.SITE: ":", Alert.SESSION: ":"}
 # Only so many pages that repeat one are told.
-_LEAST = {Doubt.BECAME_ONE: 4, Doubt.STUB: 4}
-# What they say of one text is said once, with the known pages that show it now, or of a wall.
-_OF_ONE_TEXT = (Doubt.UNLIKE, Doubt.STUB)
+_LEAST = {Alert.BECAME_ONE: 4}
 # Mirrors, and what `scrapy simhash urls` saves requests by.
-_CALM = {Doubt.SITE, Doubt.SESSION}
+_CALM = {Alert.SITE, Alert.SESSION}
 # Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
-_MANY, _SHARES = 10, {Doubt.SESSION: 0.5}
+_MANY, _SHARES = 10, {Alert.SESSION: 0.5}
 
 
-def list_doubts(decision: Decision) -> Iterator[tuple[Doubt, str]]:
+def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
     """List what speaks against a near-duplicate, each with the page or site that it is about.
 
     Whether that is a wall only all pages show, see `Walls`.
     """
-    original, evidence = decision.match_url or "", decision.evidence
-    if evidence is not None and evidence.deciding is Deciding.DIGEST:
-        yield Doubt.STUB, original
+    original = decision.match_url or ""
     if original and (site := _find_other_site(decision.url, original)):
-        yield Doubt.SITE, site
+        yield Alert.SITE, site
     if original and (name := find_parameter(decision.url, original)):
-        yield Doubt.SESSION, name
+        yield Alert.SESSION, name
 
 
 def _find_other_site(url: str, original: str) -> str:
@@ -104,14 +98,14 @@ def _find(found: dict[str, Examples], about: str) -> Examples:
     return Examples()
 
 
-class Doubts:
+class Alerts:
     """Counts near-duplicates that may be wrong, by what speaks against them, with some examples."""
 
     def __init__(self, examples: int = _EXAMPLES) -> None:
         self._examples = examples
         self._walls = Walls()
         self._pages = 0
-        self._found: dict[Doubt, dict[str, Examples]] = {doubt: {} for doubt in Doubt}
+        self._found: dict[Alert, dict[str, Examples]] = {alert: {} for alert in Alert}
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
@@ -127,7 +121,7 @@ class Doubts:
         first = self._changed.get(text, "")
         # What is new with that text was dropped for another page before, or not met.
         if first and (changed or decision.status == "new" or not decision.reason):
-            _find(self._found[Doubt.BECAME_ONE], first).add(decision.url, self._examples)
+            _find(self._found[Alert.BECAME_ONE], first).add(decision.url, self._examples)
             self._known[first] += changed
         self._walls.add(decision)
         if decision.status != "near_duplicate" or decision.reason:
@@ -137,8 +131,8 @@ class Doubts:
         _find(self._repeated, original).add(decision.url, self._examples)
         if original in self._repeated:
             self._texts[original] = text
-        for doubt, about in list_doubts(decision):
-            _find(self._found[doubt], about).add(decision.url, self._examples)
+        for alert, about in list_alerts(decision):
+            _find(self._found[alert], about).add(decision.url, self._examples)
 
     def _rename(self, changed: Decision) -> None:
         """Name what repeated the old text of a page by the first page that did."""
@@ -148,42 +142,40 @@ class Doubts:
         other = repeated.examples[0]
         self._repeated[other] = repeated
         self._walls.rename(changed.document, other)
-        if found := self._found[Doubt.STUB].pop(changed.url, None):
-            self._found[Doubt.STUB][other] = found
         if text := self._texts.pop(changed.url, ""):
             self._texts[other] = text
 
     def list_idle(self) -> set[str]:
         """List the parameters that make no difference, such as those of sessions."""
-        found = self._found[Doubt.SESSION].items()
+        found = self._found[Alert.SESSION].items()
         return {name for name, pages in found if pages.pages > _MANY}
 
-    def list_told(self) -> Iterator[tuple[Doubt, str, Examples]]:
-        """List what has to be told, of each doubt the pages and sites with most first."""
-        for doubt in Doubt:
-            for about, found in self._rank(doubt)[:_MOST_LISTED]:
-                yield doubt, about, found
+    def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
+        """List what has to be told, of each alert the pages and sites with most first."""
+        for alert in Alert:
+            for about, found in self._rank(alert)[:_MOST_LISTED]:
+                yield alert, about, found
 
     def are_serious(self) -> bool:
         """Return whether what is described may be wrong: more than mirrors and sessions."""
-        return any(doubt not in _CALM for doubt, _ in self._choose())
+        return any(alert not in _CALM for alert, _ in self._choose())
 
     def describe(self) -> str:
         """Describe what speaks against most; "" if nothing does."""
         told = []
-        for doubt, ranked in self._choose():
+        for alert, ranked in self._choose():
             about, others = ranked[0][0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
             about = f"{quote(about)}{others}" * bool(about)
-            before = BEFORE.get(doubt, " repeating") + " " if about else ""
-            urls = " (scrapy simhash urls)" * (doubt is Doubt.SESSION)
-            said = doubt.replace("one text", _count_texts(ranked))
+            before = BEFORE.get(alert, " repeating") + " " if about else ""
+            urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
+            said = alert.replace("one text", _count_texts(ranked))
             told.append(f"{pages} {said}{before}{about}{urls}")
         return "; ".join(told)
 
     def describe_walls(self, titles: Mapping[str, str]) -> str:
         """Describe how many pages showed one text instead of their own; "" if none did."""
-        walls = self._rank(Doubt.BECAME_ONE) + self._rank(Doubt.UNLIKE)
+        walls = self._rank(Alert.BECAME_ONE) + self._rank(Alert.UNLIKE)
         if not walls:
             return ""
         pages = sum(found.pages for _, found in walls)
@@ -194,24 +186,23 @@ class Doubts:
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
-    def _choose(self) -> list[tuple[Doubt, list[tuple[str, Examples]]]]:
-        """Choose the doubts that are told in a sentence."""
-        found = [(doubt, ranked) for doubt in Doubt if (ranked := self._rank(doubt))]
+    def _choose(self) -> list[tuple[Alert, list[tuple[str, Examples]]]]:
+        """Choose the alerts that are told in a sentence."""
+        found = [(alert, ranked) for alert in Alert if (ranked := self._rank(alert))]
         return found[:_MOST_TOLD]
 
-    def _rank(self, doubt: Doubt) -> list[tuple[str, Examples]]:
-        least = _LEAST.get(doubt, 1.0)
-        if share := _SHARES.get(doubt):
+    def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
+        least = _LEAST.get(alert, 1.0)
+        if share := _SHARES.get(alert):
             least = max(_MANY, share * self._pages)
-        found = self._found[doubt]
-        if doubt is Doubt.UNLIKE:
+        found = self._found[alert]
+        if alert is Alert.UNLIKE:
             walls = self._walls.find()
             found = {url: pages for url, pages in self._repeated.items() if url in walls}
         many = [each for each in found.items() if each[1].pages >= least]
-        if doubt in _OF_ONE_TEXT:
-            told = dict(self._rank(Doubt.BECAME_ONE))
-            if doubt is Doubt.STUB:
-                told |= dict(self._rank(Doubt.UNLIKE))
+        if alert is Alert.UNLIKE:
+            # Said once, with the known pages that show that text now.
+            told = dict(self._rank(Alert.BECAME_ONE))
             changed, texts = self._changed, self._texts
             many = [
                 each
