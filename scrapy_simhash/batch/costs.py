@@ -24,12 +24,12 @@ SCANNED_US = 0.005
 # Bytes of a key besides its fingerprints: table number, key, LMDB's node header (8) and the
 # pointer to it (2).
 _BUCKET_BYTES = 14
-# Share of an LMDB page that is filled after `check --rebuild`: four tables took 36 bytes a
-# fingerprint, of which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million.
+# Share of an LMDB page that is filled after `compact`: four tables took 36 bytes a fingerprint, of
+# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million.
 _PAGE_FILL = 0.75
-# Space before `check --rebuild`, as a multiple of that after it: rows inserted one by one took 46
-# bytes, loaded in order 36, and more when filled page by page.
-_BEFORE_REBUILD = 1.3
+# Space before `compact`, as a multiple of that after it: rows inserted one by one took 46 bytes,
+# loaded in order 36, and more when filled page by page.
+_BEFORE_COMPACT = 1.3
 
 
 def keys_per_table(key_bytes: int, flips: int) -> int:
@@ -53,7 +53,7 @@ def expected_buckets(documents: int, key_bytes: int) -> float:
 
 
 def table_bytes(documents: int, tables: int, key_bytes: int) -> int:
-    """Predict the size of all tables of an LMDB store after `check --rebuild`, in bytes."""
+    """Predict the size of all tables of an LMDB store after `compact`, in bytes."""
     buckets = expected_buckets(documents, key_bytes)
     one = buckets * _BUCKET_BYTES + documents * (FINGERPRINT_BYTES - key_bytes)
     return round(tables * one / _PAGE_FILL)
@@ -79,8 +79,8 @@ class Estimate:
     prefix_candidates: float
     table_candidates: float  # that a query reads in a table; keys are whole bytes, three at most
     candidates: float  # that a query reads in all tables
-    bytes: int  # of all tables after `check --rebuild`
-    bytes_before_rebuild: int
+    bytes: int  # of all tables after `compact`
+    bytes_before_compact: int
     microseconds: float  # of a query, warm cache, on the machine of `PROBE_US`
 
 
@@ -102,6 +102,6 @@ def estimate(design: Design, documents: int, distance: int) -> Estimate:
         table_candidates=read,
         candidates=read * tables,
         bytes=packed,
-        bytes_before_rebuild=round(packed * _BEFORE_REBUILD),
+        bytes_before_compact=round(packed * _BEFORE_COMPACT),
         microseconds=predict_us(keys * tables, read * tables),
     )

@@ -38,7 +38,7 @@ class Extreme:
 class Bounds:
     """Upper bounds for the costs of a design; None for no bound."""
 
-    bytes: int | None = None  # of all tables after `check --rebuild`
+    bytes: int | None = None  # of all tables after `compact`
     candidates: float | None = None  # that a query reads in all tables, on average
     tables: int | None = None
 

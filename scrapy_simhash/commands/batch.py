@@ -229,7 +229,7 @@ def _add_spark(parser: ArgumentParser) -> None:
 
 def _add_plan(parser: ArgumentParser) -> None:
     bounds = {
-        "max-bytes": "bytes in all tables, after `check --rebuild`",
+        "max-bytes": "bytes in all tables, after `check --compact`",
         "max-candidates": "candidates for a query, on average",
         "max-tables": "tables",
     }

@@ -19,8 +19,8 @@ from scrapy_simhash.commands.frame import (
     print_fields,
 )
 from scrapy_simhash.inspection.log import find_crawl, find_log
+from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[Answer]:
     """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.backup import back_up  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
     with open_as_it_is(config.store) as store:
         with show_progress("copying, and comparing the copy" if check else "copying"):

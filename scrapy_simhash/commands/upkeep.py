@@ -16,7 +16,7 @@ from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
-from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ def open_to_change(config: Config) -> Store:
 
 
 def _check(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Compare the tables with the documents, or rewrite them."""
+    """Compare the tables with the documents, or pack or rewrite them."""
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
-    if options.rebuild:
+    if options.compact:
+        yield _compact(config)
+    elif options.rebuild:
         yield _rebuild(config, options.tables)
     else:
         with open_as_it_is(config.store) as store:
@@ -54,6 +56,22 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
             raise PartlyFailedError(
                 f"{found}; --rebuild repairs the tables, a damaged record needs a backup"
             )
+
+
+def _compact(config: Config) -> Answer:
+    """Shrink the file of a store that nobody else has open."""
+    from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
+
+    folder = store_folder(config.store)
+    before = _measure(config)
+    with show_progress("packing the store"):
+        compact(folder)
+    return {"file_bytes_before": before, "file_bytes_after": _measure(config)}
+
+
+def _measure(config: Config) -> int:
+    with open_as_it_is(config.store) as store:
+        return store.engine.measure()[1]
 
 
 def _rebuild(config: Config, tables: str | None) -> Answer:
@@ -213,10 +231,11 @@ def _describe(store: Store, document: StoredDocument, requested: Mapping[str, st
 
 
 def _add_check(parser: ArgumentParser) -> None:
-    add = parser.add_argument
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--compact", action="store_true", help="give free space of the store's file back")
     add("--rebuild", action="store_true", help="rewrite the tables from the documents")
     about = "with --rebuild: another table design, or auto (default: the same one)"
-    add("--tables", metavar="DESIGN", help=about)
+    parser.add_argument("--tables", metavar="DESIGN", help=about)
 
 
 def _add_prune(parser: ArgumentParser) -> None:
@@ -244,10 +263,11 @@ COMMANDS = {
         _check,
         _add_check,
         _print_check,
-        examples=("check", "check --rebuild", "check --rebuild --tables 4"),
+        examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
         details="Counts pages, and near-duplicates at each distance (bits); `done` are those whose "
         "items came through, `stubs` are too short for a simhash. Then it prints one problem a "
-        "line; the exit code is 1 if there are any.",
+        "line; the exit code is 1 if there are any. --compact is for a store in a folder, while "
+        "nobody else has it open.",
     ),
     "prune": Command(
         _prune,

@@ -135,12 +135,12 @@ class LmdbEngine(Engine):
         self._closing = ExitStack()
 
     def exists(self) -> bool:
-        with _explained(self._folder):
+        with explained(self._folder):
             return self._data.exists()
 
     def open(self) -> None:
         folder = self._folder
-        with _explained(folder), ExitStack() as closing:
+        with explained(folder), ExitStack() as closing:
             _require_local(folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
@@ -149,7 +149,7 @@ class LmdbEngine(Engine):
                 )
             _make_folder(folder)
             user = closing.enter_context(
-                _lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
+                lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
             )
             self._env = self._open_file()
             closing.callback(self._close_file)
@@ -164,7 +164,7 @@ class LmdbEngine(Engine):
                 self._env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
             self._open_databases()
-            with suppress(OSError):  # see `_lock_folder`
+            with suppress(OSError):  # see `lock_folder`
                 fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = closing.pop_all()
 
@@ -314,7 +314,7 @@ class LmdbEngine(Engine):
         """Copy the file as it is now, durably, whatever others write meanwhile."""
         with self._lock, target.open("xb") as file:
             os.fchmod(file.fileno(), FILE_MODE)
-            # Not compacted: that ends the process by SIGSEGV where one key has more members than
+            # Not `compact`: that ends the process by SIGSEGV where one key has more members than
             # fit into a page (lmdb 3.0.0), as a fingerprint that 300 documents have.
             self._fit(lambda: self._env.copyfd(file.fileno()))
             os.fsync(file.fileno())
@@ -346,7 +346,7 @@ class MemoryEngine(LmdbEngine):
                 "the folder or server of an existing one"
             )
         # However this process ends, nothing is left.
-        with _explained(Path(self.url)), TemporaryDirectory() as folder:
+        with explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)
             self._data = self._folder / "data.mdb"
             super().open()
@@ -375,10 +375,11 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
 
 
 @contextmanager
-def _lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
-    """Lock a folder as one of its users, or alone, to make the data file.
+def lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
+    """Lock a folder as one of its users, or alone, to make or replace the data file.
 
-    LMDB's own locks do not: a second maker would see an empty file.
+    LMDB's own locks do neither: a second maker would see an empty file, and to replace it under a
+    live writer would lose its commits.
 
     Raises:
         StoreUnusableError: others had it in another way for so many seconds.
@@ -392,7 +393,7 @@ def _lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Ite
             )
         except BlockingIOError:
             raise StoreUnusableError(
-                f"the store at {folder} is being made in process "
+                f"the store at {folder} is open, or being made or packed, in process "
                 f"{_list_users(folder)}: wait until that has ended, or end it, and run this again"
             ) from None
         except OSError as error:  # NFS does not lock folders
@@ -528,7 +529,7 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
+def peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
     """Open a file to read it; without `lock`, nothing is made beside it, and nobody may write."""
     with lmdb.open(
         str(folder),
@@ -551,7 +552,7 @@ def _require_whole(folder: Path) -> None:
             f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
             f"{restore} yourself"
         )
-    with _peek(folder) as env:
+    with peek(folder) as env:
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     # Read last, as the file only grows.
     size = data.stat().st_size
@@ -564,14 +565,14 @@ def _require_whole(folder: Path) -> None:
     writable = os.access(folder, os.W_OK)
     if short or copied or (writable and (folder / _SUSPECT_FILE).exists()):
         # A read transaction keeps the pages unchanged.
-        with _peek(folder, lock=writable and not copied) as env, env.begin():
+        with peek(folder, lock=writable and not copied) as env, env.begin():
             problems = _find_damage(data)
         if problems:
             what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
             what = what if short else f"damaged: {problems[0]}"
             raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
     # Without a reader's lock, writers may use the page again that is being read.
-    with _peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
+    with peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
         found = list(transaction.cursor().iternext(values=False))
     if found and HEADER.encode() not in found:  # without any, its maker was killed
         raise StoreUnusableError(
@@ -615,7 +616,7 @@ def _has_room(data: Path) -> bool:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def explained(folder: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into one that names the cure."""
     try:
         yield

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 
 _PAGE_BYTES = 4_096
@@ -154,6 +155,7 @@ def crawl(folder: Path) -> str:
                 dropped += [each.match for each in done if each.status == "near_duplicate"]
             store.delete(list(range(1, 1_500)))
             store.stats()
+        compact(folder)
     except StoreUnusableError as error:
         return f"refused: {error}"
     except (StoreError, ValueError) as error:

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.pages.wording import Wording
-from scrapy_simhash.stores.backup import back_up
+from scrapy_simhash.stores.copying import back_up
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
@@ -83,7 +83,7 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
 STOPPED = """
 import os, sys
 from pathlib import Path
-from scrapy_simhash.stores.backup import back_up
+from scrapy_simhash.stores.copying import back_up
 from scrapy_simhash.stores.opening import open_as_it_is
 
 calls, sync = 0, os.fsync

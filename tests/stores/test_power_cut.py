@@ -19,6 +19,7 @@ WRITER = """
 import os, random, sys
 from pathlib import Path
 import numpy as np
+from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 
@@ -60,6 +61,7 @@ with open_lmdb(folder) as store:
         step(store)
         acknowledge(store)
     acknowledge(store)
+compact(folder)
 with open_lmdb(folder) as store:
     store.find_and_add([document("after", 5)])
     acknowledge(store)

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import rule, run_state_machine_as_test
 
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import open_lmdb
@@ -38,6 +39,12 @@ class LmdbMachine(StoreMachine):
         super().teardown()
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
+
+    @rule()
+    def compact(self) -> None:
+        self.store.close()
+        compact(self.folder)
+        self.open()
 
 
 TestLmdbMachine = LmdbMachine.TestCase
