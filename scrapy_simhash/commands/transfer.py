@@ -19,8 +19,8 @@ from scrapy_simhash.commands.frame import (
     print_fields,
 )
 from scrapy_simhash.inspection.log import find_crawl, find_log
-from scrapy_simhash.judging.comparison import is_better_url
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:

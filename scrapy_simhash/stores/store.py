@@ -18,6 +18,7 @@ from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.words import contains, sort_distinct
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
@@ -39,7 +40,6 @@ from scrapy_simhash.stores.upkeep import (
     read_table,
     rebuild,
 )
-from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 from scrapy_simhash.tables.probing import Prober
 

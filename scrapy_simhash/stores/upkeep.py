@@ -15,6 +15,7 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.noise import Measured
+from scrapy_simhash.judging.words import contains, sort_distinct
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
     DISSOLVED,
@@ -36,7 +37,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.arrays import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, ROW_BYTES
 
 if TYPE_CHECKING:
