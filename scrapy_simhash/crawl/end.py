@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.extensions.logstats import LogStats
 from scrapy.http import Request
@@ -15,7 +15,13 @@ from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.judge.alerts import Alerts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
-from scrapy_simhash.pages.addresses import host_of, list_forms
+from scrapy_simhash.pages.addresses import (
+    find_move,
+    find_parameter,
+    find_places,
+    host_of,
+    list_forms,
+)
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ _MANY = 0.01
 _MOST_REASONS = 3
 _GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
 _MOST_HOSTS = 100_000
+_MANY_ALIKE, _MOST_OTHERS = 10, 10_000
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
 
 
@@ -89,6 +96,45 @@ class NotFetched:
         return dict((self._beyond + Counter(self._errors.values())).most_common())
 
 
+class Others:
+    """Finds other addresses of a page: without a session, or where a mirror has its original.
+
+    What makes no difference in ten near-duplicates of one shape of address, does not in others.
+    """
+
+    def __init__(self) -> None:
+        self._idle = Counter[tuple[Any, str]]()  # parameters, by the shape of addresses
+        self._moves = Counter[tuple[str, str]]()
+
+    def add(self, decision: Decision) -> None:
+        """Count what a near-duplicate and its original differ in."""
+        if decision.status != "near_duplicate" or decision.reason or not decision.match_url:
+            return
+        name = find_parameter(decision.url, decision.match_url)
+        if name and len(self._idle) < _MOST_OTHERS:
+            self._idle[_shape_of(decision.url), name] += 1
+        move = find_move(decision.url, decision.match_url)
+        if move and len(self._moves) < _MOST_OTHERS:
+            self._moves[move] += 1
+
+    def list(self, link: LeftLink) -> Iterator[str]:
+        """List other addresses of the page that a link leads to."""
+        place, target = find_move(link.page_url, link.original_url) or ("", "")
+        moves = self._moves[place, target] >= _MANY_ALIKE and link.url.startswith(place)
+        moved = [target + link.url[len(place) :]] * moves
+        yield from moved
+        for url in (link.url, *moved):
+            shape = _shape_of(url)
+            for name, form in list_forms(url):
+                if self._idle[shape, name] >= _MANY_ALIKE:
+                    yield form
+
+
+def _shape_of(url: str) -> tuple[str, int, tuple[str, ...]] | None:
+    places = find_places(url)
+    return None if places is None else places[:3]
+
+
 class End:
     """Counts the pages of a crawl, and says at its end what came of them.
 
@@ -102,6 +148,7 @@ class End:
         self._not_fetched, self._look_alikes = NotFetched(), LookAlikes()
         self._alerts = Alerts(examples=1)
         self._hosts: set[str] = set()  # of which a page came: the spider wants no other one
+        self._others = Others()
         self._of_lists = 0  # links that SIMHASH_FOLLOW_NEW_LINKS would have followed
         self.follows = False
 
@@ -124,26 +171,22 @@ class End:
         if len(self._hosts) < _MOST_HOSTS:
             self._hosts.update(map(host_of, (decision.url, decision.requested_url)))
         self._alerts.add(decision)
+        self._others.add(decision)
 
     def find_not_followed(self, closed: Closed) -> list[LeftLink]:
         """Find the links that only dropped pages had, and whose pages did not come otherwise.
 
-        They are of hosts that the crawl had. What was requested beside the original of a dropped
-        page is what the links beside this page lead to: a mirror's pages, those of a release, print
-        views. It takes 60 us a link; there are 50,000 at most.
+        They are of hosts that the crawl had. It takes 60 us a link; there are 50,000 at most.
         """
         if closed.has_kept_links and not self.follows:  # the spider follows none
             return []
-        # What would be dropped came, and so did what it leads to.
-        asked = set() if self._config.action == "flag" else list_asked(self._crawler)
-        idle = self._alerts.list_idle()
+        asked = list_asked(self._crawler)
+        if self._config.action == "flag":  # what would be dropped came, and what it leads to
+            asked = asked - {self._identify(link.url) for link in closed.left}
         found = []
         for link in closed.left:
-            same = dict.fromkeys([link.url, link.elsewhere])
-            # A link that differs from a requested one in what makes no difference is no other.
-            forms = [form for url in same for name, form in list_forms(url) if name in idle]
-            asked_for = map(self._identify, (*same, *forms))
-            if host_of(link.url) in self._hosts and asked.isdisjoint(asked_for):
+            same = map(self._identify, [link.url, *self._others.list(link)])
+            if host_of(link.url) in self._hosts and asked.isdisjoint(same):
                 found.append(link)
         self._of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
         return found
@@ -182,8 +225,9 @@ class End:
             else:
                 yield logging.WARNING, f"Not followed: {said.format('dropped pages')}"
         if alerts := self._alerts.describe():
-            level = logging.WARNING if self._alerts.are_serious() else logging.INFO
-            yield level, f"Look at: {alerts}."
+            yield logging.WARNING, f"Look at: {alerts}."
+        elif notes := self._alerts.describe(calm=True):
+            yield logging.INFO, f"Look at: {notes}."
         if look_alikes := self._look_alikes.describe():
             yield logging.INFO, f"Kept: {look_alikes}."
 

@@ -208,15 +208,16 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     there = store.find_documents([about for _, about, _ in told]) if store else {}
     titles = {url: pages[-1].facts.title for url, pages in there.items() if pages}
     for alert, about, found in told:
-        doubtful.append({"doubt": alert, **found.describe()})
+        doubtful.append({"alert": alert, **found.describe()})
         if alert is Alert.BECAME_ONE:
             doubtful[-1]["advice"] = OF_ONE_TEXT
         if about and alert in BEFORE:
-            doubtful[-1]["doubt"] += f"{BEFORE[alert]} {about}"
+            doubtful[-1]["alert"] += f"{BEFORE[alert]} {about}"
         elif about:
             doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
     return {
-        "doubts": figures.alerts.describe(),
+        "alerts": figures.alerts.describe(),
+        "notes": figures.alerts.describe(calm=True),
         "walls": figures.alerts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups,
@@ -264,7 +265,7 @@ def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
         ],
         "own_words": decision.own_words,
         "match_own_words": decision.match_own_words,
-        "doubts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
+        "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
     }
     if page and original and page.record.original == original.document:
         first, second = original.wording, page.wording

@@ -129,7 +129,7 @@ def _answer(figures: dict[str, Any]) -> dict[str, str]:
     """Answer in sentences what a crawl saved, and what may be wrong or lost."""
     return {
         "What did it save?": _tell_saved(figures),
-        "Is any drop wrong?": _tell_doubts(figures),
+        "Is any drop wrong?": _tell_alerts(figures),
         "Is anything lost?": _tell_lost(figures),
         "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
     }
@@ -153,14 +153,14 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
     if kept := figures["near_duplicates_kept"]:
         told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
-    return told
+    return told + f" {figures['notes']}." * bool(figures["notes"])
 
 
-def _tell_doubts(figures: dict[str, Any]) -> str:
+def _tell_alerts(figures: dict[str, Any]) -> str:
     dropped = figures["dropped"] or figures["would_be_dropped"]
     parts = ["Nothing was dropped."] * (not dropped)
-    if doubts := figures["doubts"]:
-        parts.append(f"Look at: {doubts}.")
+    if alerts := figures["alerts"]:
+        parts.append(f"Look at: {alerts}.")
     return " ".join(parts) or "Nothing speaks against one."
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
-_MOST_TOLD = 2
 _LONGEST_TITLE = 30
 # Those that begin with the same words are counted together, whatever their numbers.
 _WORDS_OF_KIND = 2
@@ -145,25 +144,16 @@ class Alerts:
         if text := self._texts.pop(changed.url, ""):
             self._texts[other] = text
 
-    def list_idle(self) -> set[str]:
-        """List the parameters that make no difference, such as those of sessions."""
-        found = self._found[Alert.SESSION].items()
-        return {name for name, pages in found if pages.pages > _MANY}
-
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""
         for alert in Alert:
             for about, found in self._rank(alert)[:_MOST_LISTED]:
                 yield alert, about, found
 
-    def are_serious(self) -> bool:
-        """Return whether what is described may be wrong: more than mirrors and sessions."""
-        return any(alert not in _CALM for alert, _ in self._choose())
-
-    def describe(self) -> str:
-        """Describe what speaks against most; "" if nothing does."""
+    def describe(self, *, calm: bool = False) -> str:
+        """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
         told = []
-        for alert, ranked in self._choose():
+        for alert, ranked in self._choose(calm=calm):
             about, others = ranked[0][0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
             about = f"{quote(about)}{others}" * bool(about)
@@ -186,10 +176,11 @@ class Alerts:
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
-    def _choose(self) -> list[tuple[Alert, list[tuple[str, Examples]]]]:
+    def _choose(self, *, calm: bool) -> Iterator[tuple[Alert, list[tuple[str, Examples]]]]:
         """Choose the alerts that are told in a sentence."""
-        found = [(alert, ranked) for alert in Alert if (ranked := self._rank(alert))]
-        return found[:_MOST_TOLD]
+        for alert in Alert:
+            if (alert in _CALM) == calm and (ranked := self._rank(alert)):
+                yield alert, ranked
 
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         least = _LEAST.get(alert, 1.0)

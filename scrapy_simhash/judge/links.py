@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrapy_simhash.judge.messages import LeftLink
-from scrapy_simhash.pages.addresses import carry_over
 from scrapy_simhash.pages.links import MOSTLY_NEW, PageLinks, digest_link, leads_back
 
 if TYPE_CHECKING:
@@ -72,27 +71,22 @@ class LinkTable:
         places = np.flatnonzero(self._find_new(digests, group)).tolist()
         addresses = links.addresses.decode().split("\n") if places else []
         pages = (decision.url, *filter(None, [decision.requested_url]))
-        carry = carry_over(decision.url, decision.match_url or "") or str
-        new_links = decision.new_links or 0.0
+        of_page = decision.url, decision.match_url or "", decision.new_links or 0.0
         for place in places:
             key, link = (group, int(digests[place])), addresses[place]
             if key in self._left or leads_back(link, *pages):
                 continue
             if len(self._left) < _MOST_REMEMBERED:
-                self._left[key] = LeftLink(link, decision.url, new_links, carry(link))
+                self._left[key] = LeftLink(link, *of_page)
             else:
                 self._beyond += 1
 
     def list_left(self) -> tuple[list[LeftLink], int]:
-        """List the links that no kept page had, and count those that were not remembered.
-
-        Nor had it what stands beside the originals of their pages instead.
-        """
+        """List the links that no kept page had, and count those that were not remembered."""
         return [
             left
             for (group, digest), left in self._left.items()
-            if self._find_new(np.array([digest], np.uint64), group).all()
-            and self._find_new(_digest(left.elsewhere), group).all()
+            if self._find_new(np.array([digest], np.uint64), group).any()
         ], self._beyond
 
 

@@ -202,14 +202,14 @@ class LeftLink(_Message, frozen=True):
     Attributes:
         url: its address.
         page_url: address of one of these pages.
+        original_url: address of the page that this one was dropped for.
         new_links: share of this page's links that are new, from 0 to 1.
-        elsewhere: the address beside that page's original, as of a mirror or another release.
     """
 
     url: str
     page_url: str
+    original_url: str
     new_links: float
-    elsewhere: str = ""
 
 
 class Closed(_Message, frozen=True):

@@ -321,6 +321,22 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     if (first.scheme, first.netloc, ours) == (second.scheme, second.netloc, theirs):
         equal = set(_parse(first)) == set(_parse(second))
         return None if equal else _carry_parameters(first, second)
+    if (move := find_move(url, original)) is None:
+        return None
+    place, target = move
+    return lambda link: target + link[len(place) :] if link.startswith(place) else link
+
+
+def find_move(url: str, original: str) -> tuple[str, str] | None:
+    """Find the folders in which two addresses part, absolute; None if they do not, or in the name.
+
+    >>> find_move("http://a.example/mirror/x.html", "http://a.example/x.html")
+    ('http://a.example/mirror/', 'http://a.example/')
+    """
+    first, second = _split(url), _split(original)
+    if first is None or second is None:
+        return None
+    ours, theirs = (parts.path.split("/")[1:] for parts in (first, second))
     same = 0
     while same < min(len(ours), len(theirs)) and ours[-1 - same] == theirs[-1 - same]:
         same += 1
@@ -331,7 +347,7 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
         "/".join((f"{parts.scheme}://{parts.netloc}", *names[: len(names) - same], ""))
         for parts, names in ((first, ours), (second, theirs))
     )
-    return lambda link: target + link[len(place) :] if link.startswith(place) else link
+    return None if place == target else (place, target)
 
 
 def _carry_parameters(first: SplitResult, second: SplitResult) -> Callable[[str], str]:

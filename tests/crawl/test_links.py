@@ -99,6 +99,40 @@ async def test_links_to_hosts_of_which_no_page_came_are_no_loss(
     assert done.counted.get(ONLY, 0) == unseen
 
 
+@pytest.mark.parametrize("shared", [False, True])
+async def test_what_makes_no_difference_on_first_pages_may_on_second_ones(
+    tmp_path: Path, *, shared: bool
+) -> None:
+    """Lists whose first page is one for all colours, and their second pages are not, or are."""
+    colours, lists = ("red", "green", "blue"), range(8)
+    answers = {}
+    for n in lists:
+        for place, colour in enumerate(colours):
+            address = f"/list{n}?color={colour}"
+            answers[address] = page(n, links=[f"{address}&page=2"])
+            answers[f"{address}&page=2"] = page(100 + 10 * n + place * (not shared))
+    with serve(answers) as site:
+        start = [site.url(f"/list{n}?color={colour}") for n in lists for colour in colours]
+        done = await crawl(tmp_path, start, FollowingSpider)
+    assert done.counted["dropped"] == 16
+    assert done.counted[ONLY] == 16
+
+
+async def test_what_a_mirror_has_beside_its_pages_came_with_the_original(tmp_path: Path) -> None:
+    paths = [f"/{n}.html" for n in range(24)]
+    answers = {path: page(n, links=[paths[n ^ 1]]) for n, path in enumerate(paths)}
+    mirrored = {
+        f"/mirror{path}": page(n, menu="Mirror", links=[f"/mirror{paths[n ^ 1]}", f"/new{n}"])
+        for n, path in enumerate(paths)
+    }
+    with serve({**answers, **mirrored}) as site:
+        start = [*map(site.url, paths), *(site.url(path) for path in [*mirrored][::2])]
+        done = await crawl(tmp_path, start, FollowingSpider, SIMHASH_FOLLOW_NEW_LINKS=False)
+    assert done.counted["dropped"] == 12
+    left = {each["url"] for each in done.decisions if each["status"] == "not_followed"}
+    assert left == {site.url(f"/new{n}") for n in range(0, 24, 2)}
+
+
 async def test_links_beyond_the_remembered_ones_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,7 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
     assert figures["missing"] == []
     # Only addresses tell what a page is, never its title.
-    assert [each["doubt"] for each in figures["doubtful"]] == ["of another site: site.example"]
+    assert [each["alert"] for each in figures["doubtful"]] == ["of another site: site.example"]
     html = (tmp_path / "report.html").read_text("utf-8")
     assert html.count("<summary>Side by side") == figures["drops"] == 6  # of a page three
     assert re.search("<mark>changed7x", html)
@@ -212,8 +212,8 @@ def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
     other = [make_drop(n, original=20, match_document=21) for n in range(21, 26)]
     figures = report(tmp_path, lines=[*changed, *drops, *other])
     one, wall = figures["doubtful"]
-    assert (one["doubt"], one["pages"]) == ("that all show one text now,", 13)
-    assert (wall["doubt"], wall["pages"]) == ("at unlike addresses", 5)
+    assert (one["alert"], one["pages"]) == ("that all show one text now,", 13)
+    assert (wall["alert"], wall["pages"]) == ("at unlike addresses", 5)
     said = "18 pages showed one of 2 texts, 5 of which had another before; what may be behind it"
     assert figures["answers"]["Is anything lost?"].startswith(said)
     assert "Log in (or see why" in (tmp_path / "report.html").read_text("utf-8")
