@@ -437,12 +437,15 @@ class CrawlJudge:
         with suppress(StoreError):  # what earlier crawls saw is lacking then
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
-            same, changed = noise.check(first, answer, seconds)
+            found, changed = noise.check(first, answer, seconds)
+            asked = asked._replace(changed=(*asked.changed, *changed))
+            slots = {each.slot for each in asked.changed}
+            same = [each for each in found if each.slot not in slots]
             if same and self._refetches.ask_once_more(asked, answer):
                 self._say(Refetch(0, document, url))
                 return False
             noise.refute(url, same)
-            self._refetches.confirm(asked.place, changed)
+            self._refetches.confirm(asked.place, asked.changed)
         else:
             changes, moving = learn(first, asked.second or answer), set["Slot"]()
             if asked.second is not None:

@@ -37,6 +37,7 @@ class Asked(NamedTuple):
         times: how often it was asked for.
         folder: host and folder of a doubt.
         second: what it answered first, if it is asked for again.
+        changed: what was not the same in one of its answers.
     """
 
     doubt: Doubt
@@ -44,6 +45,7 @@ class Asked(NamedTuple):
     times: int = 1
     folder: tuple[str, str] = ("", "")
     second: Page | None = None
+    changed: tuple[Change, ...] = ()
 
 
 class Refetches:

@@ -15,6 +15,8 @@ import pytest
 from scrapy import signals
 from scrapy.http import Request
 
+from scrapy_simhash.judge import client
+from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.crawling import Crawl, PagesSpider, crawl
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words
@@ -249,3 +251,32 @@ async def test_what_changes_by_itself_makes_no_page_new(tmp_path: Path, unchange
     assert len(dropped) == (len(revisits) - len(new)) * (unchanged == "drop")
     came = {item["path"] for item in again.items}
     assert kept - came == (kept - {edited, f"{edited}?ref=mail"} if unchanged == "drop" else set())
+
+
+async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A counter of few values shows the first one again, while another part stays the same."""
+    monkeypatch.setattr(client, "_PAUSE_SECONDS", 0.0)
+    asked, first = Counter[str](), dict[str, int]()
+
+    def answer(number: int, path: str, place: int) -> str:
+        asked[path] += 1
+        first.setdefault(path, place)
+        stock = 900 + number if "?" in path else 7 if asked[path] in {1, 6} else 3
+        seen = place if number < 2 else first[path]
+        text = " ".join(make_words(number, 60))
+        return (
+            f"<title>Product {number} - Shop</title><h1>Product {number}</h1><p>{text}</p>"
+            f"<p>Only {stock} pieces of it are left in stock now.</p>"
+            f"<p>Our shop has {seen} visitors at this moment.</p>"
+        )
+
+    paths = [path for number in range(PRODUCTS) for path in shop() if f"/p/{number}-" in path]
+    answers = {path: partial(answer, int(path.split("-")[0][3:]), path) for path in paths}
+    with serve(answers) as site:
+        await crawl_shop(tmp_path, site)
+    with open_as_it_is(str(tmp_path)) as store:
+        noise = store.read(lambda stored: stored.find_noise("127.0.0.1"))
+    assert max(asked.values()) == 6
+    assert {slot.behind for _, slot in noise.refuted} == {("visitors", "at")}
