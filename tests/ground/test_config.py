@@ -18,7 +18,7 @@ def read(name: str, value: Any) -> Any:
 
 
 def test_defaults() -> None:
-    """Which are those of docs/reference.md, see `test_package`."""
+    """Which are those of docs/settings.md, see `test_package`."""
     assert read_config(Settings()) == Config()
 
 
