@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "trafilatura", "lmdb", "lxml", "numpy")
+VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "lmdb", "numpy")
 ROWS = ("empty", "callback", "duplicates", "long")
 KINDS = ("off", "flag", "drop", "thresholds")
 WARM_UP_PAGES = 100

@@ -168,7 +168,7 @@ def main() -> bool:
     speed = {"pages a second": spider.seen / (time.perf_counter() - began)}
     print_figures({f"{spider.seen:,} pages, after the first tenth": growth | speed})
     print(f"\n{'; '.join(faults) or 'every bound was kept'}")
-    names = ("scrapy-simhash", "scrapy", "trafilatura", "lmdb", "lxml")
+    names = ("scrapy-simhash", "scrapy", "turbohtml", "lmdb")
     write_result(options.output, names, growth=growth, faults=faults, samples=spider.samples)
     return bool(faults)
 

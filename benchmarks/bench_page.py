@@ -1,10 +1,10 @@
-"""What does reading a page cost: by reader, beside trafilatura?
+"""What does reading a page cost, beside trafilatura?
 
 Page by page in one process, in turns: `trafilatura.extract(html, fast=True)`, the opponent, of HTML
-that is decoded already, and all that a judge does to read the page, by each reader. Garbage is
-collected in between, so that nobody pays for another's. Figures are CPU milliseconds, medians of
-several rounds. Not measured: the way to a judge and back, the store (bench_store), Scrapy
-(bench_crawl). For the parts of it, profile `fingerprint_page`.
+that is decoded already, and all that a judge does to read the page. Garbage is collected in
+between, so that nobody pays for another's. Figures are CPU milliseconds, medians of several rounds.
+Not measured: the way to a judge and back, the store (bench_store), Scrapy (bench_crawl). For the
+parts of it, profile `fingerprint_page`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from sites import EXAMPLE_PAGES, load_pages
 
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.evidence import MIN_FEATURES
-from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
-from scrapy_simhash.pages.recipe import DEFAULT_FEATURES
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OPPONENT = "trafilatura.extract(fast=True)"
-RECIPES = {name: make_recipe(name, DEFAULT_FEATURES) for name in ("turbohtml", "trafilatura-fast")}
+OURS = "fingerprint_page"
 # Milliseconds of each page, by subject.
 Costs = dict[str, list[float]]
 
@@ -45,28 +44,22 @@ def spend(function: Callable[[], object]) -> float:
 
 
 def measure(bodies: list[bytes]) -> Costs:
-    """Measure every page, each beginning with another subject."""
-    costs: Costs = {name: [] for name in (OPPONENT, *RECIPES)}
+    """Measure every page, by turns beginning with either subject."""
+    costs: Costs = {name: [] for name in (OPPONENT, OURS)}
     for number, body in enumerate(bodies):
         subjects: dict[str, Callable[[], object]] = {
             OPPONENT: partial(trafilatura.extract, decode(body, None), fast=True),
-            **{
-                name: partial(fingerprint_page, body, None, recipe, 0, min_features=MIN_FEATURES)
-                for name, recipe in RECIPES.items()
-            },
+            OURS: partial(fingerprint_page, body, min_features=MIN_FEATURES),
         }
-        names = [*subjects]
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
+        for name in sorted(subjects, reverse=bool(number % 2)):
             costs[name].append(spend(subjects[name]))
     return costs
 
 
 def is_judged(body: bytes) -> bool:
-    """Return True if every reader finds something to judge, so that all of them do all the work."""
+    """Return True if there is something to judge, so that both do all the work."""
     try:
-        for recipe in RECIPES.values():
-            fingerprint_page(body, None, recipe)
+        fingerprint_page(body)
     except NotJudgedError:
         return False
     return True
@@ -94,7 +87,7 @@ def main() -> None:
     bodies = [page for page in load_pages(options.pages, options.count) if is_judged(page)]
     gc.freeze()
     rounds = [measure(bodies) for _ in range(options.runs)]
-    figures = {name: summarise(name, rounds) for name in (OPPONENT, *RECIPES)}
+    figures = {name: summarise(name, rounds) for name in (OPPONENT, OURS)}
     print(f"{len(bodies)} pages, milliseconds of CPU")
     print_figures(figures)
     versions = ("trafilatura", "turbohtml", "lxml", "numpy")

@@ -63,7 +63,7 @@ def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[s
         trips: of this package, as `trace_page` returns them; None leaves these out.
     """
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    meta = (ROOT / "docs" / "meta.md").read_text(encoding="utf-8")
     keyvalues = _parse("stores/keyvalues.py")
     everything, batch = (count_lines(path, SUFFIXES) for path in (PACKAGE, PACKAGE / "batch"))
     return {
@@ -73,7 +73,7 @@ def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[s
         **{name: trips[trip][key] for name, (trip, key) in TRACED.items() if trips is not None},
         "settings": len(list(_list_fields("config.py", "Config"))),
         "commands": _count_elements(_parse("commands/command.py"), "COMMANDS"),
-        "stats": len(re.findall(r"\*\*`simhash/", reference)),
+        "stats": len(re.findall(r"^### simhash/", meta, re.MULTILINE)),
         "keys of a verdict": len(list(_list_fields("judge/log.py", "Published"))),
         "tables of a store": sum(_count_elements(keyvalues, name) for name in ("VALUES", "SETS")),
         "methods that a store kind writes": _count_abstract(keyvalues),

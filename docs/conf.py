@@ -11,11 +11,30 @@ sys.path.insert(0, str(Path(__file__).parent))
 import scrapy_simhash
 
 project = "scrapy-simhash"
-author = "the authors of scrapy-simhash"
+author = "scrapy_simhash maintainers"
 release = version = scrapy_simhash.__version__
 html_theme = "furo"
 html_title = f"scrapy-simhash {release}"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_argparse_cli"]
+# The page `settings` as text is `_sources/settings.md`, for programs.
+html_sourcelink_suffix = ""
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
+    "sphinx.ext.napoleon",
+    "sphinx_argparse_cli",
+]
+if os.environ.get("READTHEDOCS"):  # elsewhere the site is built without network
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "scrapy": ("https://docs.scrapy.org/en/latest", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+    }
+
+# Other projects link to a setting, meta key, stat or command by its heading, such as
+# `settings:SIMHASH_ACTION` or `meta:simhash/pages`, which the inventory of the site has.
+autosectionlabel_prefix_document = True
 
 # All headings can be linked to, by the names that GitHub gives them.
 myst_heading_anchors = 4
@@ -27,7 +46,7 @@ autodoc_class_signature = "separated"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-# Other projects' names: there is no network to ask them for links when the site is built. And of
+# Other projects' names, which are links on Read the Docs only. And of
 # "Shape (n, 2): ..." napoleon takes the shape for types.
 nitpick_ignore_regex = [
     ("py:class", r"collections\.\w+(\.\w+)?|NDArray|np\..*|numpy\..*|(pathlib\.)?Path"),

@@ -49,7 +49,9 @@ class Config:
         store: folder of the store, a URL (`lmdb:///folder`, `redis://...`), or `memory:`. A
             relative folder is below Scrapy's data path: `.scrapy` in the project, or in the current
             folder where there is no project, as under `runspider`. The crawl does not start if the
-            project's folder cannot be found, [as under Scrapyd](beside.md#scrapyd)
+            project's folder cannot be found, [as under Scrapyd](beside.md#scrapyd), or is on a
+            network file system, which would damage the store. If only one machine ever uses it,
+            `SIMHASH_ALLOW_NETWORK_STORE=1` in the environment lifts that ban
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
             and drops its requests; `flag` only flags it
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
@@ -92,7 +94,7 @@ class Config:
             default is lowered to that. Pages with rare triples of words in common, and pages of
             one host that share a part of a title or heading, are candidates, too, however many
             bits apart. With `SIMHASH_RULE = "plain"` they are not, and the default is 3
-        tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
+        tables: (advanced) the [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
     """
 

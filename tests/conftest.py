@@ -1,5 +1,6 @@
 """Settings for the whole suite."""
 
+import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -8,7 +9,6 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
-from filelock import FileLock
 from tldextract import tldextract
 
 from scrapy_simhash.stores import header as store_header
@@ -52,7 +52,8 @@ def example_crawl(tmp_path_factory: pytest.TempPathFactory) -> ExampleCrawl:
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    with FileLock(shared / "example.lock"):
+    with (shared / "example.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         return read_crawl(shared / "example") or crawl_example(shared / "example")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def _import(config: Config, options: Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads turbohtml
 
     sources = [(name, importing.find_kind(name)) for name in options.sources]
     yield from importing.import_sources(config, options.settings, sources, import_archive)

@@ -20,13 +20,14 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.policy import asks_again, carries_item
+from scrapy_simhash.crawl.running import find_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ class Delivery:
             return request
 
         try:
-            scheduler: Any = self._crawler.engine.scheduler
+            scheduler = find_scheduler(self._crawler)
             next_request = scheduler.next_request
             scheduler.next_request = take_and_record
             self._scheduled = scheduled

@@ -18,7 +18,7 @@ import shlex
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import NotConfigured
@@ -54,11 +54,18 @@ def is_closing(crawler: Crawler) -> bool:
     return crawler.engine.spider is None if slot is None else slot.closing is not None
 
 
+def find_scheduler(crawler: Crawler) -> Any:
+    """Find the scheduler of a crawl; None of an engine that has none."""
+    # Before Scrapy 2.19 the engine's slot has it alone.
+    slot = getattr(crawler.engine, "_slot", None)
+    return getattr(crawler.engine, "scheduler", None) or getattr(slot, "scheduler", None)
+
+
 def list_asked(crawler: Crawler) -> AbstractSet[bytes]:
     """List the fingerprints that Scrapy's duplicate filter has; none of another filter."""
     # No method asks it without adding to it. It knows addresses in any spelling, and those that no
     # callback asked for.
-    own = getattr(getattr(crawler.engine, "scheduler", None), "df", None)
+    own = getattr(find_scheduler(crawler), "df", None)
     found = getattr(own, "_fingerprints", None)
     return found if isinstance(found, set) else set()
 

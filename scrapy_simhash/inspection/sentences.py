@@ -13,7 +13,7 @@ from scrapy_simhash.judging.judge import FIRST_COPY, MOST_CALLED, UNDELIVERED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Why a page was not judged, as docs/reference.md has it, and what may be done about it.
+# Why a page was not judged, as docs/meta.md has it, and what may be done about it.
 FAILED = "Scrapy's log has the error"
 _REASONS = {
     "bad_encoding": ("its text cannot be decoded", "the site has to declare the right charset"),

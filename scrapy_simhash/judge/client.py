@@ -69,7 +69,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A 10 kB page with huge colspans holds trafilatura for 15 s; no page of the corpora takes one.
+# A 10 kB page with huge colspans holds a reader such as trafilatura for 15 s; no page of the
+# corpora takes one.
 PAGE_SECONDS = 10.0
 # Pages that a judge has beside those that wait there, so that it always has one to read.
 _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19

@@ -62,7 +62,7 @@ CUT_OFF = "cut_off"  # the status of a crawl that a limit cut off, whose reason 
 
 
 class Published(msgspec.Struct, kw_only=True):
-    """The keys of the verdict in meta, signal and exception; docs/reference.md explains them."""
+    """The keys of the verdict in meta, signal and exception; docs/meta.md explains them."""
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
     url: str

@@ -103,7 +103,7 @@ def main(status_file: int, crawl_process: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     end_with(crawl_process)
     crawl = Crawl()
-    # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
+    # Otherwise messages of a user's reader would end up on the crawl's standard error.
     logging.getLogger().addHandler(_Forwarding(crawl))
     with suppress(EOFError, ConnectionError):
         try:

@@ -75,7 +75,7 @@ class PageReader:
             )
         if self._scope == "global":
             return made, ""
-        load = partial(scopes.prepare_scope, self._scope)
+        load = partial(scopes.load_scope, self._scope)
         with self._bound(number, load, "scope_failed"):
             return made, scopes.find_scope(self._scope, page.url, made)
 
@@ -98,7 +98,7 @@ class PageReader:
             if status is not None:
                 status.begin(number, loading=True)
             with suppress(Exception):  # reported when the page is read
-                load()  # trafilatura takes 1 s and 60 MB
+                load()  # a user's function may take a second to import
         if status is not None:
             status.begin(number)
             before = _read_memory()

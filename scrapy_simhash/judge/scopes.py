@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     Scope: TypeAlias = Callable[[str, PageFingerprint], str]
 
-# More text makes detection slower and hardly ever changes its result.
-_CHARACTERS_TO_DETECT = 2_000
-
 
 def everything(url: str, page: PageFingerprint) -> str:  # noqa: ARG001 - scopes' signature
     """Compare all pages with each other, as the paper does."""
@@ -56,16 +53,8 @@ def find_site(host: str) -> str:
 
 
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
-    """Compare pages of one language: the declared one, or else the one the text is in."""
-    # Detection takes some milliseconds, and much memory for its model, so only this scope does it.
-    return page.facts.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
-
-
-def _detect(text: str) -> str:
-    import py3langid  # noqa: PLC0415 - takes a second to load
-
-    found: str = py3langid.classify(text)[0] if text.strip() else "und"
-    return found
+    """Compare pages that declare one language, and those that declare none."""
+    return page.facts.language.partition("-")[0]
 
 
 SCOPES: dict[str, Scope] = {
@@ -81,13 +70,6 @@ def load_scope(name: str) -> Scope:
     """Find a scope by its name or import path; `ValueError` if there is no such function."""
     scope: Scope = load_named(name, SCOPES, callable, "a function from URL and page to text")
     return scope
-
-
-def prepare_scope(name: str) -> None:
-    """Load what a scope needs, so that the first page need not wait for it."""
-    load_scope(name)
-    if name == "language":
-        _detect("one text, so that the model is loaded")
 
 
 def find_scope(name: str, url: str, page: PageFingerprint) -> str:

@@ -18,6 +18,7 @@ from scrapy_simhash.pages.features import (
     tokenise,
 )
 from scrapy_simhash.pages.links import read_links
+from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, Recipe, load_named
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import (
@@ -57,11 +58,7 @@ def load_reader(extractor: str) -> Callable[[str, Sequence[str]], PageText]:
     """
     if extractor == DEFAULT_EXTRACTOR:
         return read
-    from scrapy_simhash.pages.main_text import EXTRACTORS  # noqa: PLC0415 - seldom wanted
-
-    known = {DEFAULT_EXTRACTOR: None, **EXTRACTORS}
-    extract = load_named(extractor, known, callable, "a function from HTML to the main text")
-    return partial(_read_by, extract)
+    return partial(_read_by, load_text_reader(extractor))
 
 
 def _read_by(extract: Callable[[str], str | None], html: str, ignore: Sequence[str]) -> PageText:

@@ -7,7 +7,7 @@ one leaves out navigation, lists of other pages and forms, wherever they are.
 from __future__ import annotations
 
 import re
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +73,10 @@ def _is_beside(element: Element) -> bool:
     return not _NAMES_BESIDE.isdisjoint(_NO_LETTERS.split(names))
 
 
-def _read_by_trafilatura(html: str, **options: Any) -> str | None:
+def _read_by_trafilatura(html: str) -> str | None:
     import trafilatura  # noqa: PLC0415 - 60 MB
 
-    text: str | None = trafilatura.extract(html, **options)
+    text: str | None = trafilatura.extract(html)
     return text
 
 
@@ -87,12 +87,6 @@ def _read_whole_text(html: str) -> str:
 READERS: dict[str, Callable[[str], str | None]] = {
     DEFAULT_EXTRACTOR: read_main_text,
     "trafilatura": _read_by_trafilatura,
-    WHOLE_TEXT: _read_whole_text,
-}
-# Find the main text that is judged (SIMHASH_EXTRACTOR), without the comments below it.
-EXTRACTORS: dict[str, Callable[[str], str | None]] = {
-    "trafilatura": partial(_read_by_trafilatura, include_comments=False),
-    "trafilatura-fast": partial(_read_by_trafilatura, include_comments=False, fast=True),
     WHOLE_TEXT: _read_whole_text,
 }
 

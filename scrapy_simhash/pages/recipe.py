@@ -28,7 +28,7 @@ TEXT_VERSION = 1
 class Recipe:
     """How a page becomes a fingerprint.
 
-    The versions of turbohtml, trafilatura and xxhash are not part of it: a new release changes the
+    The versions of turbohtml and xxhash are not part of it: a new release changes the
     text of few pages, and refusing every store at each upgrade would cost more than the few
     misses. A store keeps them, and a crawl warns if turbohtml has another version.
 

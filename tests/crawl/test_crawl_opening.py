@@ -55,7 +55,7 @@ def fill(store: Path, **arguments: Any) -> None:
 
 
 def other_recipe(store: Path) -> dict[str, Any]:
-    fill(store, recipe=Recipe("trafilatura", "words-3"))
+    fill(store, recipe=Recipe("html2txt", "words-3"))
     return {}
 
 

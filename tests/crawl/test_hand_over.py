@@ -129,12 +129,12 @@ async def test_a_reader_that_fails_costs_no_page(
     assert {each["status"] for each in done.decisions} == {"new"}
 
 
-@pytest.mark.parametrize("reader", ["trafilatura", "html2txt"])
-async def test_a_reader_is_named(site: Site, tmp_path: Path, reader: str) -> None:
-    done = await crawl(tmp_path, [site.url("/one")], TextSpider, SIMHASH_HAND_OVER_TEXT=reader)
+@pytest.mark.parametrize("named", ["trafilatura", "html2txt"])
+async def test_a_reader_is_named(site: Site, tmp_path: Path, named: str) -> None:
+    done = await crawl(tmp_path, [site.url("/one")], TextSpider, SIMHASH_HAND_OVER_TEXT=named)
     html = ANSWERS["/one"]
     assert isinstance(html, str)
-    assert done.spider.texts["one"] == read_text(html.encode(), "utf-8", reader)
+    assert done.spider.texts["one"] == read_text(html.encode(), "utf-8", named)
     assert done.decisions[0]["extractor"] == "turbohtml"
 
 

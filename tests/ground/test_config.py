@@ -18,7 +18,7 @@ def read(name: str, value: Any) -> Any:
 
 
 def test_defaults() -> None:
-    """Which are those of docs/reference.md, see `test_package`."""
+    """Which are those of docs/settings.md, see `test_package`."""
     assert read_config(Settings()) == Config()
 
 
@@ -54,7 +54,7 @@ def test_defaults() -> None:
             {"shop.example": (".stock",), "b.example": ("b",)},
         ),
         ("HAND_OVER_TEXT", "True", True),
-        ("HAND_OVER_TEXT", "trafilatura", "trafilatura"),
+        ("HAND_OVER_TEXT", "html2txt", "html2txt"),
     ],
 )
 def test_valid_values(name: str, value: Any, expected: Any) -> None:

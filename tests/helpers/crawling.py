@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,13 @@ from scrapy.utils.engine import format_engine_status
 from scrapy_simhash.judge.log import VERDICT
 from tests.helpers.processes import PATIENCE_SECONDS
 
-_HANDLER = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+_HANDLERS = "scrapy.core.downloader.handlers"
+# Those that need no reactor. Before Scrapy 2.19 it is another one, by httpx.
+_HANDLER = (
+    f"{_HANDLERS}._aiohttp.AiohttpDownloadHandler"
+    if find_spec(f"{_HANDLERS}._aiohttp")
+    else f"{_HANDLERS}._httpx.HttpxDownloadHandler"
+)
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_simhash.Addon": 500},
     "SIMHASH_PROCESSES": 0,

@@ -14,7 +14,10 @@ from tests.helpers.processes import ROOT
 
 PAGES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md")))
 # Their blocks are not checked, their links are.
-LINKED = (*PAGES, "CHANGELOG.md", "benchmarks/README.md", "example_project/README.md")
+LINKED = (
+    *(*PAGES, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("benchmarks/README.md", "example_project/README.md"),
+)
 _MARK = re.compile(r"<!--\s*(not run|file|session):\s*(.*?)\s*-->", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Write the lists of settings of docs/reference.md: `python -m tests.helpers.reference`."""
+"""Write the settings of docs/settings.md: `python -m tests.helpers.reference`."""
 
 import re
 import textwrap
@@ -8,8 +8,8 @@ from inspect import cleandoc
 from scrapy_simhash.config import LOG_IN_STORE, Config
 from tests.helpers.processes import ROOT
 
-REFERENCE = ROOT / "docs" / "reference.md"
-_LIST = re.compile(r"(?:^- \*\*`SIMHASH_.*\n(?: {2}.*\n)*)+", re.MULTILINE)
+SETTINGS_PAGE = ROOT / "docs" / "settings.md"
+_ENTRIES = re.compile(r"(?:^### SIMHASH_\w+\n(?:(?!#).*\n)*)+", re.MULTILINE)
 _WIDTH = 120
 _ADVANCED = "(advanced) "
 # Defaults that depend on other settings.
@@ -23,8 +23,8 @@ def describe_settings() -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def lists_of_code() -> list[str]:
-    """Make both lists, everyday and advanced: setting, default, meaning and range."""
+def entries_of_code() -> list[str]:
+    """Make the entries of everyday and of advanced settings: heading, default, meaning, range."""
     described, default = describe_settings(), Config()
     shown = {f.name: f"`{getattr(default, f.name)}`" for f in fields(Config)} | _DEFAULTS
     assert set(described) == set(shown), "fields of Config and their descriptions differ"
@@ -39,23 +39,22 @@ def lists_of_code() -> list[str]:
 
 
 def _write_entry(setting: str, default: str, text: str) -> str:
-    entry = f"- **`{setting}`** ({default}): {text.rstrip('.')}."
     # Code stays on one line.
-    glued = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), entry)
-    lines = textwrap.fill(glued, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return lines.replace("\0", " ") + "\n"
+    glued = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), f"{text.rstrip('.')}.")
+    lines = textwrap.fill(glued[0].upper() + glued[1:], _WIDTH, break_on_hyphens=False)
+    return f"### {setting}\n\nDefault: {default}\n\n{lines}\n\n".replace("\0", " ")
 
 
-def lists_of_document(document: str) -> list[str]:
-    """Find both lists in a document."""
-    return _LIST.findall(document)
+def entries_of_document(document: str) -> list[str]:
+    """Find both groups of entries in a document."""
+    return _ENTRIES.findall(document)
 
 
 def main() -> None:
-    """Write the lists."""
-    document = REFERENCE.read_text("utf-8")
-    lists = iter(lists_of_code())
-    REFERENCE.write_text(_LIST.sub(lambda _: next(lists), document), "utf-8")
+    """Write the entries."""
+    document = SETTINGS_PAGE.read_text("utf-8")
+    entries = iter(entries_of_code())
+    SETTINGS_PAGE.write_text(_ENTRIES.sub(lambda _: next(entries), document), "utf-8")
 
 
 if __name__ == "__main__":

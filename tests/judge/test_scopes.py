@@ -8,7 +8,7 @@ import pytest
 from scrapy_simhash.judge.scopes import load_scope
 from tests.helpers import hostile
 
-PAGE = cast("Any", SimpleNamespace(language="en", words=7))
+PAGE = cast("Any", SimpleNamespace(language="en", facts=SimpleNamespace(language="en-gb")))
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ PAGE = cast("Any", SimpleNamespace(language="en", words=7))
         ("site", "http://wiki/page", "wiki"),
         ("site", "http://www.a.github.io/page", "a.github.io"),
         ("site", "data:text/html,page", ""),
+        ("language", "http://site.example/page", "en"),
     ],
 )
 def test_scope_of_a_url(name: str, url: str, expected: str) -> None:

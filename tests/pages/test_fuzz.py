@@ -32,7 +32,7 @@ from tests.helpers.hostilepages import HOSTILE
 
 URL = "http://site.example/folder/page?query=1"
 REASONS = {"empty", "bad_encoding", "binary", "no_text"}
-RECIPES = (Recipe("turbohtml"), Recipe("trafilatura-fast"), Recipe("html2txt", "words-3"))
+RECIPES = (Recipe("turbohtml"), Recipe("html2txt", "words-3"))
 SEED = 2**64 - 1
 LARGEST = 2**64
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

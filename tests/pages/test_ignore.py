@@ -20,7 +20,7 @@ ADVERT = (
 )
 PLAIN = page(article("Short words."))
 WITH_AD = PLAIN.replace("Short words.", f"</p>{ADVERT}<p>Short words.")
-EXTRACTORS = ("turbohtml", "html2txt", "trafilatura-fast", "tests.helpers.handmade.find_headings")
+EXTRACTORS = ("turbohtml", "html2txt", "tests.helpers.handmade.find_headings")
 
 
 def without_times_and_links(made: PageFingerprint) -> PageFingerprint:

@@ -8,7 +8,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 from tests.helpers.handmade import PARAGRAPHS, article, page
 
-OTHERS = ["trafilatura-fast", "trafilatura", "html2txt", "tests.helpers.handmade.find_headings"]
+OTHERS = ["html2txt", "tests.helpers.handmade.find_headings"]
 
 
 @pytest.mark.parametrize("extractor", OTHERS)

@@ -200,11 +200,10 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     assert cut.main == ((first, min(end, kept)) if first < kept else (0, 0))
 
 
-@pytest.mark.parametrize("extractor", ["trafilatura-fast", "html2txt"])
-def test_a_main_text_that_was_read_by_itself_has_no_lines(extractor: str) -> None:
+def test_a_main_text_that_was_read_by_itself_has_no_lines() -> None:
     html = page_of(article(*PARAGRAPHS))
     assert unpack(fingerprint_page(html).wording).main > (0, 0)
-    made = unpack(fingerprint_page(html, recipe=Recipe(extractor)).wording)
+    made = unpack(fingerprint_page(html, recipe=Recipe("html2txt")).wording)
     assert made.main == (0, 0)
     assert made.tags.count(" ") == made.text.count("\n")
 

@@ -1,12 +1,14 @@
 """The site builds without a warning, and its figures are drawn from the data beside them."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS
+from scrapy_simhash.config import Config
 from tests.helpers.documents_read import PAGES
 from tests.helpers.needing import require_modules
 from tests.helpers.processes import ROOT, run_python
@@ -34,7 +36,12 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert f"scrapy-simhash {scrapy_simhash.__version__}" in (site / "index.html").read_text(
         "utf-8"
     )
-    commands, python = ((site / f"{name}.html").read_text("utf-8") for name in ("commands", "api"))
+    settings, commands, python = (
+        (site / f"{name}.html").read_text("utf-8") for name in ("settings", "commands", "api")
+    )
+    assert all(
+        f'id="simhash-{field.name.replace("_", "-")}"' in settings for field in fields(Config)
+    )
     assert all(f'id="scrapy-simhash-{name}"' in commands for name in COMMANDS)
     assert 'id="scrapy_simhash.stores.store.Store.find_and_add"' in python
 

@@ -14,20 +14,20 @@ import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.judge.log import VERDICT, Decision
 from tests.helpers.processes import run_python
-from tests.helpers.reference import lists_of_code, lists_of_document
+from tests.helpers.reference import SETTINGS_PAGE, entries_of_code, entries_of_document
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(scrapy_simhash.__file__).parent
-REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 MOST_KEYS, MOST_STATS = 15, 16
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def entries(heading: str) -> list[str]:
-    """List what a section explains: the bold names in front of the colon, one or more an entry."""
-    section = re.split(r"\n## ", REFERENCE.partition(f"\n## {heading}\n")[2])[0]
-    heads = re.findall(r"^- (\*\*`[^:]*`\*\*): ", section, re.MULTILINE)
-    return [name for head in heads for name in re.findall(r"\*\*`([^`]+)`\*\*", head)]
+    """List what a section explains: names in headings, or bold ones in front of a colon."""
+    page = (ROOT / "docs" / "meta.md").read_text()
+    section = re.split(r"\n## ", page.partition(f"\n## {heading}\n")[2])[0]
+    heads = re.findall(r"^### (.+)$|^- \*\*`(.+)`\*\*: ", section, re.MULTILINE)
+    return [name for head in heads for name in "".join(head).split("`**, **`")]
 
 
 def source() -> str:
@@ -55,19 +55,20 @@ def test_package_ships_its_types_and_licence() -> None:
     assert any(name.endswith("LICENSE") for name in names)
 
 
-def test_the_lists_of_settings_are_made_of_the_code() -> None:
-    assert lists_of_document(REFERENCE) == lists_of_code(), "run python -m tests.helpers.reference"
+def test_the_settings_page_is_made_of_the_code() -> None:
+    written = entries_of_document(SETTINGS_PAGE.read_text())
+    assert written == entries_of_code(), "run python -m tests.helpers.reference"
 
 
 def test_reference_has_every_key_of_a_decision() -> None:
     documented = entries("Response meta: the verdict")
-    assert set(Decision.__struct_fields__) <= set(documented)
-    assert documented[: len(VERDICT)] == list(VERDICT)
+    assert set(Decision.__struct_fields__) <= {*documented, *entries("In the log only")}
+    assert documented == list(VERDICT)
     assert len(VERDICT) <= MOST_KEYS
 
 
 def test_reference_has_every_reason() -> None:
-    documented = set(entries("Response meta: the verdict"))
+    documented = set(entries("Reasons of pages not judged"))
     raised = set(re.findall(r'(?:NotJudgedError\(|\.fail\(|reason, detail = )\s*"(\w+)"', source()))
     skipped = set(
         re.findall(r'^ +"(\w+)": ', (PACKAGE / "crawl/policy.py").read_text(), re.MULTILINE)
@@ -90,7 +91,8 @@ def test_reference_has_every_stat() -> None:
 
 
 def test_reference_has_every_command() -> None:
-    assert sorted(entries("Commands")) == sorted(COMMANDS)
+    page = (ROOT / "docs" / "commands.md").read_text()
+    assert sorted(re.findall(r"^## ([a-z-]+)$", page, re.MULTILINE)) == sorted(COMMANDS)
 
 
 def test_messages_and_pages_name_commands_that_exist() -> None:

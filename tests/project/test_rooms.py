@@ -26,12 +26,12 @@ APART = {"transfer", "batch", "inspection"}
 DOORS = {"", "addon", "downloadermiddlewares", "spidermiddlewares"}
 PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio", "rich"}
 FORBIDDEN = {
-    "ground": PURE - {"scrapy", "rich"} | {"trafilatura", "lxml", "numpy.random"},
+    "ground": PURE - {"scrapy", "rich"} | {"lxml", "numpy.random"},
     "pages": PURE,
-    "tables": PURE | {"trafilatura", "lxml"},
-    "judging": PURE | {"trafilatura", "lxml"},
-    "stores": {"scrapy", "twisted", "trafilatura", "lxml", "asyncio", "rich"},
-    "config": PURE | {"trafilatura", "lxml"},
+    "tables": PURE | {"lxml"},
+    "judging": PURE | {"lxml"},
+    "stores": {"scrapy", "twisted", "lxml", "asyncio", "rich"},
+    "config": PURE | {"lxml"},
     "judge": {"scrapy", "twisted", "lmdb", "redis", "rich"},
     "crawl": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
     "transfer": {"twisted", "lmdb", "redis", "rich"},
@@ -197,22 +197,22 @@ for module, without in json.loads(sys.argv[1]):
         print(module, "loads", *sorted(loaded))
         break
 """
-_COMMANDS = {"trafilatura", "lmdb", "redis", "rich"}
-_STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
+_COMMANDS = {"lmdb", "redis", "rich"}
+_STORES = {"scrapy", "twisted", "lxml"}
 
 
 @pytest.mark.parametrize(
     "imports",
     [
         {
-            "": {"trafilatura", "lmdb", "redis", "lxml", "numpy", "scrapy"},
+            "": {"lmdb", "redis", "lxml", "numpy", "scrapy"},
             "commands": _COMMANDS | {"numpy", "tldextract", "jinja2"},
             **{f"commands.{family}": _COMMANDS for family in FAMILIES},
         },
         {
-            "judge.client": {"scrapy", "twisted", "lmdb", "trafilatura", "numpy", "regex"},
-            "pages.turbohtml_reader": {"scrapy", "twisted", "trafilatura", "lxml"},
-            "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
+            "judge.client": {"scrapy", "twisted", "lmdb", "numpy", "regex"},
+            "pages.turbohtml_reader": {"scrapy", "twisted", "lxml"},
+            "pages.fingerprint": {"scrapy", "twisted", "lmdb", "lxml"},
         },
         {"stores.lmdb": _STORES | {"redis"}},
         {"stores.redis": _STORES | {"lmdb"}},
