@@ -25,7 +25,7 @@ from scrapy_simhash.pages.addresses import (
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from logging import LogRecord
 
     from scrapy import Spider
@@ -44,6 +44,7 @@ _MOST_REASONS = 3
 _GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
 _MOST_HOSTS = 100_000
 _MANY_ALIKE, _MOST_OTHERS = 10, 10_000
+_MOST_OF_PLACE = 0.9
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
 
 
@@ -99,7 +100,8 @@ class NotFetched:
 class Others:
     """Finds other addresses of a page: without a session, or where a mirror has its original.
 
-    What makes no difference in ten near-duplicates of one shape of address, does not in others.
+    What makes no difference in ten near-duplicates of one shape of address, makes none in others;
+    and a place is a copy of another one if ten near-duplicates, or links on them, are there, too.
     """
 
     def __init__(self) -> None:
@@ -117,17 +119,33 @@ class Others:
         if move and len(self._moves) < _MOST_OTHERS:
             self._moves[move] += 1
 
+    def add_links(self, links: Iterable[LeftLink], came: Callable[[str], bool]) -> None:
+        """Count the links of dropped pages whose pages came elsewhere, if most of a place did."""
+        moved = [move for move in map(_move, links) if move is not None]
+        of_place = Counter(place for place, _ in moved)
+        elsewhere = Counter(place for place, url in moved if came(url))
+        for place, number in elsewhere.items():
+            if number >= _MOST_OF_PLACE * of_place[place]:
+                self._moves[place] += number
+
     def list(self, link: LeftLink) -> Iterator[str]:
         """List other addresses of the page that a link leads to."""
-        place, target = find_move(link.page_url, link.original_url) or ("", "")
-        moves = self._moves[place, target] >= _MANY_ALIKE and link.url.startswith(place)
-        moved = [target + link.url[len(place) :]] * moves
+        move = _move(link)
+        moved = [move[1]] if move and self._moves[move[0]] >= _MANY_ALIKE else []
         yield from moved
         for url in (link.url, *moved):
             shape = _shape_of(url)
             for name, form in list_forms(url):
                 if self._idle[shape, name] >= _MANY_ALIKE:
                     yield form
+
+
+def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:
+    """Return where the place of a link's page moves to, and the link; None if it is elsewhere."""
+    move = find_move(link.page_url, link.original_url)
+    if move is None or not link.url.startswith(move[0]):
+        return None
+    return move, move[1] + link.url[len(move[0]) :]
 
 
 def _shape_of(url: str) -> tuple[str, int, tuple[str, ...]] | None:
@@ -183,6 +201,7 @@ class End:
         asked = list_asked(self._crawler)
         if self._config.action == "flag":  # what would be dropped came, and what it leads to
             asked = asked - {self._identify(link.url) for link in closed.left}
+        self._others.add_links(closed.left, lambda url: self._identify(url) in asked)
         found = []
         for link in closed.left:
             same = map(self._identify, [link.url, *self._others.list(link)])
@@ -225,7 +244,8 @@ class End:
             else:
                 yield logging.WARNING, f"Not followed: {said.format('dropped pages')}"
         if alerts := self._alerts.describe():
-            yield logging.WARNING, f"Look at: {alerts}."
+            level = logging.WARNING if self._alerts.are_serious() else logging.INFO
+            yield level, f"Look at: {alerts}."
         elif notes := self._alerts.describe(calm=True):
             yield logging.INFO, f"Look at: {notes}."
         if look_alikes := self._look_alikes.describe():

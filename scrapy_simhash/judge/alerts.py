@@ -37,6 +37,7 @@ class Alert(StrEnum):
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
+    NUMBER = "with another number"
     SITE = "of another site"
     SESSION = "that differ in a parameter only"
 
@@ -47,6 +48,8 @@ BEFORE = {Alert.SITE: ":", Alert.SESSION: ":"}
 _LEAST = {Alert.BECAME_ONE: 4}
 # Mirrors, and what `scrapy simhash urls` saves requests by.
 _CALM = {Alert.SITE, Alert.SESSION}
+# Likely wrong: what is said of releases with other numbers of chapters is no warning.
+_SERIOUS = {Alert.BECAME_ONE, Alert.UNLIKE}
 # Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
 _MANY, _SHARES = 10, {Alert.SESSION: 0.5}
 
@@ -57,10 +60,22 @@ def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
     Whether that is a wall only all pages show, see `Walls`.
     """
     original = decision.match_url or ""
+    if _says_another_number(decision):
+        yield Alert.NUMBER, ""
     if original and (site := _find_other_site(decision.url, original)):
         yield Alert.SITE, site
     if original and (name := find_parameter(decision.url, original)):
         yield Alert.SESSION, name
+
+
+def _says_another_number(decision: Decision) -> bool:
+    """Return whether a page says a number that is in no address, and its original another one."""
+    urls = f"{decision.url} {decision.match_url}"
+    own, theirs = (
+        any(word.isdecimal() and word not in urls for word in words)
+        for words in (decision.own_words, decision.match_own_words)
+    )
+    return own and theirs
 
 
 def _find_other_site(url: str, original: str) -> str:
@@ -150,6 +165,10 @@ class Alerts:
             for about, found in self._rank(alert)[:_MOST_LISTED]:
                 yield alert, about, found
 
+    def are_serious(self) -> bool:
+        """Return whether what is described is likely wrong."""
+        return any(alert in _SERIOUS for alert, _ in self._choose(calm=False))
+
     def describe(self, *, calm: bool = False) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
         told = []
@@ -158,6 +177,8 @@ class Alerts:
             pages = plural(sum(found.pages for _, found in ranked), "page")
             about = f"{quote(about)}{others}" * bool(about)
             before = BEFORE.get(alert, " repeating") + " " if about else ""
+            if alert is Alert.NUMBER:
+                before, about = ", such as ", quote(ranked[0][1].examples[0])
             urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
             said = alert.replace("one text", _count_texts(ranked))
             told.append(f"{pages} {said}{before}{about}{urls}")

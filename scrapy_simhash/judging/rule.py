@@ -480,8 +480,10 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
-    # More are those of a list whose pages all declare the first one, or of somebody else's page.
-    few = (side.own & side.words.numbers).sum() <= _MOST_CELLS
+    # More are those of a list whose pages all declare the first one, or of somebody else's page;
+    # a print view may have the time when it was made, and how long that took.
+    least = max(_MOST_CELLS, OWN_SHARE_OF_PART * common)
+    few = (side.own & side.words.numbers).sum() <= least
     return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
 
 
