@@ -146,8 +146,8 @@ class Alerts:
             found = _find(self._found[alert], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
-                if len(self._texts) < _MOST_REMEMBERED:
-                    self._texts[about] = text
+            if alert is Alert.UNLIKE and len(self._texts) < _MOST_REMEMBERED:
+                self._texts[about] = text
 
     def _rename(self, changed: str) -> None:
         """Name what repeated the old text of a page by the first page that did."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.judging.words import Side
     from scrapy_simhash.pages.wording import Wording
 
     MayAsk = Callable[[int, str], bool]
@@ -107,7 +108,8 @@ class Answer(NamedTuple):
         similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
         words: the first words that either has for itself.
         candidate, record: what the page was compared with; a bulk-loaded one has no record.
-        sides: both pages without noise, and their sites; None where no words were compared.
+        pages: both without noise; None where no words were compared.
+        sides: their words; None where these were compared as a whole.
         rests: the candidate, if the page repeats it but for noise.
         noise: what was left out of them.
     """
@@ -119,17 +121,20 @@ class Answer(NamedTuple):
     words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     candidate: Candidate = Candidate(-1, 0, 0)
     record: Record | None = None
-    sides: tuple[Page, Page, tuple[Site, Site]] | None = None
+    pages: tuple[Page, Page] | None = None
+    sides: tuple[Side, Side] | None = None
     rests: Doubt | None = None
     noise: Iterable[Noisy] = ()
 
     def describe(self) -> Answer:
         """Add for people what parts the page from the candidate, and what was left out."""
-        if self.sides is None:
+        if self.pages is None:
             return self
-        mine, theirs, sites = self.sides
-        side = look(mine.words, theirs.words, sites[0].mark(mine.words))
-        other = look(theirs.words, mine.words, sites[1].mark(theirs.words))
+        mine, theirs = self.pages
+        side, other = self.sides or (
+            look(mine.words, theirs.words, None),
+            look(theirs.words, mine.words, None),
+        )
         of_main = [int((each.alone & each.words.main).sum()) for each in (side, other)]
         in_main = [max(1, int(each.words.main.sum())) for each in (side, other)]
         evidence = structs.replace(
@@ -275,10 +280,10 @@ class Judge:
             sites = sites_of[number]
             said = judge(mine, theirs, *sites)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
-            answer = answer._replace(record=record, sides=(mine, theirs, sites))
+            answer = answer._replace(record=record, pages=(mine, theirs))
             has_noise = mine.words is not page.words or theirs.words is not kept.words
             if not said.one:
-                alone = len(mine.words) if said.alone is None else int(said.alone.sum())
+                alone = int(said.sides[0].alone.sum()) if said.sides else len(mine.words)
                 parted.append(_Parted(alone, number, kept, mine, theirs, sites))
             elif (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
                 noise = self._list_noise(page, kept, number)
@@ -474,11 +479,14 @@ def _wrap(
         known=known,
     )
     share = float(said.one)
-    if said.alone is not None:
-        share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
+    if said.sides is not None:
+        alone = said.sides[0].alone
+        share = 1 - int(alone.sum()) / max(1, len(alone))
     proposal = name_proposal(distance, stub=short, name=named, keys=keys)
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return Answer(evidence, said.one, (proposal, why), round(share, 4), candidate=candidate)
+    return Answer(
+        evidence, said.one, (proposal, why), round(share, 4), candidate=candidate, sides=said.sides
+    )
 
 
 def is_unchanged(
@@ -536,7 +544,7 @@ def compare_by_words(
         )
     said = judge(mine, theirs, *sites)
     answer = _wrap(said, Candidate(-1, 1, 0, name), page, kept, known=sites[0].known)
-    return answer._replace(sides=(mine, theirs, sites)).describe()
+    return answer._replace(pages=(mine, theirs)).describe()
 
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Answer:

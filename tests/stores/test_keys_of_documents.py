@@ -13,7 +13,6 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores import documents as stores_documents
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
@@ -80,10 +79,9 @@ class KeysMachine(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        for module in (stores_documents, stores_keys):
-            self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
-        self.patch.setattr(stores_documents, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr(stores_documents, "_AHEAD", 2)
+        self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
+        self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
         self.store = Store(MemoryEngine(), plain=True)
 
