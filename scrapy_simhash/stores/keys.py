@@ -27,8 +27,7 @@ import xxhash
 
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.addresses import form_of, host_of
-from scrapy_simhash.pages.features import normalise, tokenise
-from scrapy_simhash.pages.sketch import read_shingles
+from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
 from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, number_of, octets
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import pytest
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import Document, Match, Verdict
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.features import FEATURE_SETS, hash_shingles
-from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
+from scrapy_simhash.pages.features import FEATURE_SETS, SKETCH_WINDOW, hash_shingles, sketch_text
 from scrapy_simhash.stores import documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store

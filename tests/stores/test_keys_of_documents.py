@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
