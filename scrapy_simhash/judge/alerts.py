@@ -120,13 +120,10 @@ class Alerts:
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
-        self._texts: dict[str, str] = {}  # what the copies of originals show
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
         text, changed = decision.text, decision.reason == "changed"
-        if changed:
-            self._rename(decision.url)
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(text, decision.url)
         first = self._changed.get(text, "")
@@ -134,7 +131,8 @@ class Alerts:
         if first and (changed or decision.status == "new" or not decision.reason):
             _find(self._found[Alert.BECAME_ONE], first).add(decision.url, self._examples)
             self._known[first] += changed
-        wall = self._walls.is_shown(decision)
+        # What known pages show now is told of these.
+        wall = self._walls.is_shown(decision) and not first
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
@@ -146,21 +144,6 @@ class Alerts:
             found = _find(self._found[alert], about)
             if found is not repeated:
                 found.add(decision.url, self._examples)
-            if alert is Alert.UNLIKE and len(self._texts) < _MOST_REMEMBERED:
-                self._texts[about] = text
-
-    def _rename(self, changed: str) -> None:
-        """Name what repeated the old text of a page by the first page that did."""
-        repeated = self._repeated.pop(changed, None)
-        if repeated is None:
-            return
-        other = repeated.examples[0]
-        self._repeated[other] = repeated
-        for alert in (Alert.UNLIKE, Alert.TITLES):
-            if found := self._found[alert].pop(changed, None):
-                self._found[alert][other] = found
-        if text := self._texts.pop(changed, ""):
-            self._texts[other] = text
 
     def list_idle(self) -> set[str]:
         """List the parameters that make no difference, such as those of sessions."""
@@ -176,7 +159,8 @@ class Alerts:
     def describe(self) -> str:
         """Describe what speaks against most; "" if nothing does."""
         told = []
-        for alert, ranked in self._choose():
+        found = [(alert, ranked) for alert in Alert if (ranked := self._rank(alert))]
+        for alert, ranked in found[:_MOST_TOLD]:
             about, others = ranked[0][0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
             about = f"{quote(about)}{others}" * bool(about)
@@ -199,25 +183,11 @@ class Alerts:
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
-    def _choose(self) -> list[tuple[Alert, list[tuple[str, Examples]]]]:
-        """Choose the alerts that are told in a sentence."""
-        found = [(alert, ranked) for alert in Alert if (ranked := self._rank(alert))]
-        return found[:_MOST_TOLD]
-
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
         least = _LEAST.get(alert, 1.0)
         if alert is Alert.SESSION:
             least = max(_MANY, _SHARE_OF_SESSION * self._pages)
         many = [each for each in self._found[alert].items() if each[1].pages >= least]
-        if alert is Alert.UNLIKE:
-            # Said once, with the known pages that show that text now.
-            told = dict(self._rank(Alert.BECAME_ONE))
-            changed, texts = self._changed, self._texts
-            many = [
-                each
-                for each in many
-                if told.keys().isdisjoint((each[0], changed.get(texts.get(each[0], ""))))
-            ]
         return sorted(many, key=lambda each: -each[1].pages)
 
 
