@@ -47,7 +47,6 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge, Trusted
 from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
 from scrapy_simhash.pages.wording import unpack
@@ -379,7 +378,7 @@ class CrawlJudge:
         document, url = kept.document, kept.page.facts.url
         noise, host = self._hosts.get_noise(url), host_of(url)
         place = f"{host}/{noise.find_place(url)}"
-        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        mine = Page.make(page.document.facts, unpack(page.document.wording))
         seconds = abs(mine.facts.time - kept.page.facts.time)
         used = list(noise.list_used(seconds, (mine, kept.page)))
         honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
@@ -419,7 +418,7 @@ class CrawlJudge:
         finally:
             self._begin(0)
         facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
-        return Page.make(facts, Words.read(unpack(made.wording)))
+        return Page.make(facts, unpack(made.wording))
 
     def _learn_from(self, asked: Asked, answer: Page) -> bool:
         """Note what changed between two answers to one address; False if it is asked once more."""

@@ -15,10 +15,9 @@ from msgspec import structs
 
 from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import limit_probe
+from scrapy_simhash.stores.documents import limit_probe, propose
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
@@ -38,7 +37,7 @@ from scrapy_simhash.stores.keyvalues import SITES, number_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Change, Document, Gathered
+    from scrapy_simhash.judging.documents import Change, Document
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import Facts
@@ -241,12 +240,12 @@ class WithYoung:
         own = self._young.by_key.get(young[-1]) if young else None
         return ([own.change[:2]] if own else []) + self._stored.find_own(page)
 
-    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page; its own document may be among them."""
         found, complete = self._stored.gather(page, rule, own)
         candidates = self._list_candidates(page.facts, rule)
         found += [
-            (candidate, each.record)
+            candidate._replace(record=each.record)
             for candidate in sorted(candidates.values())
             if (each := self._young.by_key.get(candidate.number))
             and each.record.facts.identity != page.facts.identity
@@ -263,13 +262,9 @@ class WithYoung:
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
         if not rule.plain:
-            for key, keys in self._list_alike(facts).items():
-                found[key] = found.get(key, Candidate(-1, key, 0))._replace(keys=keys)
-            for name_key, name in name_keys(facts, facts.group, self._stored.seed).items():
-                called = young.find("name", name_key)
-                for key in called if len(called) <= MOST_CALLED else ():
-                    candidate = found.get(key, Candidate(-1, key, 0))
-                    found[key] = candidate._replace(name=candidate.name or name)
+            names = name_keys(facts, facts.group, self._stored.seed)
+            called = ((name, young.find("name", key)) for key, name in names.items())
+            propose(found, self._list_alike(facts), called)
         return {
             key: candidate._replace(young=at.page not in young.counting)
             for key, candidate in found.items()

@@ -16,7 +16,16 @@ from urllib.parse import unquote
 import numpy as np
 import regex
 
-from scrapy_simhash.judging.words import SIGNS, Side, Template, Words, find_gaps, find_signs, look
+from scrapy_simhash.judging.words import (
+    SIGNS,
+    Side,
+    Template,
+    Words,
+    find_gaps,
+    find_signs,
+    look,
+    read_words,
+)
 from scrapy_simhash.pages.addresses import (
     host_of,
     last_segment,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.pages.wording import Wording
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
 LEAST_KNOWN = 6
@@ -89,8 +99,9 @@ class Page(NamedTuple):
     heading: tuple[str, ...]
 
     @classmethod
-    def make(cls, facts: Facts, words: Words) -> Page:
+    def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
+        words = read_words(wording)
         address = words.mark_address(facts.url)
         few = address is None or len(words) - int(address.sum()) < LEAST_BESIDE_ADDRESS
         kept = words if address is None or few else words.without(address)
@@ -328,8 +339,9 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         return Ruling(one=False, why=why)
     if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
-    side = look(page.words, kept.words, site.mark(page.words))
-    other = look(kept.words, page.words, other_site.mark(kept.words))
+    template, other_template = site.mark(page.words), other_site.mark(kept.words)
+    side = look(page.words, kept.words, template)
+    other = look(kept.words, page.words, other_template)
     if not one_address and _have_other_names(mine, theirs, site, other_site):
         ruling = _judge_other_name(page, kept, side, other, site)
     else:

@@ -59,9 +59,9 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Gathered
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keys import Keys
@@ -97,6 +97,20 @@ def limit_probe(page: Facts, rule: Rule) -> Limits:
     if rule.plain or not page.sketch:
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
+
+
+def propose(
+    found: dict[int, Candidate],
+    alike: Mapping[int, int],
+    called: Iterable[tuple[str, Sequence[int]]],
+) -> None:
+    """Add to the candidates near a page those with rare triples of it, or a name that few have."""
+    for number, keys in alike.items():
+        found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
+    for name, numbers in called:
+        for number in numbers if len(numbers) <= MOST_CALLED else ():
+            candidate = found.get(number, Candidate(-1, number, 0))
+            found[number] = candidate._replace(name=candidate.name or name)
 
 
 class Documents:
@@ -463,7 +477,7 @@ class Documents:
             self._forget_looks()
             self.find_own(page)
             found, _ = self.gather(page, rule)
-            for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
+            for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
                 self.sample(host)
 
         self.values.look_ahead(look)
@@ -509,7 +523,7 @@ class Documents:
             identities.append(page.imported)
         return [found for each in identities if (found := self.find(each))]
 
-    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
         The document of the number `own` is the page's own.
@@ -519,17 +533,12 @@ class Documents:
         probe = self.near(facts.fingerprint, *limits)
         alike = {} if plain else self.list_alike(facts, groups, own)
         called = [] if plain else self.list_called(facts, groups)
-        called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
         found, complete = self._list_near(probe, groups, limits)
-        for number, keys in alike.items():
-            found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
-        for name, numbers in called:
-            for number in numbers:
-                candidate = found.get(number, Candidate(-1, number, 0))
-                found[number] = candidate._replace(name=candidate.name or name)
+        propose(found, alike, called)
         candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
         records = self.get_all([each.number for each in candidates if each.number])
-        return [(each, records.get(each.number)) for each in candidates], complete or not plain
+        candidates = [each._replace(record=records.get(each.number)) for each in candidates]
+        return candidates, complete or not plain
 
     def _list_near(
         self, probe: Probe, groups: Iterable[str], limits: Limits

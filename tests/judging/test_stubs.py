@@ -9,7 +9,6 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.crawling import crawl
@@ -91,5 +90,5 @@ def test_the_address_that_a_wall_writes_out_is_none_of_its_words(
     for path, text in zip(("shop/red-kettle", "new/green-tea"), texts, strict=True):
         url = f"http://site.example/{path}"
         made = fingerprint_page(HTML.format(f"<p>{said.format(url)}{text}</p>"), url=url)
-        pages.append(Page.make(replace(made.facts, url=url), Words.read(unpack(made.wording))))
+        pages.append(Page.make(replace(made.facts, url=url), unpack(made.wording)))
     assert judge(pages[0], pages[1], UNKNOWN, UNKNOWN).one == one
