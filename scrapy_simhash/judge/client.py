@@ -56,14 +56,13 @@ from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from typing import Literal, TypeAlias
+    from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import Wanted
+    from scrapy_simhash.judge.messages import Outcome, Wanted
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
-    Outcome: TypeAlias = Literal["done", "failed", "unwanted"]
     # Asks for the page at an address once more; None if the answer proves nothing.
     Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Page, bytes] | None]]
 
@@ -225,7 +224,7 @@ class Judges:
 
     def settle(self, number: int, outcome: Outcome) -> None:
         """Tell what became of a young page; see `Settled`."""
-        self._tell(Settled(**{outcome: [number]}))
+        self._tell(Settled(number, outcome))
 
     def forget(self, identity: bytes) -> None:
         """Tell that the page of an identity is gone."""

@@ -55,7 +55,7 @@ from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
+    from scrapy_simhash.judge.messages import FromJudge, Outcome, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match, Reading
@@ -159,7 +159,7 @@ class CrawlJudge:
             config.tables,
             given.recipe,
             config.readonly,
-            plain=config.plain,
+            rule=config.rule,
             seed=given.seed,
         )
         say(
@@ -176,7 +176,7 @@ class CrawlJudge:
             case Ask():
                 self._ask(message, body)
             case Settled():
-                self._settle(message)
+                self._settle(message.number, message.outcome)
             case Again():
                 self._learn(message, body)
             case Gone(identity=identity):
@@ -526,22 +526,18 @@ class CrawlJudge:
             self._numbers.extend(range(first, first + _NUMBERS))
         return self._numbers.popleft()
 
-    def _settle(self, settled: Settled) -> None:
-        """Do what follows from what became of young pages; unknown ones are ignored."""
-        for number in settled.done:
-            if (page := self._young.pages.get(number)) and number not in self._settled:
-                self._settled[number] = page
-                self._enqueue(_Write(page.change, number))
-                # Its items came through, whatever becomes of the store.
-                self._count(number)
-        for number in settled.failed:
+    def _settle(self, number: int, outcome: Outcome) -> None:
+        """Do what follows from what became of a young page; an unknown one is ignored."""
+        page = self._young.pages.get(number)
+        if page is None or number in self._settled:
+            return
+        if outcome == "failed":
             self._forget(number)
-        for number in settled.unwanted:
-            if number in self._young.pages:
-                self._count(number)
-
-    def _count(self, number: int) -> None:
-        """Let a young page count, and judge again what waits for it."""
+            return
+        if outcome == "done":
+            self._settled[number] = page
+            self._enqueue(_Write(page.change, number))
+        # It counts from now on, whatever becomes of the store.
         self._young.counting.add(number)
         if links := self._links_of_young.pop(number, None):
             self._links.add(*links)

@@ -154,7 +154,8 @@ def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None
 
 
 def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
-    crawl.judge.take(Settled([7], [8], [9]))
+    for number, outcome in ((7, "done"), (8, "failed"), (9, "unwanted")):
+        crawl.judge.take(Settled(number, outcome))  # type: ignore[arg-type]
     crawl.judge.take(Gone(b"nobody"))
     crawl.write()
     assert crawl.deliver("0", page(1)) == "new"

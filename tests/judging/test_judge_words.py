@@ -220,7 +220,7 @@ def test_plain_simhash_compares_the_nearest_of_a_crowd(
 ) -> None:
     """A page for which there were more is kept, and counted as not judged."""
     monkeypatch.setattr(documents, "MOST_CANDIDATES", 20)
-    with open_store(home, plain=True) as store:
+    with open_store(home, rule="plain") as store:
         readers = [Reader("spider", f"{n}") for n in range(22)]
         crowd = [document(f"{n}", A ^ 1 << n, reader=reader) for n, reader in enumerate(readers)]
         reasons = [verdict.reason for verdict in store.find_and_add(crowd)]

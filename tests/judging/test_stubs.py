@@ -65,7 +65,7 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
-@pytest.mark.parametrize("rule", [Rule(7), Rule(3, plain=True)])
+@pytest.mark.parametrize("rule", [Rule(7), Rule(3, "plain")])
 def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(words: int, rule: Rule) -> None:
     """With `min_features`, only pages below it get the digest of a stub."""
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
