@@ -23,6 +23,7 @@ from scrapy_simhash.stores.keys import (
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
     Keys,
+    choose_keys,
     choose_triples,
     describe_member,
     keys_of,
@@ -35,7 +36,7 @@ from scrapy_simhash.stores.keys import (
 from scrapy_simhash.stores.keyvalues import SITES, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator, Sequence
+    from collections.abc import Collection, Container, Sequence
 
     from scrapy_simhash.judging.documents import Change, Document
     from scrapy_simhash.judging.evidence import Rule
@@ -66,7 +67,6 @@ class YoungPage(NamedTuple):
         change: what is written once its items came through.
         record: its record, as those have it that are compared with it.
         leads: by what it is found.
-        further: keys by which it may be found, too, if some of its own dissolve.
         member: of the sample of its host, as the table of samples has it; b"" if it is in none.
     """
 
@@ -75,7 +75,6 @@ class YoungPage(NamedTuple):
     change: Change
     record: Record
     leads: list[_Lead]
-    further: Iterator[int]
     member: bytes
 
 
@@ -153,52 +152,36 @@ class Young:
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))
-        # All of them take 10 kB, so they are made anew for the few pages that need more.
-        places = range(len(keys.triples) if keys else 0)
-        triples = (
-            make_keys(record.facts.sketch, record.facts.group).triples[place] for place in places
-        )
-        further = (triple for triple in triples if triple not in dissolved)
-        made = YoungPage(page, key, change, record, leads, further, member)
+        made = YoungPage(page, key, change, record, leads, member)
         place = self._place_of[page] = self._places.pop()
         self.pages[page] = self.by_key[key] = made
         if change.record.state == State.DUPLICATE and change.record.original:
             self.first_copies[change.record.original] = page
         for lead in leads:
             self._found[lead].append(key)
-        if keys and keys.whole not in dissolved:
-            self._lead(made, keys.whole)
-        self._climb([made] * KEYS_OF_A_PAGE)
+        if keys:
+            left = [each for each in keys.triples if each not in self.dissolved]
+            for each in choose_keys(Keys(keys.whole, left), dissolved):
+                self._lead(made, each)
         if member and host in self._drawn:
             members = sorted((*self._drawn[host], member))
             self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
         self._fingerprints[place], self._keys[place] = record.facts.fingerprint, key
 
-    def _climb(self, waiting: list[YoungPage]) -> None:
-        """Find one more key for each of these pages, which may be repeated."""
-        while waiting:
-            page = waiting.pop()
-            for key in page.further:
-                waiting += self._lead(page, key)
-                if page.leads[-1] == ("key", key):
-                    break
-
-    def _lead(self, page: YoungPage, key: int) -> list[YoungPage]:
-        """Have a key lead to a page, unless it is or gets dissolved; return who loses it then."""
+    def _lead(self, page: YoungPage, key: int) -> None:
+        """Have a key lead to a page, unless it is or gets dissolved; who loses it gets no other."""
         lead = ("key", key)
         if key in self.dissolved:
-            return []
+            return
         if len(self._found[lead]) < MOST_UNDER_KEY:
             self._found[lead].append(page.key)
             page.leads.append(lead)
-            return []
+            return
         if len(self.dissolved) >= _MOST_DISSOLVED:
             self.dissolved.clear()
         self.dissolved.add(key)
-        losing = [self.by_key[each] for each in self._found.pop(lead)]
-        for each in losing:
-            each.leads.remove(lead)
-        return losing
+        for each in self._found.pop(lead):
+            self.by_key[each].leads.remove(lead)
 
     def pop(self, page: int) -> YoungPage | None:
         """Take a page out, if it is there."""

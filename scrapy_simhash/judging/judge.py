@@ -435,9 +435,9 @@ def _is_own(document: Document, record: Record) -> bool:
     return record.facts.identity == document.facts.identity
 
 
-def _rank_alike(answer: Answer) -> tuple[float, Candidate]:
+def _rank_alike(answer: Answer) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
-    return -(answer.similarity or 0.0), answer.candidate
+    return -(answer.similarity or 0.0), *answer.candidate[:-1]
 
 
 def _relate(mine: tuple[str, ...], theirs: tuple[str, ...]) -> Relation:

@@ -148,24 +148,20 @@ class LmdbEngine(Engine):
                     "the folder of an existing one, or crawl first: a crawl makes it"
                 )
             _make_folder(folder)
-            user = closing.enter_context(
-                _lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
-            )
-            self._env = self._open_file()
-            closing.callback(self._close_file)
-            self._file_number = self._find_file()
-            if not self.readonly:
-                flags = os.O_RDWR | os.O_CREAT
-                self._turns = os.open(folder / "writer.lock", flags, FILE_MODE)
-                closing.callback(os.close, self._turns)
-                self.write(self._make_databases)
-                # LMDB only syncs the file. Its maker may have been killed before this line.
-                sync_folder(folder)
-                self._env.reader_check()
-                (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
-            self._open_databases()
-            with suppress(OSError):  # see `_lock_folder`
-                fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
+            with _lock_folder(folder):
+                self._env = self._open_file()
+                closing.callback(self._close_file)
+                self._file_number = self._find_file()
+                if not self.readonly:
+                    flags = os.O_RDWR | os.O_CREAT
+                    self._turns = os.open(folder / "writer.lock", flags, FILE_MODE)
+                    closing.callback(os.close, self._turns)
+                    self.write(self._make_databases)
+                    # LMDB only syncs the file. Its maker may have been killed before this line.
+                    sync_folder(folder)
+                    self._env.reader_check()
+                    (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
+                self._open_databases()
             self._closing = closing.pop_all()
 
     def _open_file(self) -> lmdb.Environment:
@@ -375,20 +371,21 @@ def _wait_for(lock: Callable[[], object], deadline: float) -> None:
 
 
 @contextmanager
-def _lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Iterator[int]:
-    """Lock a folder as one of its users, or alone, to make the data file.
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder to open the data file, alone if it has to be made.
 
     LMDB's own locks do not: a second maker would see an empty file.
 
     Raises:
-        StoreUnusableError: others had it in another way for so many seconds.
+        StoreUnusableError: another process did not come to the end of making it.
     """
+    data, shared = folder / DATA_FILE, fcntl.LOCK_SH | fcntl.LOCK_NB
     file = os.open(folder, os.O_RDONLY)
     try:
         try:
             _wait_for(
-                lambda: fcntl.flock(file, _NOW if alone() else fcntl.LOCK_SH | fcntl.LOCK_NB),
-                time.monotonic() + seconds,
+                lambda: fcntl.flock(file, shared if data.exists() else _NOW),
+                time.monotonic() + _OPENING_SECONDS,
             )
         except BlockingIOError:
             raise StoreUnusableError(
@@ -402,7 +399,7 @@ def _lock_folder(folder: Path, alone: Callable[[], bool], seconds: float) -> Ite
                     f"folder on a local disk, or {ALLOW_NETWORK}=1 in the environment if only one "
                     "process at a time ever uses it"
                 ) from error
-        yield file
+        yield
     finally:
         os.close(file)
 
