@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.evidence import Rule, default_distance
+from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 
@@ -139,7 +139,7 @@ class Config:
     def distance_to_open(self) -> int | None:
         """The distance for opening the store; None for the default, as far as it reaches."""
         # A store that was seeded with another design may reach less than the default.
-        automatic = self.tables == "auto" and self.distance == default_distance(plain=self.plain)
+        automatic = self.tables == "auto" and self.distance == DEFAULT_DISTANCE_BITS[self.rule]
         return None if automatic else self.distance
 
     @property
@@ -152,14 +152,9 @@ class Config:
         return self.ignore.get(host_of(url), ()) if isinstance(self.ignore, dict) else self.ignore
 
     @property
-    def plain(self) -> bool:
-        """Whether the distance alone decides."""
-        return self.rule == "plain"
-
-    @property
     def chosen_rule(self) -> Rule:
         """The rule that decides whether two pages are near-duplicates."""
-        return Rule(self.distance, self.plain)
+        return Rule(self.distance, self.rule)
 
     def _check_distance(self) -> None:
         from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - few need it
@@ -171,7 +166,7 @@ class Config:
         except ValueError as error:
             raise SettingError(f"SIMHASH_TABLES: {error}") from None
         if self.distance == UNSET_DISTANCE:
-            object.__setattr__(self, "distance", min(default_distance(plain=self.plain), complete))
+            object.__setattr__(self, "distance", min(DEFAULT_DISTANCE_BITS[self.rule], complete))
         if self.distance > complete:
             hint = "; or name a design for it, as 'm:k' or '4+2', in SIMHASH_TABLES"
             raise SettingError(

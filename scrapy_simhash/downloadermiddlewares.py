@@ -71,9 +71,8 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.client import Outcome
     from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judge.messages import Closed, Opened, Wanted
+    from scrapy_simhash.judge.messages import Closed, Opened, Outcome, Wanted
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)

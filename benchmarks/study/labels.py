@@ -27,7 +27,6 @@ from scrapy_simhash.judging.evidence import Deciding, Evidence
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.judge import Answer, compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -220,7 +219,7 @@ class FolderSites:
 
     def _read_page(self, name: str) -> Page:
         document = self._pages[name]
-        return Page.make(document.facts, Words.read(unpack(document.wording)))
+        return Page.make(document.facts, unpack(document.wording))
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""

@@ -167,14 +167,8 @@ def import_archive(config: Config, archive_path: Path) -> dict[str, Any]:
             raise ArchiveError(shown + (f"; and {more} more" if more > 0 else ""))
         fingerprints = archive.read_all()
         seed, recipe = archive.seed, archive.recipe
-    with open_store(
-        config.store,
-        config.distance_to_open,
-        config.tables,
-        recipe,
-        plain=config.plain,
-        seed=seed,
-    ) as store:
+    how = config.distance_to_open, config.tables, recipe
+    with open_store(config.store, *how, rule=config.rule, seed=seed) as store:
         added = store.bulk_load(fingerprints)
         return {
             "source": str(archive_path),

@@ -80,7 +80,7 @@ def _rebuild(config: Config, tables: str | None) -> Answer:
         if tables == "auto":
             tables = DEFAULT_DESIGN
         if tables is not None:
-            choose_distance(config.distance, parse_design(tables), plain=store.plain)
+            choose_distance(config.distance, parse_design(tables), store.rule)
         with show_progress("rewriting the tables"):
             written = store.rebuild(tables)
         return {"design": store.design, **written}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPage, JudgedPages
-    from scrapy_simhash.judge.client import Outcome
+    from scrapy_simhash.judge.messages import Outcome
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
-from scrapy_simhash.judging.words import Words, look
+from scrapy_simhash.judging.words import look
 from scrapy_simhash.pages.addresses import (
     Address,
     parse_address,
@@ -217,8 +217,8 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
             return Outcome.GREY if stale else Outcome.DIFFERENT
         if page.document.wording is None or kept.document.wording is None:
             return Outcome.GREY
-        first = Read.make(mine, Words.read(page.document.wording))
-        second = Read.make(theirs, Words.read(kept.document.wording))
+        first = Read.make(mine, page.document.wording)
+        second = Read.make(theirs, kept.document.wording)
         if not judge(first, second, UNKNOWN, UNKNOWN).one:
             sides = look(first.words, second.words, None), look(second.words, first.words, None)
             common = max(1 - side.alone.mean() for side in sides)

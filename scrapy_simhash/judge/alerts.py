@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.judge.scopes import find_site
@@ -123,13 +123,10 @@ class Alerts:
         self._repeated: dict[str, Examples] = {}  # those of each original
         self._changed: dict[str, str] = {}  # the first page with a new text, by that
         self._known: Counter[str] = Counter()  # pages that changed, by the first with their text
-        self._texts: dict[str, str] = {}  # what the copies of originals show
 
     def add(self, decision: Decision) -> None:
         """Count a near-duplicate, unless it is kept for somebody else, or a page that changed."""
         text, changed = decision.text, decision.reason == "changed"
-        if changed:
-            self._rename(decision)
         if text and changed and len(self._changed) < _MOST_REMEMBERED:
             self._changed.setdefault(text, decision.url)
         first = self._changed.get(text, "")
@@ -141,23 +138,10 @@ class Alerts:
         if decision.status != "near_duplicate" or decision.reason:
             return
         self._pages += 1
-        original = decision.match_url or ""
-        _find(self._repeated, original).add(decision.url, self._examples)
-        if original in self._repeated:
-            self._texts[original] = text
+        if not first:  # what known pages show now is told of these
+            _find(self._repeated, decision.match_url or "").add(decision.url, self._examples)
         for alert, about in list_alerts(decision):
             _find(self._found[alert], about).add(decision.url, self._examples)
-
-    def _rename(self, changed: Decision) -> None:
-        """Name what repeated the old text of a page by the first page that did."""
-        repeated = self._repeated.pop(changed.url, None)
-        if repeated is None:
-            return
-        other = repeated.examples[0]
-        self._repeated[other] = repeated
-        self._walls.rename(changed.document, other)
-        if text := self._texts.pop(changed.url, ""):
-            self._texts[other] = text
 
     def list_told(self) -> Iterator[tuple[Alert, str, Examples]]:
         """List what has to be told, of each alert the pages and sites with most first."""
@@ -212,15 +196,6 @@ class Alerts:
             walls = self._walls.find()
             found = {url: pages for url, pages in self._repeated.items() if url in walls}
         many = [each for each in found.items() if each[1].pages >= least]
-        if alert is Alert.UNLIKE:
-            # Said once, with the known pages that show that text now.
-            told = dict(self._rank(Alert.BECAME_ONE))
-            changed, texts = self._changed, self._texts
-            many = [
-                each
-                for each in many
-                if told.keys().isdisjoint((each[0], changed.get(texts.get(each[0], ""))))
-            ]
         return sorted(many, key=lambda each: -each[1].pages)
 
 
@@ -243,6 +218,8 @@ UNLIKE_ADDRESSES = 5
 _LEAST_VALUES = 3
 # Shapes of addresses, and those that led to a document, 4 kB each; the oldest are forgotten.
 _MOST_SHAPES = 2_000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
 
@@ -257,10 +234,9 @@ class Walls:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Any, _Values] = OrderedDict()  # of all pages, by shape
-        # By document, or the address that stands for it, and shape.
-        self._led: OrderedDict[tuple[int | str, Any], tuple[str, _Values]] = OrderedDict()
+        self._led: OrderedDict[tuple[int, Any], tuple[str, _Values]] = OrderedDict()  # by document
         # Documents that are repeated under a parameter of a host, two at most.
-        self._repeated: dict[tuple[str, str], set[int]] = {}
+        self._repeated: OrderedDict[tuple[str, str], set[int]] = OrderedDict()
 
     def add(self, decision: Decision) -> None:
         """Note a page.
@@ -272,36 +248,23 @@ class Walls:
         if not decision.is_judged or places is None:
             return
         shape = places[:3]
-        _note(self._seen.setdefault(shape, []), places)
-        self._seen.move_to_end(shape)
-        if len(self._seen) > _MOST_SHAPES:
-            self._seen.popitem(last=False)
+        _note(_find_last(self._seen, shape, []), places)
         if decision.reason == "changed":  # nothing has led to its new text yet
-            self.rename(decision.document)
+            for key in [key for key in self._led if key[0] == decision.document]:
+                del self._led[key]
         # A page of mostly new links says where to go on.
         document, new_links = decision.match_document, decision.new_links or 0.0
         if not document or new_links >= MOSTLY_NEW:
             return
         original = find_places(decision.match_url)
-        _, led = self._led.setdefault((document, shape), (decision.match_url or "", []))
-        self._led.move_to_end((document, shape))
-        if len(self._led) > _MOST_SHAPES:
-            self._led.popitem(last=False)
+        _, led = _find_last(self._led, (document, shape), (decision.match_url or "", []))
         _note(led, places)
         for name in places.parameters:
-            if len(self._repeated) < _MOST_SHAPES or (places.host, name) in self._repeated:
-                repeated = self._repeated.setdefault((places.host, name), set())
-                if len(repeated) < 2:  # noqa: PLR2004
-                    repeated.add(document)
+            repeated = _find_last(self._repeated, (places.host, name), set())
+            if len(repeated) < 2:  # noqa: PLR2004
+                repeated.add(document)
         if original is not None and original[:3] == shape:
             _note(led, original)
-
-    def rename(self, document: int, url: str = "") -> None:
-        """Let a page stand for a document whose text has changed; or none, if `url` is ""."""
-        for key in [key for key in self._led if key[0] == document]:
-            _, led = self._led.pop(key)
-            if url:
-                self._led[url, key[1]] = url, led
 
     def find(self) -> set[str]:
         """Find the addresses of the walls."""
@@ -318,6 +281,15 @@ class Walls:
             for place in differing
         )
         return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
+
+
+def _find_last(remembered: OrderedDict[_Key, _Value], key: _Key, new: _Value) -> _Value:
+    """Find what is remembered of a key, now as its last one; the first of too many is forgotten."""
+    found = remembered.setdefault(key, new)
+    remembered.move_to_end(key)
+    if len(remembered) > _MOST_SHAPES:
+        remembered.popitem(last=False)
+    return found
 
 
 def _note(noted: _Values, places: Places) -> None:

@@ -56,14 +56,13 @@ from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from typing import Literal, TypeAlias
+    from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import Wanted
+    from scrapy_simhash.judge.messages import Outcome, Wanted
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
-    Outcome: TypeAlias = Literal["done", "failed", "unwanted"]
     # Asks for the page at an address once more; None if the answer proves nothing.
     Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Page, bytes] | None]]
 
@@ -74,8 +73,6 @@ logger = logging.getLogger(__name__)
 PAGE_SECONDS = 10.0
 # Pages that a judge has beside those that wait there, so that it always has one to read.
 _MOST_SENT, _MOST_SENT_BYTES = 4, 1 << 19
-# What became of pages is told after so long.
-_LATER_SECONDS = 0.02
 _WATCHING_SECONDS = 1.0
 # A judge that has pages to answer and is silent for so long is killed; to load a reader takes a
 # second on an idle machine, and to open a store that has to be verified may take minutes.
@@ -228,7 +225,7 @@ class Judges:
 
     def settle(self, number: int, outcome: Outcome) -> None:
         """Tell what became of a young page; see `Settled`."""
-        self._tell(Settled(**{outcome: [number]}))
+        self._tell(Settled(number, outcome))
 
     def forget(self, identity: bytes) -> None:
         """Tell that the page of an identity is gone."""
@@ -415,9 +412,8 @@ class JudgeProcess:
         self.waiting: set[int] = set()  # those that wait there for young ones
         self._turns = Turns()
         self._again: deque[Job] = deque()  # that a judge had when it died
-        self._later: list[bytes] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._refetchers = Refetchers(self._send_again)
+        self._untold: list[bytes] = []
+        self._refetchers = Refetchers(self._tell)
         self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
         self._killed = 0  # the page for which the judge was killed
         self._is_ready = self._has_answered = self._is_feeding = self._is_closing = False
@@ -561,7 +557,7 @@ class JudgeProcess:
             self._expect({number})
             sent_bytes += len(job.body)
         if messages:
-            self._send(messages)
+            self._write(messages)
 
     def _expect(self, numbers: set[int]) -> None:
         """Expect answers from now on."""
@@ -570,21 +566,17 @@ class JudgeProcess:
         self._sent |= numbers
 
     def tell(self, message: ToJudge) -> None:
-        """Tell something, soon, with what else there is to tell."""
+        """Tell something; while there is no judge, the next one is told."""
         if isinstance(message, EndWaits):
             self._expect(self.waiting)
-        self._later.append(pack(message))
-        if self._timer is None:
-            self._timer = self._loop.call_later(_LATER_SECONDS, self._send, [])
+        self._tell(message)
 
-    def _send(self, messages: list[bytes]) -> None:
-        """Send messages behind those that wait; without a judge they wait on."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _tell(self, message: ToJudge, *body: bytes) -> None:
+        messages = [pack(message), *body]
         if self._is_ready:
-            messages, self._later = [*self._later, *messages], []
             self._write(messages)
+        else:
+            self._untold += messages
 
     # From the judge
 
@@ -612,11 +604,6 @@ class JudgeProcess:
                 self._closed.set_result(message)
         self._feed_soon()
 
-    def _send_again(self, message: ToJudge, body: bytes) -> None:
-        """Send a second answer; a judge that has died meanwhile does not ask any more."""
-        if self._is_ready:
-            self._send([pack(message), body])
-
     def _hear_of_opening(self, message: Opened | Failed) -> None:
         if isinstance(message, Failed):
             self._trouble = message.text
@@ -624,7 +611,8 @@ class JudgeProcess:
                 self.opened.set_exception(make_error(message))
             return
         self._is_ready = True
-        self._send([])
+        self._write(self._untold)
+        self._untold.clear()
         self._given = structs.replace(self._given, seed=message.seed)
         if not self.opened.done():
             self.opened.set_result(message)
@@ -716,10 +704,8 @@ class JudgeProcess:
         self._watching.cancel()
         is_open = self._is_ready and not self._closed.done()
         if is_open:
-            self._send([pack(Close())])
+            self._tell(Close())
         self._is_closing = True
-        if self._timer is not None:
-            self._timer.cancel()
         try:
             if is_open:
                 with suppress(TimeoutError):

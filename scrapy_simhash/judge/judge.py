@@ -47,7 +47,6 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge, Trusted
 from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.facts import Share
 from scrapy_simhash.pages.recipe import WHOLE_TEXT
@@ -57,7 +56,7 @@ from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judge.messages import FromJudge, Status, ToJudge
+    from scrapy_simhash.judge.messages import FromJudge, Outcome, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
     from scrapy_simhash.judging.documents import Change, Document, Match, Reading
@@ -162,7 +161,7 @@ class CrawlJudge:
             config.tables,
             given.recipe,
             config.readonly,
-            plain=config.plain,
+            rule=config.rule,
             seed=given.seed,
         )
         readers, shares = self._store.read(lambda it: (it.readers, it.list_shares()))
@@ -174,7 +173,7 @@ class CrawlJudge:
             case Ask():
                 self._ask(message, body)
             case Settled():
-                self._settle(message)
+                self._settle(message.number, message.outcome)
             case Again():
                 self._learn(message, body)
             case Gone(identity=identity):
@@ -387,7 +386,7 @@ class CrawlJudge:
         document, url = kept.document, kept.page.facts.url
         noise, host = self._hosts.get_noise(url), host_of(url)
         place = f"{host}/{noise.find_place(url)}"
-        mine = Page.make(page.document.facts, Words.read(unpack(page.document.wording)))
+        mine = Page.make(page.document.facts, unpack(page.document.wording))
         seconds = abs(mine.facts.time - kept.page.facts.time)
         used = list(noise.list_used(seconds, (mine, kept.page)))
         honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
@@ -427,7 +426,7 @@ class CrawlJudge:
         finally:
             self._begin(0)
         facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
-        return Page.make(facts, Words.read(unpack(made.wording)))
+        return Page.make(facts, unpack(made.wording))
 
     def _learn_from(self, asked: Asked, answer: Page) -> bool:
         """Note what changed between two answers to one address; False if it is asked once more."""
@@ -541,22 +540,18 @@ class CrawlJudge:
             self._numbers.extend(range(first, first + _NUMBERS))
         return self._numbers.popleft()
 
-    def _settle(self, settled: Settled) -> None:
-        """Do what follows from what became of young pages; unknown ones are ignored."""
-        for number in settled.done:
-            if (page := self._young.pages.get(number)) and number not in self._settled:
-                self._settled[number] = page
-                self._enqueue(_Write(page.change, number))
-                # Its items came through, whatever becomes of the store.
-                self._count(number)
-        for number in settled.failed:
+    def _settle(self, number: int, outcome: Outcome) -> None:
+        """Do what follows from what became of a young page; an unknown one is ignored."""
+        page = self._young.pages.get(number)
+        if page is None or number in self._settled:
+            return
+        if outcome == "failed":
             self._forget(number)
-        for number in settled.unwanted:
-            if number in self._young.pages:
-                self._count(number)
-
-    def _count(self, number: int) -> None:
-        """Let a young page count, and judge again what waits for it."""
+            return
+        if outcome == "done":
+            self._settled[number] = page
+            self._enqueue(_Write(page.change, number))
+        # It counts from now on, whatever becomes of the store.
         self._young.counting.add(number)
         if links := self._links_of_young.pop(number, None):
             self._links.add(*links)

@@ -88,18 +88,16 @@ class Ask(_Message, frozen=True):
     wanted: Wanted = "verdict"
 
 
+# What became of a young page: its callback ended, and its items came through; they did not, or will
+# not; or pipelines drop all items of its callback: it counts, but is not written yet.
+Outcome: TypeAlias = Literal["done", "failed", "unwanted"]
+
+
 class Settled(_Message, frozen=True):
-    """What became of young pages, by their numbers.
+    """What became of a young page, by its number in the crawl."""
 
-    Attributes:
-        done: their callbacks ended, and their items came through.
-        failed: they did not, or will not.
-        unwanted: pipelines drop all items of their callback: they count, but are not written yet.
-    """
-
-    done: list[int] = []
-    failed: list[int] = []
-    unwanted: list[int] = []
+    number: int
+    outcome: Outcome
 
 
 class Gone(_Message, frozen=True):

@@ -15,15 +15,15 @@ from msgspec import structs
 
 from scrapy_simhash.judging.documents import Candidate, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.wording import Wording, unpack
-from scrapy_simhash.stores.documents import limit_probe
+from scrapy_simhash.stores.documents import limit_probe, propose
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
     MOST_UNDER_KEY,
     Keys,
+    choose_keys,
     choose_triples,
     describe_member,
     keys_of,
@@ -36,9 +36,9 @@ from scrapy_simhash.stores.keys import (
 from scrapy_simhash.stores.keyvalues import SITES, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator, Sequence
+    from collections.abc import Collection, Container, Sequence
 
-    from scrapy_simhash.judging.documents import Change, Document, Gathered
+    from scrapy_simhash.judging.documents import Change, Document
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import Facts
@@ -67,7 +67,6 @@ class YoungPage(NamedTuple):
         change: what is written once its items came through.
         record: its record, as those have it that are compared with it.
         leads: by what it is found.
-        further: keys by which it may be found, too, if some of its own dissolve.
         member: of the sample of its host, as the table of samples has it; b"" if it is in none.
     """
 
@@ -76,7 +75,6 @@ class YoungPage(NamedTuple):
     change: Change
     record: Record
     leads: list[_Lead]
-    further: Iterator[int]
     member: bytes
 
 
@@ -154,52 +152,36 @@ class Young:
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))
-        # All of them take 10 kB, so they are made anew for the few pages that need more.
-        places = range(len(keys.triples) if keys else 0)
-        triples = (
-            make_keys(record.facts.sketch, record.facts.group).triples[place] for place in places
-        )
-        further = (triple for triple in triples if triple not in dissolved)
-        made = YoungPage(page, key, change, record, leads, further, member)
+        made = YoungPage(page, key, change, record, leads, member)
         place = self._place_of[page] = self._places.pop()
         self.pages[page] = self.by_key[key] = made
         if change.record.state == State.DUPLICATE and change.record.original:
             self.first_copies[change.record.original] = page
         for lead in leads:
             self._found[lead].append(key)
-        if keys and keys.whole not in dissolved:
-            self._lead(made, keys.whole)
-        self._climb([made] * KEYS_OF_A_PAGE)
+        if keys:
+            left = [each for each in keys.triples if each not in self.dissolved]
+            for each in choose_keys(Keys(keys.whole, left), dissolved):
+                self._lead(made, each)
         if member and host in self._drawn:
             members = sorted((*self._drawn[host], member))
             self._drawn[host] = draw_sample(members, describe_member, SAMPLE)
         self._fingerprints[place], self._keys[place] = record.facts.fingerprint, key
 
-    def _climb(self, waiting: list[YoungPage]) -> None:
-        """Find one more key for each of these pages, which may be repeated."""
-        while waiting:
-            page = waiting.pop()
-            for key in page.further:
-                waiting += self._lead(page, key)
-                if page.leads[-1] == ("key", key):
-                    break
-
-    def _lead(self, page: YoungPage, key: int) -> list[YoungPage]:
-        """Have a key lead to a page, unless it is or gets dissolved; return who loses it then."""
+    def _lead(self, page: YoungPage, key: int) -> None:
+        """Have a key lead to a page, unless it is or gets dissolved; who loses it gets no other."""
         lead = ("key", key)
         if key in self.dissolved:
-            return []
+            return
         if len(self._found[lead]) < MOST_UNDER_KEY:
             self._found[lead].append(page.key)
             page.leads.append(lead)
-            return []
+            return
         if len(self.dissolved) >= _MOST_DISSOLVED:
             self.dissolved.clear()
         self.dissolved.add(key)
-        losing = [self.by_key[each] for each in self._found.pop(lead)]
-        for each in losing:
-            each.leads.remove(lead)
-        return losing
+        for each in self._found.pop(lead):
+            self.by_key[each].leads.remove(lead)
 
     def pop(self, page: int) -> YoungPage | None:
         """Take a page out, if it is there."""
@@ -241,12 +223,12 @@ class WithYoung:
         own = self._young.by_key.get(young[-1]) if young else None
         return ([own.change[:2]] if own else []) + self._stored.find_own(page)
 
-    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page; its own document may be among them."""
         found, complete = self._stored.gather(page, rule, own)
         candidates = self._list_candidates(page.facts, rule)
         found += [
-            (candidate, each.record)
+            candidate._replace(record=each.record)
             for candidate in sorted(candidates.values())
             if (each := self._young.by_key.get(candidate.number))
             and each.record.facts.identity != page.facts.identity
@@ -263,13 +245,9 @@ class WithYoung:
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
         if not rule.plain:
-            for key, keys in self._list_alike(facts).items():
-                found[key] = found.get(key, Candidate(-1, key, 0))._replace(keys=keys)
-            for name_key, name in name_keys(facts, facts.group, self._stored.seed).items():
-                called = young.find("name", name_key)
-                for key in called if len(called) <= MOST_CALLED else ():
-                    candidate = found.get(key, Candidate(-1, key, 0))
-                    found[key] = candidate._replace(name=candidate.name or name)
+            names = name_keys(facts, facts.group, self._stored.seed)
+            called = ((name, young.find("name", key)) for key, name in names.items())
+            propose(found, self._list_alike(facts), called)
         return {
             key: candidate._replace(young=at.page not in young.counting)
             for key, candidate in found.items()

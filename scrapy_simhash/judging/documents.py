@@ -285,7 +285,8 @@ class Candidate(NamedTuple):
     """A stored document that may be like the one that is judged.
 
     Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read. The items of a `young` one are on their way.
+    `keys` is -1 until its record is read. The items of a `young` one are on their way. A
+    fingerprint that was bulk-loaded has no number and no record.
     """
 
     distance: int
@@ -294,11 +295,7 @@ class Candidate(NamedTuple):
     name: str = ""
     keys: int = 0
     young: bool = False
-
-
-# Candidates with their records, of which bulk-loaded ones have none, in order; and whether these
-# are all, which plain simhash may not know.
-Gathered: TypeAlias = "tuple[list[tuple[Candidate, Record | None]], bool]"
+    record: Record | None = None
 
 
 class Reading(Protocol):
@@ -310,8 +307,11 @@ class Reading(Protocol):
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
         """Find a page's own record, and what an import has of it; its own one comes first."""
 
-    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
-        """Find the candidates of a page; its own document may be among them."""
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
+        """Find the candidates of a page in order, and whether these are all.
+
+        Its own document may be among them. Plain simhash may not know all.
+        """
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""

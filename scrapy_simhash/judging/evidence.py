@@ -16,24 +16,28 @@ WORDS_DISTANCE_BITS = 7
 MIN_FEATURES = 32
 
 
+# By the name of the rule: SIMHASH_RULE, which a store has, too.
+DEFAULT_DISTANCE_BITS = {"words": WORDS_DISTANCE_BITS, "plain": PLAIN_DISTANCE_BITS}
+
+
 class Rule(NamedTuple):
     """The settings that decide.
 
     Attributes:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
-        plain: the distance alone decides, as in the paper; else words do, see `judging.rule`.
+        name: SIMHASH_RULE.
         min_features: a text with fewer distinct features has no fingerprint; asked for plain
             simhash only, which goes by main texts.
     """
 
     distance: int
-    plain: bool = False
+    name: str = "words"
     min_features: int = MIN_FEATURES
 
-
-def default_distance(*, plain: bool) -> int:
-    """Get k for plain simhash, or for finding candidates."""
-    return PLAIN_DISTANCE_BITS if plain else WORDS_DISTANCE_BITS
+    @property
+    def plain(self) -> bool:
+        """Whether the distance alone decides, as in the paper; else `judging.rule` does."""
+        return self.name == "plain"
 
 
 class Relation(StrEnum):

@@ -175,7 +175,7 @@ class Hosts:
         records, wordings = documents.glance(missing), documents.get_wordings(missing)
         for number in missing:
             if number in records and number in wordings:
-                page = Page.make(records[number].facts, Words.read(wordings[number]))
+                page = Page.make(records[number].facts, wordings[number])
                 found[number, sample[number]] = page
                 self._sampled.put((number, sample[number]), page)
         return {number: page for (number, _), page in found.items() if page is not None}

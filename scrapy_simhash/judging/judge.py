@@ -33,7 +33,7 @@ from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
 from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, Ruling, find_names_apart, judge
-from scrapy_simhash.judging.words import Words, find_signs, look
+from scrapy_simhash.judging.words import find_signs, look
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
+    from scrapy_simhash.judging.words import Side
     from scrapy_simhash.pages.wording import Wording
 
     MayAsk = Callable[[int, str], bool]
@@ -106,8 +107,9 @@ class Answer(NamedTuple):
             left out, for people.
         similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
         words: the first words that either has for itself.
-        candidate, record: what the page was compared with; a bulk-loaded one has no record.
-        sides: both pages without noise, and their sites; None where no words were compared.
+        candidate: what the page was compared with.
+        pages: both without noise; None where no words were compared.
+        sides: their words; None where these were compared as a whole.
         rests: the candidate, if the page repeats it but for noise.
         noise: what was left out of them.
     """
@@ -118,18 +120,20 @@ class Answer(NamedTuple):
     similarity: float | None = None
     words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     candidate: Candidate = Candidate(-1, 0, 0)
-    record: Record | None = None
-    sides: tuple[Page, Page, tuple[Site, Site]] | None = None
+    pages: tuple[Page, Page] | None = None
+    sides: tuple[Side, Side] | None = None
     rests: Doubt | None = None
     noise: Iterable[Noisy] = ()
 
     def describe(self) -> Answer:
         """Add for people what parts the page from the candidate, and what was left out."""
-        if self.sides is None:
+        if self.pages is None:
             return self
-        mine, theirs, sites = self.sides
-        side = look(mine.words, theirs.words, sites[0].mark(mine.words))
-        other = look(theirs.words, mine.words, sites[1].mark(theirs.words))
+        mine, theirs = self.pages
+        side, other = self.sides or (
+            look(mine.words, theirs.words, None),
+            look(theirs.words, mine.words, None),
+        )
         of_main = [int((each.alone & each.words.main).sum()) for each in (side, other)]
         in_main = [max(1, int(each.words.main.sum())) for each in (side, other)]
         evidence = structs.replace(
@@ -206,13 +210,13 @@ class Judge:
         chosen, answers = list(self._choose(document.facts, candidates)), list[Answer]()
         if not self.rule.plain and document.wording:
             answers = self._compare_words(document, chosen, own)
-            chosen = [(candidate, record) for candidate, record in chosen if record is None]
-        for candidate, record in chosen:
+            chosen = [each for each in chosen if each.record is None]
+        for candidate in chosen:
             # A bulk-loaded fingerprint is in every scope.
             loaded = Facts(b"", candidate.fingerprint, b"", scope=document.facts.scope)
-            other = record.facts if record else loaded
+            other = candidate.record.facts if candidate.record else loaded
             answer = compare_plainly(document.facts, other, self.rule)
-            answers.append(answer._replace(candidate=candidate, record=record))
+            answers.append(answer._replace(candidate=candidate))
         alike = (each for each in answers if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
             self.rests = match.rests
@@ -227,14 +231,13 @@ class Judge:
         described = self._make_match(document, nearest.describe()) if nearest else None
         return None, described, complete
 
-    def _choose(
-        self, page: Facts, candidates: Iterable[tuple[Candidate, Record | None]]
-    ) -> Iterator[tuple[Candidate, Record | None]]:
-        """Choose the candidates that count; a bulk-loaded one has no record."""
-        for candidate, record in candidates:
+    def _choose(self, page: Facts, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Choose the candidates that count."""
+        for candidate in candidates:
+            record = candidate.record
             if record is None:
                 if not candidate.number:
-                    yield candidate, record
+                    yield candidate
             # A page is no copy of itself, though a fingerprinter may tell its requests apart.
             elif record.state == State.DONE and (record.facts.url != page.url or not page.url):
                 located = candidate
@@ -242,17 +245,17 @@ class Judge:
                     fingerprint = record.facts.fingerprint
                     distance = hamming_distance(page.fingerprint, fingerprint)
                     located = candidate._replace(distance=distance, fingerprint=fingerprint)
-                yield located, record
+                yield located
 
     def _compare_words(
-        self, document: Document, chosen: Iterable[tuple[Candidate, Record | None]], own: int
+        self, document: Document, chosen: Iterable[Candidate], own: int
     ) -> list[Answer]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        page = Page.make(document.facts, Words.read(unpack(document.wording)))
+        page = Page.make(document.facts, unpack(document.wording))
         found = [
-            (candidate, record)
-            for candidate, record in chosen
-            if record is not None and record.facts.scope == page.facts.scope
+            (candidate, candidate.record)
+            for candidate in chosen
+            if candidate.record is not None and candidate.record.facts.scope == page.facts.scope
         ]
         found.sort(key=lambda each: _rank(page.facts, *each))
         found = found[:MOST_COMPARED]
@@ -261,8 +264,8 @@ class Judge:
         for candidate, record in found:
             sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
             if why := find_names_apart(page.facts, record.facts, *sites):
-                answer = _wrap(Ruling(one=False, why=why), candidate, page.facts, record.facts)
-                answers.append(answer._replace(record=record))
+                said = Ruling(one=False, why=why)
+                answers.append(_wrap(said, candidate, page.facts, record.facts))
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
@@ -271,15 +274,15 @@ class Judge:
             number = candidate.number
             if number not in wordings:
                 continue
-            kept = Page.make(record.facts, Words.read(wordings[number]))
+            kept = Page.make(record.facts, wordings[number])
             mine, theirs = self._clean(page, kept, number)
             sites = sites_of[number]
             said = judge(mine, theirs, *sites)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
-            answer = answer._replace(record=record, sides=(mine, theirs, sites))
+            answer = answer._replace(pages=(mine, theirs))
             has_noise = mine.words is not page.words or theirs.words is not kept.words
             if not said.one:
-                alone = len(mine.words) if said.alone is None else int(said.alone.sum())
+                alone = int(said.sides[0].alone.sum()) if said.sides else len(mine.words)
                 parted.append(_Parted(alone, number, kept, mine, theirs, sites))
             elif (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
                 noise = self._list_noise(page, kept, number)
@@ -391,7 +394,7 @@ class Judge:
         """Tell how a document stands in this crawl; no crawl got what was bulk-loaded."""
         if answer.candidate.young:
             return "young"
-        record = answer.record
+        record = answer.candidate.record
         got = self.incremental or (record is not None and self.crawl in record.crawls)
         return "got" if got else "earlier"
 
@@ -400,8 +403,8 @@ class Judge:
         return _STANDINGS.index(self._stand(answer)), *_rank_alike(answer)
 
     def _make_match(self, page: Document, answer: Answer) -> Match:
-        candidate, record = answer.candidate, answer.record
-        facts, other, new_links = page.facts, record.facts if record else None, None
+        candidate, facts, new_links = answer.candidate, page.facts, None
+        other = candidate.record.facts if candidate.record else None
         better_url = other is not None and is_better_url(
             facts.url, facts.canonical, other.url, other.canonical
         )
@@ -433,9 +436,9 @@ def _is_own(document: Document, record: Record) -> bool:
     return record.facts.identity == document.facts.identity
 
 
-def _rank_alike(answer: Answer) -> tuple[float, Candidate]:
+def _rank_alike(answer: Answer) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
-    return -(answer.similarity or 0.0), answer.candidate
+    return -(answer.similarity or 0.0), *answer.candidate[:-1]
 
 
 def _relate(mine: tuple[str, ...], theirs: tuple[str, ...]) -> Relation:
@@ -451,9 +454,9 @@ def _are_of_one_host(mine: str, theirs: str) -> bool:
     return bool(first.netloc) and (first.scheme, first.netloc) == (second.scheme, second.netloc)
 
 
-def _rank(page: Facts, candidate: Candidate, record: Record | None) -> tuple[object, ...]:
+def _rank(page: Facts, candidate: Candidate, record: Record) -> tuple[object, ...]:
     """Rank candidates before their words are read."""
-    other = record.facts if record else page
+    other = record.facts
     named = (page.title == other.title) + (page.heading == other.heading)
     return -named, -candidate.keys, candidate.distance, candidate.number
 
@@ -475,11 +478,14 @@ def _wrap(
         known=known,
     )
     share = float(said.one)
-    if said.alone is not None:
-        share = 1 - int(said.alone.sum()) / max(1, len(said.alone))
+    if said.sides is not None:
+        alone = said.sides[0].alone
+        share = 1 - int(alone.sum()) / max(1, len(alone))
     proposal = name_proposal(distance, stub=short, name=named, keys=keys)
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return Answer(evidence, said.one, (proposal, why), round(share, 4), candidate=candidate)
+    return Answer(
+        evidence, said.one, (proposal, why), round(share, 4), candidate=candidate, sides=said.sides
+    )
 
 
 def is_unchanged(
@@ -495,7 +501,7 @@ def is_unchanged(
     if before is None or not slots:
         return False
     now, then = (
-        slots.clean(Page.make(facts, Words.read(wording)))
+        slots.clean(Page.make(facts, wording))
         for facts, wording in (
             (document.facts, unpack(document.wording)),
             (own.facts, before),
@@ -525,8 +531,7 @@ def compare_by_words(
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = (
-        Page.make(facts, Words.read(wording))
-        for facts, wording in zip((page, kept), wordings, strict=True)
+        Page.make(facts, wording) for facts, wording in zip((page, kept), wordings, strict=True)
     )
     sites, hosts = (UNKNOWN, UNKNOWN), Hosts()
     if documents is not None:
@@ -537,7 +542,7 @@ def compare_by_words(
         )
     said = judge(mine, theirs, *sites)
     answer = _wrap(said, Candidate(-1, 1, 0, name), page, kept, known=sites[0].known)
-    return answer._replace(sides=(mine, theirs, sites)).describe()
+    return answer._replace(pages=(mine, theirs)).describe()
 
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Answer:

@@ -16,7 +16,16 @@ from urllib.parse import unquote
 import numpy as np
 import regex
 
-from scrapy_simhash.judging.words import SIGNS, Side, Template, Words, find_gaps, find_signs, look
+from scrapy_simhash.judging.words import (
+    SIGNS,
+    Side,
+    Template,
+    Words,
+    find_gaps,
+    find_signs,
+    look,
+    read_words,
+)
 from scrapy_simhash.pages.addresses import (
     host_of,
     last_segment,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.pages.wording import Wording
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
 LEAST_KNOWN = 6
@@ -90,8 +100,9 @@ class Page(NamedTuple):
     heading: tuple[str, ...]
 
     @classmethod
-    def make(cls, facts: Facts, words: Words) -> Page:
+    def make(cls, facts: Facts, wording: Wording) -> Page:
         """Make a page with all its words but those of its own address, if it writes that out."""
+        words = read_words(wording)
         address = words.mark_address(facts.url)
         few = address is None or len(words) - int(address.sum()) < LEAST_BESIDE_ADDRESS
         kept = words if address is None or few else words.without(address)
@@ -106,14 +117,14 @@ class Ruling(NamedTuple):
         why: for people.
         own: how many words of it are its own, where that was counted.
         common: how many words both have that are no template.
-        alone: which of its words stand alone; None where they were not compared.
+        sides: the words of both; None where they were compared as a whole.
     """
 
     one: bool
     why: str
     own: int = 0
     common: int = 0
-    alone: Marks | None = None
+    sides: tuple[Side, Side] | None = None
 
 
 @lru_cache(maxsize=8_192)
@@ -329,11 +340,14 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         return Ruling(one=False, why=why)
     if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
-    side = look(page.words, kept.words, site.mark(page.words))
-    other = look(kept.words, page.words, other_site.mark(kept.words))
+    template, other_template = site.mark(page.words), other_site.mark(kept.words)
+    side = look(page.words, kept.words, template)
+    other = look(kept.words, page.words, other_template)
     if not one_address and _have_other_names(mine, theirs, site, other_site):
-        return _judge_other_name(page, kept, side, other, site)
-    return _judge_one_name(page, kept, side, other, (site, other_site))
+        ruling = _judge_other_name(page, kept, side, other, site)
+    else:
+        ruling = _judge_one_name(page, kept, side, other, (site, other_site))
+    return ruling._replace(sides=(side, other))
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:
@@ -386,10 +400,10 @@ def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Sit
     own, common = int(side.own.sum()), int(min(side.common.sum(), other.common.sum()))
     if _is_declared(page, kept, side, other, site):
         why = "one declares the other as its original, or as a view of it"
-        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common)
     why = next(filter(None, _part_other_names(page, kept, side, other, site)), "")
     one = "has whole blocks more" if own else "says nothing that the other one does not"
-    return Ruling(not why, why or one, own, common, side.alone)
+    return Ruling(not why, why or one, own, common)
 
 
 def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
@@ -506,27 +520,27 @@ def _judge_one_name(
     names = _count_names(page, kept, sites)
     called = not names or page.title == kept.title or page.heading == kept.heading != ()
     if called and not (side.alone.any() or other.alone.any()):
-        return Ruling(one=True, why="the same words", own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why="the same words", own=own, common=common)
     if why := next(filter(None, _part_one_name(page, kept, side, other, known=sites[0].known)), ""):
-        return Ruling(one=False, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=False, why=why, own=own, common=common)
     one_address = _is_one_address(page.facts.url, kept.facts.url)
     enough = common >= (LEAST_COMMON if sites[0].known or one_address else STUB_WORDS)
     everywhere = max(int(one.own.sum()) for one in (side, other))
     if own + names <= OWN_SHARE * common and (enough or not own) and everywhere <= common:
         why = f"{own} own words, {common} common ones"
-        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common)
     main = int(min((one.common & one.words.main).sum() for one in (side, other)))
     own_main = max(int((one.own & one.words.main).sum()) for one in (side, other))
     least = max(STUB_WORDS, LEAST_MAIN * max(len(page.words), len(kept.words)))
     if main >= least and own_main + names <= OWN_SHARE * main:
         why = f"main texts: {own_main} own words, {main} common ones"
-        return Ruling(one=True, why=why, own=own, common=common, alone=side.alone)
+        return Ruling(one=True, why=why, own=own, common=common)
     why = f"{'other names, ' * bool(names)}{common} words in common that are no template"
     if side.own.any():
         why = f"own words: {page.words.show(side.own)!r}"
     elif other.own.any():
         why = f"own words of the kept page: {kept.words.show(other.own)!r}"
-    return Ruling(one=False, why=why, own=own, common=common, alone=side.alone)
+    return Ruling(one=False, why=why, own=own, common=common)
 
 
 def _part_one_name(

@@ -92,11 +92,6 @@ class Words:
         for place in np.flatnonzero(self.numbers).tolist():
             self.numbers[place] = is_number(tokens[place])
 
-    @classmethod
-    def read(cls, wording: Wording) -> Words:
-        """Read the text of a page, or remember it."""
-        return _read(wording)
-
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -204,7 +199,8 @@ class Words:
 
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
-def _read(wording: Wording) -> Words:
+def read_words(wording: Wording) -> Words:
+    """Read the text of a page, or remember it."""
     # A text that somebody else made may have capitals.
     normal = wording.text.replace(_LINE, "l")
     tokens = tokenise(normal.replace("\n", f" {_LINE} "))

@@ -85,7 +85,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
-        sketch: of the whole text, 768 bytes, see `sketch`; b"" for none.
+        sketch: of the whole text, 768 bytes, see `features`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash, so that only an equal page, or one with the
             same name and main text, is a near-duplicate of it.

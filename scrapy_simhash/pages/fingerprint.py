@@ -12,23 +12,23 @@ from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url, list_value
 from scrapy_simhash.pages.facts import Facts, PageFingerprint
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
+    SKETCH_WINDOW,
     FeatureSet,
     HashedText,
     hash_shingles,
+    sketch_text,
     tokenise,
 )
 from scrapy_simhash.pages.links import read_links
 from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, Recipe, load_named
-from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.pages.text import (
     PageText,
     check_legible,
     decode,
-    one_line,
     without_surrogates,
 )
-from scrapy_simhash.pages.turbohtml_reader import leave_out, read
+from scrapy_simhash.pages.turbohtml_reader import leave_out, one_line, read
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_EXTRACTOR = "turbohtml"
 DEFAULT_FEATURES = "words-1"
-# Of a sketch, see `pages.sketch`.
+# Of a sketch, see `pages.features`.
 SKETCH_BYTES = 768
 # The reader of all visible text, which stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"

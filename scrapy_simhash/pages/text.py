@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from w3lib.encoding import html_to_unicode
@@ -12,9 +11,8 @@ from w3lib.encoding import html_to_unicode
 from scrapy_simhash.errors import NotJudgedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
-    from turbohtml import Element
 
 # A page counts as binary when more than this share of its first characters are control
 # characters, and as text of another charset when so many more could not be decoded. Pages of the
@@ -32,46 +30,6 @@ _MOST_ILLEGIBLE_SHARE = 0.03
 _ILLEGIBLE = np.zeros(2**16, np.bool_)
 _ILLEGIBLE[0xFFFD] = _ILLEGIBLE[0xE000:0xF900] = _ILLEGIBLE[0xDB80:0xDC00] = True
 _ILLEGIBLE_LEADS = b"\xee", b"\xef", b"\xf3", b"\xf4"
-# Attributes without content. An `id` has some: a script finds by it what to show.
-_WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity", "charset"})
-# Fields and `<meta>` against forged requests have another value in each answer, so that no login
-# form would be like any other. Only names that mean nothing else: a plain "token" may be that of a
-# download.
-_SECRETS = re.compile(
-    "csrf|xsrf|authenticity_?token|verification_?token|login_?token|nonce|form_build_id|form_token"
-    "|^_token$|^sesskey$",
-    re.IGNORECASE,
-)
-_SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
-_NAME_CHARACTERS = 300
-LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
-_MOST_VIEWS = 4
-# An alternate with the one is a translation, with the other a feed.
-_OF_OTHER_CONTENT = frozenset({"hreflang", "type"})
-# Doxygen, among others, writes the name of a page into `<div class="title">`, and has no `<h1>`.
-TITLE_CLASSES = ("title", "page-title", "entry-title")
-_TITLES = frozenset(TITLE_CLASSES)
-# Where the first element of these classes is another one, a link or a `<span>`, they are those of
-# the items of a list.
-_BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "dt"})
-# A page may be made of headings, each in the other, and the text of each takes as long as it is.
-_MOST_HEADINGS_READ = 256
-# Elements that begin and end a line of the text, or are cells and items of their own.
-BLOCK_TAGS = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
-        *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
-        *("h2", "h3", "h4", "h5", "h6", "header", "hr", "legend", "li", "main", "menu", "nav"),
-        *("ol", "option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
-    )
-)
-# Inputs whose value nobody sees, or not as text. That of a button is its text.
-_UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
-# Of characters of text at most, and how many times as many of data (inline scripts and long
-# attributes `data-`) at least: a browser may fill the page from them, a template with a product.
-_MOST_BESIDE_DATA = 2_000
-_LEAST_DATA = 2
-_LONG_ATTRIBUTE = 200
 
 
 class PageText(NamedTuple):
@@ -86,8 +44,8 @@ class PageText(NamedTuple):
     # is a block, or else its first `<h2>` or `<h3>`; as `title`.
     heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
-    canonical: str = ""  # its canonical address as written, see `choose_addresses`, or ""
-    views: tuple[str, ...] = ()  # its other addresses as written, see `choose_addresses`
+    canonical: str = ""  # its canonical address as written, see `turbohtml_reader`, or ""
+    views: tuple[str, ...] = ()  # its other addresses as written, see `turbohtml_reader`
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
     links: tuple[str, ...] = ()  # distinct targets of `<a href>`, as written
     # Reads what the page may differ in besides its visible text: its attributes and the text that
@@ -165,101 +123,3 @@ def without_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
-
-
-def one_line(text: str | None) -> str:
-    """Collapse white space, line breaks included."""
-    return " ".join((text or "").split())
-
-
-def make_name(text: str | None) -> str:
-    """Make a title or heading: one line of at most 300 characters."""
-    return one_line(text)[:_NAME_CHARACTERS]
-
-
-def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> str:
-    """Join attributes of elements, but those without content or with a secret, and hidden texts."""
-    pieces: list[str] = []
-    for attributes in elements:
-        for name, value in attributes.items():
-            if name in _WITHOUT_CONTENT:
-                continue
-            if name in {"value", "content"} and _is_secret(attributes):
-                continue
-            if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
-                continue
-            pieces.append(f"{name}={value}")
-    return "\0".join((*pieces, *texts))
-
-
-def _is_secret(attributes: Mapping[str, Any]) -> bool:
-    value = attributes.get("value") or attributes.get("content") or ""
-    return bool(_SECRETS.search(attributes.get("name") or "") and _SECRET.fullmatch(value))
-
-
-def choose_heading(elements: Iterable[Element]) -> str:
-    """Choose the heading of a page of its visible elements in their order, see `PageText`."""
-    found, read = dict[str, str](), 0
-    for element in elements:
-        tag, classes = element.tag, element.attr("class")
-        kind = tag if tag == "h1" else "h2" if tag in {"h2", "h3"} else ""
-        titled = classes and not _TITLES.isdisjoint(classes.lower().split())
-        if kind != "h1" and titled and "title" not in found:
-            kind = "title"
-        if not kind or kind in found or read >= _MOST_HEADINGS_READ:
-            continue
-        read += 1
-        if name := make_name(" ".join(element.strings)):
-            found[kind] = name if kind != "title" or tag in _BLOCKS else ""
-            if kind == "h1":
-                break
-    return found.get("h1") or found.get("title") or found.get("h2", "")
-
-
-def choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
-    """Choose what a reader sees of pictures and fields."""
-    values: list[str] = []
-    for field in fields:
-        attributes: Mapping[str, Any] = field.attrs
-        kind = (attributes.get("type") or "").lower() if field.tag == "input" else field.tag
-        if kind in {"img", "area", "image"}:
-            values.append(attributes.get("alt") or "")
-        elif kind not in _UNSEEN and not _is_secret(attributes):
-            values.append(attributes.get("value") or "")
-    return tuple(filter(None, values))
-
-
-def choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
-    """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
-    if len(whole) >= _MOST_BESIDE_DATA:
-        return ""
-    attributes = (
-        value
-        for element in elements
-        for name, value in element.items()
-        if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
-    )
-    data = "\n".join((*scripts, *attributes))
-    return data if len(data) >= _LEAST_DATA * len(whole) else ""
-
-
-def choose_addresses(links: Iterable[Element], own: str) -> tuple[str, tuple[str, ...]]:
-    """Choose the canonical address of a page, and its others: its `own`, and those of its views.
-
-    Views are `amphtml` and alternates for a medium, such as print, no style sheets.
-    """
-    canonical, views = "", [own] * bool(own)
-    for link in links:
-        kinds = (link.attr("rel") or "").lower().split()
-        if "canonical" in kinds:
-            canonical = canonical or one_line(link.attr("href"))
-        elif len(views) < _MOST_VIEWS and (
-            "amphtml" in kinds
-            or (
-                kinds == ["alternate"]
-                and link.attr("media")
-                and _OF_OTHER_CONTENT.isdisjoint(link.attrs)
-            )
-        ):
-            views.append(one_line(link.attr("href")))
-    return canonical, tuple(filter(None, views))

@@ -17,26 +17,54 @@ from turbohtml import Element, Namespace, Text, XPath, parse
 
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
-from scrapy_simhash.pages.text import (
-    BLOCK_TAGS,
-    LANGUAGE_CHARACTERS,
-    TITLE_CLASSES,
-    PageText,
-    choose_addresses,
-    choose_data,
-    choose_heading,
-    choose_values,
-    join_embedded,
-    make_name,
-    one_line,
-)
+from scrapy_simhash.pages.text import PageText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from turbohtml import Document, Node
 
-_HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
+# Attributes without content. An `id` has some: a script finds by it what to show.
+_WITHOUT_CONTENT = frozenset({"class", "nonce", "integrity", "charset"})
+# Fields and `<meta>` against forged requests have another value in each answer, so that no login
+# form would be like any other. Only names that mean nothing else: a plain "token" may be that of a
+# download.
+_SECRETS = re.compile(
+    "csrf|xsrf|authenticity_?token|verification_?token|login_?token|nonce|form_build_id|form_token"
+    "|^_token$|^sesskey$",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
+_NAME_CHARACTERS = 300
+_LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
+_MOST_VIEWS = 4
+# An alternate with the one is a translation, with the other a feed.
+_OF_OTHER_CONTENT = frozenset({"hreflang", "type"})
+# Doxygen, among others, writes the name of a page into `<div class="title">`, and has no `<h1>`.
+_TITLE_CLASSES = ("title", "page-title", "entry-title")
+_TITLES = frozenset(_TITLE_CLASSES)
+# Where the first element of these classes is another one, a link or a `<span>`, they are those of
+# the items of a list.
+_BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "dt"})
+# A page may be made of headings, each in the other, and the text of each takes as long as it is.
+_MOST_HEADINGS_READ = 256
+# Elements that begin and end a line of the text, or are cells and items of their own.
+_BLOCK_TAGS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details"),
+        *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
+        *("h2", "h3", "h4", "h5", "h6", "header", "hr", "legend", "li", "main", "menu", "nav"),
+        *("ol", "option", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
+    )
+)
+# Inputs whose value nobody sees, or not as text. That of a button is its text.
+_UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
+# Of characters of text at most, and how many times as many of data (inline scripts and long
+# attributes `data-`) at least: a browser may fill the page from them, a template with a product.
+_MOST_BESIDE_DATA = 2_000
+_LEAST_DATA = 2
+_LONG_ATTRIBUTE = 200
+_HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in _TITLE_CLASSES)))
 _NAMING = "base[href], link[rel][href], meta"
 _SEEN = "img[alt], area[alt], input, meter[value], progress[value]"
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
@@ -89,7 +117,7 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
     for element in document.select(_NAMING):
         named[element.tag].append(element)
     links = _list_links(document)
-    titled = "" if title is None else make_name(title.text)
+    titled = "" if title is None else _make_name(title.text)
     _cut_out(document, ignore)
     links_seen = _list_links(document) if ignore else links
     invisible = document.select(_INVISIBLE)
@@ -105,15 +133,15 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
     end = first + len(main[1])
     whole = "\n".join(texts)
     open_graph = _read_open_graph(named["meta"])
-    canonical, views = choose_addresses(named["link"], open_graph.get("og:url", ""))
+    canonical, views = _choose_addresses(named["link"], open_graph.get("og:url", ""))
     scripts = (element.text for element in invisible if element.tag == "script")
     language = None if document.root is None else document.root.attr("lang")
     return PageText(
         main="\n".join(texts[first:end]) or whole,
         whole=whole,
-        title=titled or make_name(open_graph.get("og:title")),
-        heading=choose_heading(document.select(_HEADINGS)),
-        language=(language or "").strip().lower()[:LANGUAGE_CHARACTERS],
+        title=titled or _make_name(open_graph.get("og:title")),
+        heading=_choose_heading(document.select(_HEADINGS)),
+        language=(language or "").strip().lower()[:_LANGUAGE_CHARACTERS],
         canonical=canonical,
         views=views,
         base=one_line(named["base"][0].attr("href")) if named["base"] else "",
@@ -123,8 +151,8 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
         fell_back=first == end,
         main_lines=(first, end),
         tags=tuple(tags),
-        data=choose_data(whole, scripts, _list_attributes([document])),
-        beside=choose_values(document.select(_SEEN)),
+        data=_choose_data(whole, scripts, _list_attributes([document])),
+        beside=_choose_values(document.select(_SEEN)),
     )
 
 
@@ -212,8 +240,8 @@ def _read_blocks(nodes: Iterable[Node]) -> tuple[list[str], list[str]]:
         if is_open:
             # What follows a block begins another one, too.
             before = node.previous_sibling
-            if (type(node) is Element and node.tag in BLOCK_TAGS) or (
-                type(before) is Element and before.tag in BLOCK_TAGS
+            if (type(node) is Element and node.tag in _BLOCK_TAGS) or (
+                type(before) is Element and before.tag in _BLOCK_TAGS
             ):
                 is_open = False
         if type(node) is Text:
@@ -243,7 +271,7 @@ def _find_tag(text: Text) -> str:
     for _ in range(_MOST_AROUND):
         if type(around) is not Element:
             break
-        if (tag := around.tag) in BLOCK_TAGS:
+        if (tag := around.tag) in _BLOCK_TAGS:
             return tag
         around = around.parent
     return "body"
@@ -266,8 +294,106 @@ def _is_short(text: str) -> bool:
 def _read_embedded(document: Document, invisible: list[Element]) -> str:
     """Read the attributes of the page, and those and the texts of what was cut out of it."""
     attributes = _list_attributes([document, *invisible])
-    return join_embedded(attributes, (element.text for element in invisible))
+    return _join_embedded(attributes, (element.text for element in invisible))
 
 
 def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
     return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
+
+
+def one_line(text: str | None) -> str:
+    """Collapse white space, line breaks included."""
+    return " ".join((text or "").split())
+
+
+def _make_name(text: str | None) -> str:
+    """Make a title or heading: one line of at most 300 characters."""
+    return one_line(text)[:_NAME_CHARACTERS]
+
+
+def _join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> str:
+    """Join attributes of elements, but those without content or with a secret, and hidden texts."""
+    pieces: list[str] = []
+    for attributes in elements:
+        for name, value in attributes.items():
+            if name in _WITHOUT_CONTENT:
+                continue
+            if name in {"value", "content"} and _is_secret(attributes):
+                continue
+            if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
+                continue
+            pieces.append(f"{name}={value}")
+    return "\0".join((*pieces, *texts))
+
+
+def _is_secret(attributes: Mapping[str, Any]) -> bool:
+    value = attributes.get("value") or attributes.get("content") or ""
+    return bool(_SECRETS.search(attributes.get("name") or "") and _SECRET.fullmatch(value))
+
+
+def _choose_heading(elements: Iterable[Element]) -> str:
+    """Choose the heading of a page of its visible elements in their order, see `PageText`."""
+    found, read = dict[str, str](), 0
+    for element in elements:
+        tag, classes = element.tag, element.attr("class")
+        kind = tag if tag == "h1" else "h2" if tag in {"h2", "h3"} else ""
+        titled = classes and not _TITLES.isdisjoint(classes.lower().split())
+        if kind != "h1" and titled and "title" not in found:
+            kind = "title"
+        if not kind or kind in found or read >= _MOST_HEADINGS_READ:
+            continue
+        read += 1
+        if name := _make_name(" ".join(element.strings)):
+            found[kind] = name if kind != "title" or tag in _BLOCKS else ""
+            if kind == "h1":
+                break
+    return found.get("h1") or found.get("title") or found.get("h2", "")
+
+
+def _choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
+    """Choose what a reader sees of pictures and fields."""
+    values: list[str] = []
+    for field in fields:
+        attributes: Mapping[str, Any] = field.attrs
+        kind = (attributes.get("type") or "").lower() if field.tag == "input" else field.tag
+        if kind in {"img", "area", "image"}:
+            values.append(attributes.get("alt") or "")
+        elif kind not in _UNSEEN and not _is_secret(attributes):
+            values.append(attributes.get("value") or "")
+    return tuple(filter(None, values))
+
+
+def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
+    """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
+    if len(whole) >= _MOST_BESIDE_DATA:
+        return ""
+    attributes = (
+        value
+        for element in elements
+        for name, value in element.items()
+        if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
+    )
+    data = "\n".join((*scripts, *attributes))
+    return data if len(data) >= _LEAST_DATA * len(whole) else ""
+
+
+def _choose_addresses(links: Iterable[Element], own: str) -> tuple[str, tuple[str, ...]]:
+    """Choose the canonical address of a page, and its others: its `own`, and those of its views.
+
+    Views are `amphtml` and alternates for a medium, such as print, no style sheets.
+    """
+    canonical, views = "", [own] * bool(own)
+    for link in links:
+        kinds = (link.attr("rel") or "").lower().split()
+        if "canonical" in kinds:
+            canonical = canonical or one_line(link.attr("href"))
+        elif len(views) < _MOST_VIEWS and (
+            "amphtml" in kinds
+            or (
+                kinds == ["alternate"]
+                and link.attr("media")
+                and _OF_OTHER_CONTENT.isdisjoint(link.attrs)
+            )
+        ):
+            views.append(one_line(link.attr("href")))
+    return canonical, tuple(filter(None, views))

@@ -5,10 +5,6 @@ its scope. In a store that something was bulk-loaded into, a fingerprint in the 
 row in FINGERPRINTS was, for every group; if a document has it, too, a member of zeros says so. In
 others such a row is damaged, and leads to nothing.
 
-In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
-triples that are not dissolved, see `keys`; that follows from its record and from what is dissolved.
-A dissolved key has one member, of zeros, which stays for ever. Names have keys there, too.
-
 Rows are packed so::
 
     octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
@@ -19,9 +15,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from itertools import islice
 from struct import error as StructError  # noqa: N812
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 import xxhash
@@ -38,15 +33,13 @@ from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
     KEYS_OF_STRANGERS,
-    MOST_UNDER_KEY,
-    choose_triples,
+    KeyTable,
     describe_member,
     fingerprint_row,
     hash_group,
     keys_of,
     make_keys,
     name_keys,
-    rank_by_keys,
     rows_of_site,
     site_key,
 )
@@ -66,20 +59,17 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Gathered
+    from scrapy_simhash.judging.documents import Document
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Probe, Prober
 
-    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
-    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
 
 BULK_LOADED = bytes(16)
-DISSOLVED = bytes(8)
 # The most documents under a name: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
@@ -89,10 +79,6 @@ MOST_CANDIDATES = 512
 READERS_KEY, SHARES_KEY = b"readers", b"shares"
 NOISE = b"noise"
 LOADED = b"loaded"
-# Keys read at first, where a document may need more than its own.
-_AHEAD = 24
-# Dissolved keys, of some 60 bytes each.
-_MOST_REMEMBERED = 200_000
 _CHECKSUM_BYTES = 8
 
 
@@ -111,6 +97,20 @@ def limit_probe(page: Facts, rule: Rule) -> Limits:
     if rule.plain or not page.sketch:
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
+
+
+def propose(
+    found: dict[int, Candidate],
+    alike: Mapping[int, int],
+    called: Iterable[tuple[str, Sequence[int]]],
+) -> None:
+    """Add to the candidates near a page those with rare triples of it, or a name that few have."""
+    for number, keys in alike.items():
+        found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
+    for name, numbers in called:
+        for number in numbers if len(numbers) <= MOST_CALLED else ():
+            candidate = found.get(number, Candidate(-1, number, 0))
+            found[number] = candidate._replace(name=candidate.name or name)
 
 
 class Documents:
@@ -379,10 +379,8 @@ class Documents:
         is_full = len(self.sample(host_of(page.url))) == SAMPLE
         found: dict[int, int] = {}
         for group in groups:
-            members = self.keys.find(
-                make_keys(page.sketch, group), KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
-            )
-            found |= rank_by_keys([[each for each in key if each != own] for key in members])
+            most = KEYS_OF_A_PAGE if is_full else KEYS_OF_STRANGERS
+            found |= self.keys.list_alike(make_keys(page.sketch, group), most, own)
         return found
 
     def list_called(self, page: Facts, groups: Iterable[str]) -> list[tuple[str, list[int]]]:
@@ -496,7 +494,7 @@ class Documents:
             self._forget_looks()
             self.find_own(page)
             found, _ = self.gather(page, rule)
-            for host in {host_of(each.facts.url) for _, each in found if each} - {""}:
+            for host in {host_of(each.record.facts.url) for each in found if each.record} - {""}:
                 self.sample(host)
 
         self.values.look_ahead(look)
@@ -542,7 +540,7 @@ class Documents:
             identities.append(page.imported)
         return [found for each in identities if (found := self.find(each))]
 
-    def gather(self, page: Document, rule: Rule, own: int = 0) -> Gathered:
+    def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the documents that may be like a page: near, with rare triples of it, or a name.
 
         The document of the number `own` is the page's own.
@@ -552,17 +550,12 @@ class Documents:
         probe = self.near(facts.fingerprint, *limits)
         alike = {} if plain else self.list_alike(facts, groups, own)
         called = [] if plain else self.list_called(facts, groups)
-        called = [(name, numbers) for name, numbers in called if len(numbers) <= MOST_CALLED]
         found, complete = self._list_near(probe, groups, limits)
-        for number, keys in alike.items():
-            found[number] = found.get(number, Candidate(-1, number, 0))._replace(keys=keys)
-        for name, numbers in called:
-            for number in numbers:
-                candidate = found.get(number, Candidate(-1, number, 0))
-                found[number] = candidate._replace(name=candidate.name or name)
+        propose(found, alike, called)
         candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
         records = self.get_all([each.number for each in candidates if each.number])
-        return [(each, records.get(each.number)) for each in candidates], complete or not plain
+        candidates = [each._replace(record=records.get(each.number)) for each in candidates]
+        return candidates, complete or not plain
 
     def _list_near(
         self, probe: Probe, groups: Iterable[str], limits: Limits
@@ -603,136 +596,6 @@ def _placed(record: Record) -> tuple[object, ...]:
         *(page.fingerprint, page.url, page.title, page.heading, page.sketch, page.group),
         *(page.text_digest, page.suspicion, page.stub, record.state == State.DUPLICATE),
     )
-
-
-class KeyTable:
-    """The table in one transaction.
-
-    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
-    `get_keys` makes the keys of documents that have some, in one round trip.
-    """
-
-    def __init__(
-        self,
-        values: KeyValues,
-        dissolved: set[int],
-        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
-    ) -> None:
-        self._values, self._get_keys = values, get_keys
-        self.dissolved = dissolved
-        # By this transaction, which may be given up.
-        self._dissolved_now: set[int] = set()
-
-    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
-        """List the rows that a document needs nearly always."""
-        triples = choose_triples(keys, self.dissolved, _AHEAD)
-        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
-
-    def find(self, keys: Keys, most: int) -> list[list[int]]:
-        """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        whole, triples = self._take(keys, most)
-        found = [whole or (), *(members for _, members in triples)]
-        return [list(map(number_of, members)) for members in found if members]
-
-    def enter(self, number: int, keys: Keys) -> None:
-        """Enter a document that is not there; dissolves the keys that are full."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
-        # On a server, two writers may have entered one more than fits.
-        if whole is not None and len(whole) >= MOST_UNDER_KEY:
-            self._mark(keys.whole)
-        elif whole is not None:
-            self._values.add(KEYS, octets(keys.whole), octets(number))
-        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
-            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
-        else:
-            for key, _ in triples:
-                self._values.add(KEYS, octets(key), octets(number))
-
-    def remove(self, number: int, keys: Keys) -> None:
-        """Remove a document."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
-        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
-            self._values.discard(KEYS, octets(key), octets(number))
-
-    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
-        """Find one more key for each of these documents, which may be repeated."""
-        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
-        before: dict[int, frozenset[bytes]] = {}
-        after: dict[int, set[bytes]] = {}
-        seen: _Members = {}
-        while waiting:
-            number = waiting.pop()
-            member = octets(number)
-            if number not in ladders:
-                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
-            for key, members in ladders[number]:
-                if key not in before:
-                    before[key], after[key] = frozenset(members), set(members)
-                if member in after[key] or DISSOLVED in after[key]:
-                    continue
-                if len(after[key]) < MOST_UNDER_KEY:
-                    after[key].add(member)
-                    break
-                waiting += map(number_of, after[key])
-                after[key] = {DISSOLVED}
-        for key, now in after.items():
-            if DISSOLVED in now - before[key]:
-                self._mark(key)
-            else:
-                for member in now - before[key]:
-                    self._values.add(KEYS, octets(key), member)
-
-    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
-        """Read which triples documents have or may take, in two round trips; none if damaged.
-
-        `seen` is what was read before, and gets what is read: those of a template share most keys.
-        """
-        made = self._get_keys(numbers)
-        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
-        return dict.fromkeys(numbers, iter(())) | found
-
-    def _take(
-        self, keys: Keys, most: int
-    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
-        """Read who has the whole sketch of a document, and its first triples not dissolved."""
-        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
-        seen: _Members = dict(zip(first, self._read(first), strict=True))
-        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
-
-    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
-        """Pass the triples of a document that are not dissolved, in their order, and who has them.
-
-        Reads so many at first, and more each time: only the first pages of a template, and those
-        of a process, meet many dissolved keys that it does not remember.
-        """
-        left = (key for key in keys.triples if key not in self.dissolved)
-        seen = {} if seen is None else seen
-        while some := list(islice(left, ahead)):
-            if new := [key for key in some if key not in seen]:
-                seen |= zip(new, self._read(new), strict=True)
-            read = ((key, seen[key]) for key in some)
-            yield from ((key, members) for key, members in read if members is not None)
-            ahead *= 2
-
-    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
-        """List the members of each key, or None if it is dissolved."""
-        found: list[list[bytes] | None] = []
-        rows = list(map(octets, keys))
-        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
-            # It comes first; on a server, others may have been added while a key was dissolved.
-            dissolved = members[:1] == [DISSOLVED]
-            found.append(None if dissolved else members)
-            if dissolved and (number := number_of(key)) not in self._dissolved_now:
-                if len(self.dissolved) > _MOST_REMEMBERED:
-                    self.dissolved.clear()
-                self.dissolved.add(number)
-        return found
-
-    def _mark(self, key: int) -> None:
-        self._values.delete(KEYS, octets(key))
-        self._values.add(KEYS, octets(key), DISSOLVED)
-        self._dissolved_now.add(key)
 
 
 class Readers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

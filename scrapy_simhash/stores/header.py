@@ -16,7 +16,7 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging.evidence import default_distance
+from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import unpack_row
 from scrapy_simhash.tables.designs import parse_design
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 # Increased with each change of what is stored, or how.
-FORMAT = 21
+FORMAT = 22
 HEADER_KEY = b"store"
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """The settings of a store.
 
-    `plain` is whether its fingerprints are those of main texts, which plain simhash takes, see
+    `rule` is SIMHASH_RULE, on which it depends of what texts its fingerprints are, see
     `judging.documents.make_document`.
     """
 
@@ -42,10 +42,10 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     seed: int
     created: float
     version: str
-    plain: bool
+    rule: str
 
 
-def new_header(recipe: Recipe, design: str, seed: int | None, *, plain: bool) -> Header:
+def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Header:
     """Make the header of a new store."""
     return Header(
         format=FORMAT,
@@ -55,7 +55,7 @@ def new_header(recipe: Recipe, design: str, seed: int | None, *, plain: bool) ->
         seed=secrets.randbits(64) if seed is None else seed,
         created=time.time(),
         version=_find_version(),
-        plain=plain,
+        rule=rule,
     )
 
 
@@ -114,15 +114,13 @@ def check_seed(header: Header, wanted: int | None) -> None:
         )
 
 
-def check_mode(wanted: bool | None, *, stored: bool) -> None:
-    """Raise a StoreMismatchError if the fingerprints of a store are those of other texts."""
+def check_rule(wanted: str | None, stored: str) -> None:
+    """Raise a StoreMismatchError if the fingerprints of a store are those of another rule."""
     if wanted is not None and stored != wanted:
-        names = {True: "plain", False: "words"}
-        texts = "main" if stored else "whole"
         raise StoreMismatchError(
-            f"SIMHASH_RULE is {names[wanted]!r}, but the store was made with "
-            f"{names[stored]!r}: its fingerprints are those of {texts} texts. Set "
-            "SIMHASH_RULE back, or name another SIMHASH_STORE"
+            f"SIMHASH_RULE is {wanted!r}, but the store was made with {stored!r}, whose "
+            "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
+            "SIMHASH_STORE"
         )
 
 
@@ -136,10 +134,12 @@ def check_design(header: Header, wanted: str | None) -> None:
         )
 
 
-def choose_distance(distance: int | None, design: Design, *, plain: bool) -> int:
+def choose_distance(distance: int | None, design: Design, rule: str) -> int:
     """Return the distance to use, or raise a StoreMismatchError; None chooses the default."""
+    if rule not in DEFAULT_DISTANCE_BITS:
+        raise ValueError(f"rule {rule!r} must be one of {', '.join(DEFAULT_DISTANCE_BITS)}")
     if distance is None:
-        return min(default_distance(plain=plain), design.reach_bits)
+        return min(DEFAULT_DISTANCE_BITS[rule], design.reach_bits)
     if not 0 <= distance <= design.reach_bits:
         names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
         settings = (f"SIMHASH_TABLES = {name!r}" for name in names)

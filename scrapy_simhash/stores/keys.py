@@ -5,6 +5,10 @@ What more than 16 kept documents have is no key any more: it is *dissolved*, for
 that had it move on to their next triple. So a page has 16 keys that few others have, one for the
 whole sketch, and a probe costs the same however large a site is.
 
+In the table KEYS a document is under the key of its whole sketch, and under the first 16 of its
+triples that are not dissolved; that follows from its record and from what is dissolved. A dissolved
+key has one member, of zeros, which stays for ever. Names have keys there, too.
+
 Each group of pages that are compared (`Facts.group`) has keys of its own, so that the copies that
 20 callbacks get do not dissolve each other's keys.
 """
@@ -23,15 +27,18 @@ import xxhash
 
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.pages.addresses import form_of, host_of
-from scrapy_simhash.pages.features import normalise, tokenise
-from scrapy_simhash.pages.sketch import read_shingles
-from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, octets
+from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, number_of, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.facts import Facts
+    from scrapy_simhash.stores.keyvalues import KeyValues
+
+    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
+    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
 
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 
@@ -48,6 +55,11 @@ MOST_BY_KEYS = 8
 _LEAST_SCORE = 2.0
 # Odd, so that no two triples become one key: 2**64 by the golden ratio (Knuth, volume 3, 6.4).
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
+DISSOLVED = bytes(8)
+# Read at first, where a document may need more than its keys.
+_AHEAD = 24
+# Of some 60 bytes each.
+_MOST_REMEMBERED = 200_000
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
 _PARTS = re.compile(r"\s+[|–—―·:»›~-]+\s+|(?<=[\w)+])::?\s+|：")  # noqa: RUF001
 # The longest titles of the corpora have five.
@@ -209,3 +221,138 @@ def describe_member(member: bytes) -> tuple[int, bytes]:
 def hash_group(group: str) -> bytes:
     """Hash a group to the 8 bytes that begin a row of a fingerprint."""
     return xxhash.xxh3_64_digest(group.encode(errors="surrogatepass"))
+
+
+class KeyTable:
+    """The table in one transaction.
+
+    `dissolved` are keys that are, as far as it is remembered from one transaction to the next;
+    `get_keys` makes the keys of documents that have some, in one round trip.
+    """
+
+    def __init__(
+        self,
+        values: KeyValues,
+        dissolved: set[int],
+        get_keys: Callable[[Iterable[int]], dict[int, Keys]],
+    ) -> None:
+        self._values, self._get_keys = values, get_keys
+        self.dissolved = dissolved
+        # By this transaction, which may be given up.
+        self._dissolved_now: set[int] = set()
+
+    def list_ahead(self, keys: Keys) -> list[tuple[str, bytes]]:
+        """List the rows that a document needs nearly always."""
+        triples = choose_triples(keys, self.dissolved, _AHEAD)
+        return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
+
+    def find(self, keys: Keys, most: int) -> list[list[int]]:
+        """List the documents of the first keys that are not dissolved, and of equal sketches."""
+        whole, triples = self._take(keys, most)
+        found = [whole or (), *(members for _, members in triples)]
+        return [list(map(number_of, members)) for members in found if members]
+
+    def list_alike(self, keys: Keys, most: int, own: int = 0) -> dict[int, int]:
+        """List the documents most alike but for number `own`, see `rank_by_keys`."""
+        found = self.find(keys, most)
+        return rank_by_keys([[each for each in key if each != own] for key in found])
+
+    def enter(self, number: int, keys: Keys) -> None:
+        """Enter a document that is not there; dissolves the keys that are full."""
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
+        # On a server, two writers may have entered one more than fits.
+        if whole is not None and len(whole) >= MOST_UNDER_KEY:
+            self._mark(keys.whole)
+        elif whole is not None:
+            self._values.add(KEYS, octets(keys.whole), octets(number))
+        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
+            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
+        else:
+            for key, _ in triples:
+                self._values.add(KEYS, octets(key), octets(number))
+
+    def remove(self, number: int, keys: Keys) -> None:
+        """Remove a document."""
+        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
+        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
+            self._values.discard(KEYS, octets(key), octets(number))
+
+    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
+        """Find one more key for each of these documents, which may be repeated."""
+        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
+        before: dict[int, frozenset[bytes]] = {}
+        after: dict[int, set[bytes]] = {}
+        seen: _Members = {}
+        while waiting:
+            number = waiting.pop()
+            member = octets(number)
+            if number not in ladders:
+                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
+            for key, members in ladders[number]:
+                if key not in before:
+                    before[key], after[key] = frozenset(members), set(members)
+                if member in after[key] or DISSOLVED in after[key]:
+                    continue
+                if len(after[key]) < MOST_UNDER_KEY:
+                    after[key].add(member)
+                    break
+                waiting += map(number_of, after[key])
+                after[key] = {DISSOLVED}
+        for key, now in after.items():
+            if DISSOLVED in now - before[key]:
+                self._mark(key)
+            else:
+                for member in now - before[key]:
+                    self._values.add(KEYS, octets(key), member)
+
+    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
+        """Read which triples documents have or may take, in two round trips; none if damaged.
+
+        `seen` is what was read before, and gets what is read: those of a template share most keys.
+        """
+        made = self._get_keys(numbers)
+        self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
+        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
+        return dict.fromkeys(numbers, iter(())) | found
+
+    def _take(
+        self, keys: Keys, most: int
+    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
+        """Read who has the whole sketch of a document, and its first triples not dissolved."""
+        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
+        seen: _Members = dict(zip(first, self._read(first), strict=True))
+        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
+
+    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
+        """Pass the triples of a document that are not dissolved, in their order, and who has them.
+
+        Reads so many at first, and more each time: only the first pages of a template, and those
+        of a process, meet many dissolved keys that it does not remember.
+        """
+        left = (key for key in keys.triples if key not in self.dissolved)
+        seen = {} if seen is None else seen
+        while some := list(islice(left, ahead)):
+            if new := [key for key in some if key not in seen]:
+                seen |= zip(new, self._read(new), strict=True)
+            read = ((key, seen[key]) for key in some)
+            yield from ((key, members) for key, members in read if members is not None)
+            ahead *= 2
+
+    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
+        """List the members of each key, or None if it is dissolved."""
+        found: list[list[bytes] | None] = []
+        rows = list(map(octets, keys))
+        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
+            # It comes first; on a server, others may have been added while a key was dissolved.
+            dissolved = members[:1] == [DISSOLVED]
+            found.append(None if dissolved else members)
+            if dissolved and (number := number_of(key)) not in self._dissolved_now:
+                if len(self.dissolved) > _MOST_REMEMBERED:
+                    self.dissolved.clear()
+                self.dissolved.add(number)
+        return found
+
+    def _mark(self, key: int) -> None:
+        self._values.delete(KEYS, octets(key))
+        self._values.add(KEYS, octets(key), DISSOLVED)
+        self._dissolved_now.add(key)

@@ -46,7 +46,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
-    plain: bool | None = None,
+    rule: str | None = None,
     *,
     seed: int | None = None,
 ) -> Store:
@@ -63,9 +63,9 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
             that of an existing store.
         recipe: how fingerprints are made; None for that of an existing store, or the default.
         readonly: change nothing; the store must exist.
-        plain: whether the distance alone decides, as in the paper; else words do, see
-            `judging.rule`, and documents without words match within 3 bits. None for what an
-            existing store was made with, or words.
+        rule: `words`, see `judging.rule`, where documents without words match within 3 bits; or
+            `plain`: the distance alone decides, as in the paper. None for what an existing store
+            was made with, or words.
         seed: seed of the token hash; an existing store must have it. None draws one.
 
     Returns:
@@ -85,7 +85,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     scheme = scheme_of(url)
     where = store_folder(url) if scheme == "lmdb" else url
     engine: Engine = resolve_name(ENGINES[scheme])(where, readonly=readonly)
-    return Store(engine, distance, tables, recipe, plain, seed=seed)
+    return Store(engine, distance, tables, recipe, rule, seed=seed)
 
 
 def open_as_it_is(url: str) -> Store:

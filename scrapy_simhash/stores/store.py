@@ -24,8 +24,8 @@ from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
     check_design,
-    check_mode,
     check_recipe,
+    check_rule,
     check_seed,
     choose_distance,
     new_header,
@@ -69,14 +69,14 @@ class Store(AbstractContextManager["Store"]):
     Attributes:
         recipe, seed: of its fingerprints.
         distance: within which documents are near-duplicates, in bits.
-        plain: whether the distance alone decides.
+        rule: name of the rule that decides.
         url: where it is, for display, without password.
     """
 
     recipe: Recipe
     seed: int
     distance: int
-    plain: bool
+    rule: str
 
     _header: Header
     _prober: Prober
@@ -89,7 +89,7 @@ class Store(AbstractContextManager["Store"]):
         distance: int | None = None,
         tables: str | int = "auto",
         recipe: Recipe | None = None,
-        plain: bool | None = None,
+        rule: str | None = None,
         *,
         seed: int | None = None,
     ) -> None:
@@ -100,17 +100,17 @@ class Store(AbstractContextManager["Store"]):
             automatic = tables == "auto"
             design = parse_design(DEFAULT_DESIGN if automatic else tables)
             if not engine.exists():
-                choose_distance(distance, design, plain=bool(plain))  # before anything is made
+                choose_distance(distance, design, rule or "words")  # before anything is made
             engine.open()
             if not self.readonly:
-                self._make(new_header(recipe or Recipe(), design.name, seed, plain=bool(plain)))
+                self._make(new_header(recipe or Recipe(), design.name, seed, rule or "words"))
             self.read(lambda _: None)
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
-            check_mode(plain, stored=self._header.plain)
-            self.plain = self._header.plain
-            self.distance = choose_distance(distance, self._prober.design, plain=self.plain)
+            check_rule(rule, self._header.rule)
+            self.rule = self._header.rule
+            self.distance = choose_distance(distance, self._prober.design, self.rule)
         except BaseException:
             engine.close()
             raise
@@ -196,7 +196,7 @@ class Store(AbstractContextManager["Store"]):
         Raises:
             StoreUnavailableError: nothing was written.
         """
-        rule = Rule(self.distance, self.plain)
+        rule = Rule(self.distance, self.rule)
         first = 0 if self.readonly else self.engine.take_numbers(len(documents))
 
         def work(stored: Documents) -> list[Verdict]:
@@ -372,7 +372,7 @@ class Store(AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> dict[str, int]:
             design = stored.design if tables is None else parse_design(tables)
-            choose_distance(self.distance, design, plain=self.plain)
+            choose_distance(self.distance, design, self.rule)
             counted = rebuild(stored, design)
             header = msgspec.structs.replace(self._header, design=design.name)
             stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))

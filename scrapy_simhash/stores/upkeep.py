@@ -18,13 +18,12 @@ from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.judging.words import contains, sort_distinct
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
-    DISSOLVED,
     LOADED,
     NOISE,
     unpack_row,
     unpack_wording,
 )
-from scrapy_simhash.stores.keys import choose_keys, keys_of, rows_of
+from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     HEADER,

@@ -39,7 +39,7 @@ from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judging.documents import Document, State
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
-from scrapy_simhash.stores.header import check_mode
+from scrapy_simhash.stores.header import check_rule
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.upkeep import list_bulk_loaded
@@ -304,13 +304,13 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> int:
     """
     if source.url == counts.store:
         raise ValueError(f"{source.url} is the store itself; name another one with --store")
-    check_mode(config.plain, stored=source.plain)
+    check_rule(config.rule, source.rule)
     numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
     fingerprints = source.read(list_bulk_loaded)
     distance, recipe, seed = config.distance_to_open, source.recipe, source.seed
     with (
         open_store(
-            config.store, distance, config.tables, recipe, plain=config.plain, seed=seed
+            config.store, distance, config.tables, recipe, rule=config.rule, seed=seed
         ) as store,
         _reading(counts, "documents") as show,
     ):

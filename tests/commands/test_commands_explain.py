@@ -127,7 +127,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
-    with open_store(str(tmp_path), plain=True) as opened:
+    with open_store(str(tmp_path), rule="plain") as opened:
         made = fingerprint_page(page(1), seed=opened.seed).facts.fingerprint
         opened.bulk_load(np.array([made ^ 1], np.uint64))
     fill(tmp_path, [(TWO, page(1))], rule="plain")

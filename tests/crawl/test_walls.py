@@ -1,18 +1,15 @@
 """Walls in real crawls: logins, "not found" pages that answer 200, and what is like them."""
 
 import hashlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Request
 
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.judge.alerts import Alert
-from scrapy_simhash.signals import near_duplicate_found
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, path_of
+from tests.helpers.crawling import Crawl, FollowingSpider, crawl, path_of
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -100,44 +97,6 @@ async def test_what_was_dropped_for_a_wall_is_listed_and_passes_once_it_is_gone(
     site.answers[members(5)] = Answer(page(5).encode())
     again = await crawl(store, dropped)
     assert again.paths == [members(4), members(5)]  # the first copy in this crawl
-
-
-async def test_a_form_is_told_by_an_address_that_still_shows_it(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, run: Run
-) -> None:
-    """The page that showed it first shows its own text again, in mid-crawl; then comes a copy."""
-    wall = [site.url(members(n)) for n in range(WALL_BEGINS, MEMBERS)]
-    again = Request(wall[0], dont_filter=True)
-
-    class Watching(PagesSpider):
-        def note(self, verdict: dict[str, Any]) -> None:
-            if verdict["url"] == wall[-1]:
-                site.answers[members(WALL_BEGINS)] = own
-
-        async def start(self) -> AsyncIterator[Request]:
-            self.crawler.signals.connect(self.note, near_duplicate_found)
-            async for request in super().start():
-                yield request
-
-    await crawl(tmp_path, wall)
-    own = Answer(page(50, title="Member 3").encode())
-    site.answers["/print"] = Answer(page(50, title="Member 3", menu="Print").encode())
-    caplog.clear()
-    done = await crawl(tmp_path, [*wall, again, site.url("/print")], Watching)
-    assert done.counted["dropped"] == len(wall)
-    said = f"Look at: 8 pages at unlike addresses repeating {wall[1]!r}."
-    assert said in caplog.messages
-    (answer,) = run.answers("report", "-o", tmp_path / "report.html", "--store", tmp_path)
-    assert answer["answers"]["Is any drop wrong?"] == said
-    assert answer["answers"]["Is anything lost?"] == (
-        "8 pages showed one text ('Log in'); what may be behind it was not fetched (scrapy "
-        f"simhash undo --store {tmp_path} --dry-run --original {wall[1]!r} lists them)."
-    )
-    assert [each["title"] for each in answer["groups"]] == ["Member 3 (changed since)"]
-    written = (tmp_path / "report.html").read_text("utf-8")
-    assert written.count("<details") == 0  # its texts of today are not those that were compared
-    listed = run("undo", "--original", wall[1], "--dry-run", "--store", tmp_path).out.split()
-    assert listed == [*wall[1:], site.url("/print")]
 
 
 async def test_walls_are_those_of_one_host_and_of_this_crawl(tmp_path: Path) -> None:

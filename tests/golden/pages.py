@@ -26,7 +26,7 @@ SHIPPED = {
     "labelled": TESTS / "labelled",
     "docsite": TESTS.parent / "example_project" / "docsite" / "pages",
 }
-RULES = {"default": Rule(7), "plain": Rule(3, plain=True)}
+RULES = {"default": Rule(7), "plain": Rule(3, "plain")}
 SEED = 1
 GROUP = 64
 
@@ -102,7 +102,7 @@ def list_pages(folder: Path) -> list[Page]:
 def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
     """Judge the pages of a folder by each of the rules, in new stores at these URLs."""
     stores = {
-        name: open_store(url, rule.distance, plain=rule.plain, seed=SEED)
+        name: open_store(url, rule.distance, rule=rule.name, seed=SEED)
         for (name, rule), url in zip(RULES.items(), urls, strict=True)
     }
     numbers = {name: Numbers() for name in RULES}

@@ -122,7 +122,7 @@ def test_a_host_has_its_own_selectors() -> None:
 @pytest.mark.parametrize("tables", ["auto", "10"])
 def test_of_plain_simhash_the_distance_is_that_of_the_paper(tables: str) -> None:
     config = read_config({"SIMHASH_RULE": "plain", "SIMHASH_TABLES": tables})
-    assert (config.plain, config.distance, config.tables) == (True, 3, tables)
+    assert (config.rule, config.distance, config.tables) == ("plain", 3, tables)
 
 
 @pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])

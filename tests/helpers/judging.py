@@ -18,6 +18,7 @@ from scrapy_simhash.judge.messages import (
     Closed,
     FromJudge,
     Opened,
+    Outcome,
     Refetch,
     Said,
     Settled,
@@ -77,9 +78,9 @@ class Judging:
         self.judge.take(asked, html if isinstance(html, bytes) else html.encode())
         return self._number
 
-    def settle(self, number: int, outcome: str = "done", *, write: bool = True) -> None:
+    def settle(self, number: int, outcome: Outcome = "done", *, write: bool = True) -> None:
         """Tell what became of a young page; what came through is written at once."""
-        self.judge.take(Settled(**{outcome: [number]}))
+        self.judge.take(Settled(number, outcome))
         if write:
             self.write()
 

@@ -74,7 +74,9 @@ class StoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def open(self) -> None:
-        self.store = self.open_store(distance=self.oracle.distance, tables=self.design, plain=True)
+        self.store = self.open_store(
+            distance=self.oracle.distance, tables=self.design, rule="plain"
+        )
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_simhash.judge.messages import Outcome
 from scrapy_simhash.pages.facts import EVERYONE, Reader
 from tests.helpers.judging import judging
 from tests.helpers.pages import page
@@ -14,7 +15,7 @@ LISTS, ITEMS = Reader("spider", "parse_list"), Reader("spider", "parse_item")
 
 @pytest.mark.parametrize(("outcome", "links"), [("failed", 20), ("done", 0), ("unwanted", 0)])
 def test_links_of_pages_whose_callbacks_failed_are_not_followed(
-    tmp_path: Path, outcome: str, links: int
+    tmp_path: Path, outcome: Outcome, links: int
 ) -> None:
     with judging(tmp_path) as crawl:
         crawl.settle(crawl.ask("list", page(9, links=LINKS)), outcome)

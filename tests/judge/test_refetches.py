@@ -3,14 +3,13 @@
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.judge import Doubt
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 
 
 def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
     refetches = Refetches(10)
-    page = Page.make(Facts(b"-", 0, b""), Words.read(Wording("a text")))
+    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     one, other = Doubt(1, page), Doubt(2, page)
 
     def check(kept: Doubt) -> bool:

@@ -129,14 +129,15 @@ def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
     assert crawl.find(crawl.ask("2", page(1, menu="Third"))) == KEPT
 
 
-def test_flagged_copies_are_written_after_their_original(crawl: Judging) -> None:
+def test_flagged_copies_are_written_and_are_no_originals(crawl: Judging) -> None:
     one = crawl.ask("0", page(1))
     crawl.ask("1", page(1, menu="Other"), "flag")
     two = crawl.ask("2", page(2))
     crawl.ask("3", page(2, menu="Other"), "flag")
     crawl.settle(one)
     crawl.settle(two, "failed")
-    assert stored(crawl) == {"0": "done", "1": "duplicate"}
+    assert stored(crawl) == {"0": "done", "1": "duplicate", "3": "duplicate"}
+    assert crawl.deliver("4", page(2, menu="Third")) == "new"
 
 
 def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None:
@@ -153,7 +154,8 @@ def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None
 
 
 def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
-    crawl.judge.take(Settled([7], [8], [9]))
+    for number, outcome in ((7, "done"), (8, "failed"), (9, "unwanted")):
+        crawl.judge.take(Settled(number, outcome))  # type: ignore[arg-type]
     crawl.judge.take(Gone(b"nobody"))
     crawl.write()
     assert crawl.deliver("0", page(1)) == "new"

@@ -9,8 +9,7 @@ import pytest
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import Document, Match, Verdict
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.features import FEATURE_SETS, hash_shingles
-from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
+from scrapy_simhash.pages.features import FEATURE_SETS, SKETCH_WINDOW, hash_shingles, sketch_text
 from scrapy_simhash.stores import documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -221,7 +220,7 @@ def test_plain_simhash_compares_the_nearest_of_a_crowd(
 ) -> None:
     """A page for which there were more is kept, and counted as not judged."""
     monkeypatch.setattr(documents, "MOST_CANDIDATES", 20)
-    with open_store(home, plain=True) as store:
+    with open_store(home, rule="plain") as store:
         readers = [Reader("spider", f"{n}") for n in range(22)]
         crowd = [document(f"{n}", A ^ 1 << n, reader=reader) for n, reader in enumerate(readers)]
         reasons = [verdict.reason for verdict in store.find_and_add(crowd)]

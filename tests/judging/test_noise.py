@@ -19,7 +19,6 @@ from scrapy_simhash.judging.noise import (
     learn,
 )
 from scrapy_simhash.judging.rule import Page
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 
@@ -37,7 +36,7 @@ def make(*lines: str, title: str = "Kettle - Shop", url: str = URL, tags: str = 
     """Make a page of lines, all of them paragraphs."""
     wording = Wording("\n".join(lines), tags=tags or " ".join(["p"] * len(lines)))
     facts = Facts(b"-", 0, b"", url, title=title)
-    return Page.make(facts, Words.read(wording))
+    return Page.make(facts, wording)
 
 
 def cut(page: Page, changes: Sequence[Change]) -> str:

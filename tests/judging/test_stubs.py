@@ -9,7 +9,6 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.crawling import crawl
@@ -66,7 +65,7 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
 
 
 @pytest.mark.parametrize("words", [31, 32, 33])
-@pytest.mark.parametrize("rule", [Rule(7), Rule(3, plain=True)])
+@pytest.mark.parametrize("rule", [Rule(7), Rule(3, "plain")])
 def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(words: int, rule: Rule) -> None:
     """With `min_features`, only pages below it get the digest of a stub."""
     html = HTML.format(" ".join(f"word{number}" for number in range(words)))
@@ -91,5 +90,5 @@ def test_the_address_that_a_wall_writes_out_is_none_of_its_words(
     for path, text in zip(("shop/red-kettle", "new/green-tea"), texts, strict=True):
         url = f"http://site.example/{path}"
         made = fingerprint_page(HTML.format(f"<p>{said.format(url)}{text}</p>"), url=url)
-        pages.append(Page.make(replace(made.facts, url=url), Words.read(unpack(made.wording))))
+        pages.append(Page.make(replace(made.facts, url=url), unpack(made.wording)))
     assert judge(pages[0], pages[1], UNKNOWN, UNKNOWN).one == one

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Ruling, Site, judge
-from scrapy_simhash.judging.words import Template, Words, find_gaps, look
+from scrapy_simhash.judging.words import Template, Words, find_gaps, look, read_words
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 from tests.helpers.pages import make_words
@@ -18,7 +18,7 @@ TOKENS = st.lists(st.sampled_from(["a", "b", "c", "7", "42"]), max_size=14)
 
 
 def read(tokens: Iterable[str]) -> Words:
-    return Words.read(Wording(" ".join(tokens)))
+    return read_words(Wording(" ".join(tokens)))
 
 
 def triples(tokens: list[str], *, masked: bool) -> list[tuple[str, ...]]:
@@ -55,7 +55,7 @@ def test_blocks_between_blocks_are_aligned_as_far_as_that_takes_no_time(
     """Whichever of the two pages has more."""
     few = [f"name {n} x" for n in range(blocks)]
     many = [line for n in range(blocks) for line in (f"name {n} x", f"row {n} of")]
-    one, other = (Words.read(Wording("\n".join(lines))) for lines in (few, many))
+    one, other = (read_words(Wording("\n".join(lines))) for lines in (few, many))
     for first, second in ((one, other), (other, one)):
         assert len(find_gaps(first, second)) == (blocks if aligned else 1)
 
@@ -97,7 +97,7 @@ class _Made(NamedTuple):
 
     def make(self) -> Page:
         wording = Wording("\n".join(self.blocks), main=(self.main, len(self.blocks)))
-        return Page.make(Facts(b"-", 0, b"", self.url, title=self.title), Words.read(wording))
+        return Page.make(Facts(b"-", 0, b"", self.url, title=self.title), wording)
 
 
 def text(seed: int, count: int = 120) -> str:

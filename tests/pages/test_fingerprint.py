@@ -5,7 +5,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
+from scrapy_simhash.pages.features import (
+    FEATURE_SETS,
+    normalise,
+    read_shingles,
+    sketch_text,
+    tokenise,
+)
 from scrapy_simhash.pages.fingerprint import (
     fingerprint_page,
     fingerprint_text,
@@ -13,7 +19,6 @@ from scrapy_simhash.pages.fingerprint import (
     make_recipe,
 )
 from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
-from scrapy_simhash.pages.sketch import read_shingles, sketch_text
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import FEATURES, PARAGRAPHS, article, page

@@ -19,7 +19,6 @@ from scrapy.http import HtmlResponse
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.noise import learn
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
-from scrapy_simhash.judging.words import Words
 from scrapy_simhash.pages.facts import PageFingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -109,7 +108,7 @@ def check_fingerprint(made: PageFingerprint) -> None:
 def check_judging(made: PageFingerprint) -> None:
     """Check that a page is like itself, whatever its names and links are, and its site."""
     facts = structs.replace(made.facts, identity=b"-", url=URL)
-    page = Page.make(facts, Words.read(unpack(made.wording)))
+    page = Page.make(facts, unpack(made.wording))
     # A site whose other pages are all this one: nothing of it is content, nor its names.
     for site in (UNKNOWN, Site(dict.fromkeys(range(LEAST_KNOWN), page))):
         assert judge(page, page, site, site).one

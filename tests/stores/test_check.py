@@ -54,7 +54,7 @@ Row = tuple[str, bytes, bytes]
 @pytest.fixture
 def store(home: str) -> Iterator[Store]:
     """A store with rows of every kind."""
-    with open_store(home, tables="4", plain=True) as store:
+    with open_store(home, tables="4", rule="plain") as store:
         store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
         pages = [
             document("original", A, text="text", sketch=SKETCH),
@@ -290,7 +290,7 @@ def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> No
 @pytest.mark.parametrize("table", [FINGERPRINTS, TABLES])
 def test_a_damaged_row_of_a_fingerprint_drops_no_page(home: str, table: str) -> None:
     """Where nothing was bulk-loaded, it must not look like what matches in every group."""
-    with open_store(home, plain=True) as store:
+    with open_store(home, rule="plain") as store:
         store.find_and_add([document("a", A)])
         other = document("b", A ^ 1, reader=Reader("spider", "another callback"))
         before = read_rows(store)

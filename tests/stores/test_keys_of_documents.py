@@ -12,8 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores import documents as stores_documents
+from scrapy_simhash.pages.features import sketch_text
 from scrapy_simhash.stores import keys as stores_keys
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keys import KEYS_OF_A_PAGE, MOST_UNDER_KEY, Keys, keys_of, make_keys
@@ -80,12 +79,11 @@ class KeysMachine(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        for module in (stores_documents, stores_keys):
-            self.patch.setattr(module, "KEYS_OF_A_PAGE", self.FEW)
-        self.patch.setattr(stores_documents, "MOST_UNDER_KEY", self.MOST)
-        self.patch.setattr(stores_documents, "_AHEAD", 2)
+        self.patch.setattr(stores_keys, "KEYS_OF_A_PAGE", self.FEW)
+        self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
+        self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
-        self.store = Store(MemoryEngine(), plain=True)
+        self.store = Store(MemoryEngine(), rule="plain")
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -173,7 +171,7 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
     """And then each page is under its own triples, and an edited copy of it finds it."""
     own = [range(100 * n, 100 * n + 40) for n in range(30)]
     pages = [make_page(f"page {n}", [*TEMPLATE, *some]) for n, some in enumerate(own)]
-    with open_store(home, plain=True) as store:
+    with open_store(home, rule="plain") as store:
         judge(store, *pages[:16])
         assert 0 not in set().union(*read_keys(store).values())
         judge(store, *pages[16:])
@@ -217,7 +215,7 @@ def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
             stored.list_alike(page.facts, [page.facts.group])  # reads what is dissolved
         raise ValueError("given up")
 
-    with open_store(home, plain=True) as store:
+    with open_store(home, rule="plain") as store:
         judge(store, *pages[:16])
         with pytest.raises(ValueError, match="given up"):
             store.write(give_up)

@@ -22,11 +22,12 @@ A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 def test_what_a_store_was_made_with_is_kept(home: str) -> None:
     recipe = Recipe("html2txt", "words-3", 1, 7)
-    made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "plain": True}
+    made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "rule": "plain"}
     nothing: dict[str, Any] = {}
     for arguments in (made, nothing):
         with open_store(home, **arguments) as store:
-            assert (store.recipe, store.design, store.seed, store.plain) == (recipe, "10", 77, True)
+            assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
+            assert store.rule == "plain"
             stats = store.stats()
             assert (stats["design"], stats["complete_for_bits"]) == ("10", 4)
             assert stats["recipe"]["id"] == recipe.id
@@ -37,7 +38,7 @@ def test_what_a_store_was_made_with_is_kept(home: str) -> None:
         ),
         ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
         ({"seed": 78}, "another seed"),
-        ({"plain": False}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
+        ({"rule": "words"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
         ({"distance": 5}, "distance 5.*complete for 0 to 4"),
     ]
     for given, message in refused:
@@ -60,11 +61,14 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
     [
         *({"distance": 8}, {"distance": -1}, {"distance": 4, "tables": "6:2"}),
         *({"tables": design} for design in ("5", "9:8", "nonsense", "")),
+        {"rule": "nonsense"},
     ],
     ids=str,
 )
 def test_a_store_that_cannot_be_opened_is_not_made(home: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|table design"):
+    with pytest.raises(
+        (StoreMismatchError, ValueError), match=r"distance|table design|must be one of words"
+    ):
         open_store(home, **arguments)
     with pytest.raises(StoreUnusableError, match="there is no store"):
         open_store(home, readonly=True)
@@ -78,7 +82,7 @@ def test_store_urls(tmp_path: Path, url: str) -> None:
 
 
 def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
-    with open_lmdb(tmp_path, plain=True) as store:
+    with open_lmdb(tmp_path, rule="plain") as store:
         store.find_and_add([document("a", A), document("other", 5 << 40)])
     before = read_files(tmp_path)
     with open_lmdb(tmp_path, readonly=True) as store:

@@ -256,7 +256,7 @@ def test_a_page_is_judged_in_few_round_trips(
     """One more each for the document of a near fingerprint, its site, and its words."""
     url, draw = redis_server.url(), Random(7)  # noqa: S311 - reproducible
     bits = [draw.getrandbits(64) for _ in range(40)]
-    with open_store(url, plain=plain) as store:
+    with open_store(url, rule="plain" if plain else "words") as store:
         store.find_and_add(
             [document(f"{n}", found, text=f"text {n}") for n, found in enumerate(bits)]
         )

@@ -67,7 +67,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     [
         ({"seed": 8}, "made with another seed"),
         ({"recipe": Recipe("html2txt")}, "another recipe"),
-        ({"plain": True}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
+        ({"rule": "plain"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
     ],
 )
 def test_a_store_that_was_made_otherwise_is_refused(
