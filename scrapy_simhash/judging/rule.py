@@ -70,6 +70,7 @@ _CELL_WORDS, _MOST_CELLS = 3, 2
 _BOTH_APART = 2
 # Frames end before and behind so much of the common words.
 _SHARE_OF_ENDS = 0.03
+OTHER_REST = "other words beyond those that are kept"
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
@@ -403,7 +404,7 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
         if mine and theirs and mine != theirs:
             yield f"two names: {shown[0]!r} / {shown[1]!r}"
     if page.words.wording.rest not in {b"", kept.words.wording.rest}:
-        yield "other words beyond those that are kept"
+        yield OTHER_REST
     for one in (side, other):
         if one.own.sum() > INSERTED_SHARE * common:
             yield f"own words of {'the kept page' * (one is other) or 'this page'}: " + repr(
@@ -498,6 +499,8 @@ def _judge_one_name(
 ) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     common = int(min(side.common.sum(), other.common.sum()))
+    if page.words.wording.rest not in {b"", kept.words.wording.rest}:
+        return Ruling(one=False, why=OTHER_REST, common=common, alone=side.alone)
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))

@@ -468,3 +468,17 @@ def test_what_all_pages_declare_proves_nothing() -> None:
         for number in range(30)
     ]
     assert list_dropped(judge_pages(pages)) == []
+
+
+@pytest.mark.parametrize(
+    "other", [f"{HOST}/2.0/reference.html", "http://mirror.example/1.0/reference.html"]
+)
+def test_a_release_with_new_paragraphs_beyond_the_words_that_are_kept(other: str) -> None:
+    words = make_words(1, 17_500)
+    old = "".join(f"<p>{' '.join(words[at : at + 50])}." for at in range(0, 17_500, 50))
+    new = "".join(f"<p>{' '.join(make_words(seed, 60))}." for seed in range(2, 12))
+    name = "<title>Reference</title><h1>Reference</h1>"
+    pages = [*ARTICLES, ("/1.0/reference.html", name + old), (other, name + old + new)]
+    assert list_dropped(judge_pages(pages)) == []
+    pages[-1] = other, name + old
+    assert list_dropped(judge_pages(pages)) == [other]
