@@ -298,6 +298,7 @@ class CrawlJudge:
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
+            judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
             judge.trusted = trusted
