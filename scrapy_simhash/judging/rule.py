@@ -488,9 +488,12 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
 
 def _find_beside(page: Page, kept: Page, site: Site) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
-    there = set(kept.words.wording.beside)
-    mine = (each for each in page.words.wording.beside if each not in there)
-    found = next((each for each in mine if not site.has_beside(each)), "")
+    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (page, kept))
+    alone = [each for each in mine if each not in theirs]
+    found = next((each for each in alone if not site.has_beside(each)), "")
+    if alone and not theirs.keys() <= mine.keys():
+        # What many pages have says something where it stands in the place of another one.
+        found = found or alone[0]
     return f"what is seen beside the text: {found!r}" if found else ""
 
 

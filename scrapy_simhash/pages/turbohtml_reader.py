@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
 _NAMING = "base[href], link[rel][href], meta"
-_SEEN = "img[alt], area[alt], input, meter[value], progress[value]"
+_SEEN = (
+    "img[alt], area[alt], input, meter[value], progress[value], option[selected], "
+    "[role=img][aria-label]"
+)
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
 _INVISIBLE = "script, style, noscript, template, iframe"

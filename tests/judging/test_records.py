@@ -62,6 +62,22 @@ def test_a_copy_at_another_address() -> None:
         ("<td>-5", "<td>5"),
         ("<p>A register of rdna1 and later", "<p>A register of rdna2 and later"),
         ("<p>star star star", "<p>star star star star star"),
+        ("<td>Pool<td>\u2713<td>Bar<td>\u2717", "<td>Pool<td>\u2717<td>Bar<td>\u2713"),
+        ("<td>May<td>-5<td>June<td>5", "<td>May<td>5<td>June<td>5"),
+        ("<p>Food \u2605\u2605 Room \u2605", "<p>Food \u2605 Room \u2605\u2605"),
+        ("<td>Rated AA-", "<td>Rated AA"),
+        ("<td>1/2 in", "<td>1.2 in"),
+        ("<td>5\u2032 wide", "<td>5\u2033 wide"),
+        ("<p>Price &#xe603; now", "<p>Price &#xe604; now"),
+        (
+            "<input type=radio checked><input type=radio>",
+            "<input type=radio><input type=radio checked>",
+        ),
+        (
+            "<select><option selected>A<option>B</select>",
+            "<select><option>A<option selected>B</select>",
+        ),
+        ("<b role=img aria-label='4 of 5'></b>", "<b role=img aria-label='3 of 5'></b>"),
         ("<p>from Ann Mary Lee<p>to Bob Joe Kay", "<p>from Bob Joe Kay<p>to Ann Mary Lee"),
     ],
 )
