@@ -338,7 +338,8 @@ class CrawlJudge:
             decision.action = FOLLOW if page.asked.action in LOSING else ""
         self._refetches.judged += 1
         self._dropped += match is not None
-        self._count_page(page.asked.page.reader, repeats=decision.action not in {"", PASS})
+        repeats = match is not None and decision.action != PASS
+        self._count_page(page.asked.page.reader, repeats=repeats)
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
