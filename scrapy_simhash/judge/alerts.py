@@ -222,6 +222,7 @@ UNLIKE_ADDRESSES = 5
 _LEAST_VALUES = 3
 # Shapes of addresses, and those that led to a document, 4 kB each; the oldest are forgotten.
 _MOST_SHAPES = 2_000
+_MOST_UNDER_ONE = 100  # documents that are repeated under one parameter
 _Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
 
@@ -238,8 +239,8 @@ class Walls:
         self._seen: OrderedDict[Any, _Values] = OrderedDict()  # of all pages, by shape
         # By document, or the address that stands for it, and shape.
         self._led: OrderedDict[tuple[int | str, Any], tuple[str, _Values]] = OrderedDict()
-        # Documents that are repeated under a parameter of a host, two at most.
-        self._repeated: dict[tuple[str, str], set[int]] = {}
+        # How often documents are repeated under a parameter of a host, the first ones.
+        self._repeated: dict[tuple[str, str], Counter[int]] = {}
 
     def add(self, decision: Decision) -> None:
         """Note a page.
@@ -269,9 +270,9 @@ class Walls:
         _note(led, places)
         for name in places.parameters:
             if len(self._repeated) < _MOST_SHAPES or (places.host, name) in self._repeated:
-                repeated = self._repeated.setdefault((places.host, name), set())
-                if len(repeated) < 2:  # noqa: PLR2004
-                    repeated.add(document)
+                repeated = self._repeated.setdefault((places.host, name), Counter())
+                if document in repeated or len(repeated) < _MOST_UNDER_ONE:
+                    repeated[document] += 1
         if original is not None and original[:3] == shape:
             _note(led, original)
 
@@ -293,10 +294,20 @@ class Walls:
         found = [len(led[place]) for place in differing]
         host, names, parameters = shape
         telling = any(
-            place < names or len(self._repeated.get((host, parameters[place - names]), ())) == 1
+            place < names
+            or _is_of_one(self._repeated.get((host, parameters[place - names]), Counter()))
             for place in differing
         )
         return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
+
+
+def _is_of_one(repeated: Counter[int]) -> bool:
+    """Whether nearly all that is repeated under a parameter is one document, as a wall is.
+
+    Of threads, which posts lead to, no one is repeated so much more often than any other.
+    """
+    most, second = [*repeated.most_common(2), (0, 0), (0, 0)][:2]
+    return 2 * most[1] > repeated.total() and most[1] >= UNLIKE_ADDRESSES * second[1]
 
 
 def _note(noted: _Values, places: Places) -> None:
