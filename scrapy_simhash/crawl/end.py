@@ -101,15 +101,20 @@ class Others:
     """Finds other addresses of a page: without a session, or where a mirror has its original.
 
     What makes no difference in ten near-duplicates of one shape of address, makes none in others;
-    and a place is a copy of another one if ten near-duplicates, or links on them, are there, too.
+    unless it does in a tenth as many kept ones: behind the last page of a list all are alike. A
+    place is a copy of another one if ten near-duplicates, or links on them, are there, too.
     """
 
     def __init__(self) -> None:
         self._idle = Counter[tuple[Any, str]]()  # parameters, by the shape of addresses
+        # Those in which two kept pages differ, and addresses of kept pages without one of them.
+        self._telling, self._kept = Counter[tuple[Any, str]](), set[int]()
         self._moves = Counter[tuple[str, str]]()
 
     def add(self, decision: Decision) -> None:
-        """Count what a near-duplicate and its original differ in."""
+        """Count what a near-duplicate and its original differ in, and what kept pages do."""
+        if decision.status == "new":
+            self._note_kept(decision.url)
         if decision.status != "near_duplicate" or decision.reason or not decision.match_url:
             return
         name = find_parameter(decision.url, decision.match_url)
@@ -136,8 +141,18 @@ class Others:
         for url in (link.url, *moved):
             shape = _shape_of(url)
             for name, form in list_forms(url):
-                if self._idle[shape, name] >= _MANY_ALIKE:
+                idle, telling = self._idle[shape, name], self._telling[shape, name]
+                if idle >= max(_MANY_ALIKE, _MANY_ALIKE * telling):
                     yield form
+
+    def _note_kept(self, url: str) -> None:
+        """Note the parameters in which a page differs from another one that was kept."""
+        for name, form in list_forms(url):
+            seen = hash((name, form))
+            if seen in self._kept:
+                self._telling[_shape_of(url), name] += 1
+            elif len(self._kept) < _MOST_NOT_FETCHED:
+                self._kept.add(seen)
 
 
 def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:

@@ -50,7 +50,9 @@ class Fuse:
         if recent is None:
             return ""
         before, urls = recent
-        urls.append(decision.url if decision.action not in {"", PASS} else "")
+        # Not what SIMHASH_UNCHANGED drops: that repeats itself only.
+        repeats = decision.status == "near_duplicate" and decision.action != PASS
+        urls.append(decision.url if repeats else "")
         repeating = list(filter(None, urls))
         if len(urls) < _PAGES or len(repeating) <= _MOST * _PAGES:
             return ""

@@ -220,6 +220,7 @@ _LEAST_VALUES = 3
 _MOST_SHAPES = 2_000
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_MOST_UNDER_ONE = 100  # documents that are repeated under one parameter
 _Values: TypeAlias = list[set[int]]  # digests of the values of each place, five at most
 
 
@@ -235,8 +236,8 @@ class Walls:
     def __init__(self) -> None:
         self._seen: OrderedDict[Any, _Values] = OrderedDict()  # of all pages, by shape
         self._led: OrderedDict[tuple[int, Any], tuple[str, _Values]] = OrderedDict()  # by document
-        # Documents that are repeated under a parameter of a host, two at most.
-        self._repeated: OrderedDict[tuple[str, str], set[int]] = OrderedDict()
+        # How often documents are repeated under a parameter of a host, the first ones.
+        self._repeated: OrderedDict[tuple[str, str], Counter[int]] = OrderedDict()
 
     def add(self, decision: Decision) -> None:
         """Note a page.
@@ -260,9 +261,9 @@ class Walls:
         _, led = _find_last(self._led, (document, shape), (decision.match_url or "", []))
         _note(led, places)
         for name in places.parameters:
-            repeated = _find_last(self._repeated, (places.host, name), set())
-            if len(repeated) < 2:  # noqa: PLR2004
-                repeated.add(document)
+            repeated = _find_last(self._repeated, (places.host, name), Counter())
+            if document in repeated or len(repeated) < _MOST_UNDER_ONE:
+                repeated[document] += 1
         if original is not None and original[:3] == shape:
             _note(led, original)
 
@@ -277,7 +278,8 @@ class Walls:
         found = [len(led[place]) for place in differing]
         host, names, parameters = shape
         telling = any(
-            place < names or len(self._repeated.get((host, parameters[place - names]), ())) == 1
+            place < names
+            or _is_of_one(self._repeated.get((host, parameters[place - names]), Counter()))
             for place in differing
         )
         return telling and max(found) >= UNLIKE_ADDRESSES and min(found) >= _LEAST_VALUES
@@ -290,6 +292,15 @@ def _find_last(remembered: OrderedDict[_Key, _Value], key: _Key, new: _Value) ->
     if len(remembered) > _MOST_SHAPES:
         remembered.popitem(last=False)
     return found
+
+
+def _is_of_one(repeated: Counter[int]) -> bool:
+    """Whether nearly all that is repeated under a parameter is one document, as a wall is.
+
+    Of threads, which posts lead to, no one is repeated so much more often than any other.
+    """
+    most, second = [*repeated.most_common(2), (0, 0), (0, 0)][:2]
+    return 2 * most[1] > repeated.total() and most[1] >= UNLIKE_ADDRESSES * second[1]
 
 
 def _note(noted: _Values, places: Places) -> None:

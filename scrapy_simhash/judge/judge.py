@@ -297,6 +297,7 @@ class CrawlJudge:
             # A crawl that writes nothing cannot get anything, so it compares with all there is.
             incremental = config.incremental or config.readonly
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
+            judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
             judge.trusted = trusted
@@ -336,7 +337,8 @@ class CrawlJudge:
             decision.action = FOLLOW if page.asked.action in LOSING else ""
         self._refetches.judged += 1
         self._dropped += match is not None
-        self._count_page(page.asked.page.reader, repeats=decision.action not in {"", PASS})
+        repeats = match is not None and decision.action != PASS
+        self._count_page(page.asked.page.reader, repeats=repeats)
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason

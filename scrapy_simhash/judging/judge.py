@@ -177,6 +177,7 @@ class Judge:
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
         may_ask: whether a document of a host may be asked for once more.
+        whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
         rests: the original of a near-duplicate that is one but for noise.
@@ -188,6 +189,7 @@ class Judge:
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
     may_ask: MayAsk = _never
+    whole: bool = False
     trusted: Trusted | None = None
     doubt: Doubt | None = None
     rests: Doubt | None = None
@@ -355,10 +357,11 @@ class Judge:
     def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Change]:
         page, before = document.facts, own.facts
         changed = before.scope != page.scope or (
-            before.text_digest != page.text_digest
+            (before.text_digest != page.text_digest or self.whole)
             and (
-                self.rule.plain
-                or not is_unchanged(self.documents, self.hosts, document, number, own)
+                before.text_digest != page.text_digest
+                if self.rule.plain
+                else not is_unchanged(self.documents, self.hosts, document, number, own)
             )
         )
         verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
@@ -498,7 +501,7 @@ def is_unchanged(
     url = document.facts.url
     before = documents.get_wordings([number]).get(number)
     slots = Slots(hosts.recall(documents, url).list_measured(url))
-    if before is None or not slots:
+    if before is None or not (slots or own.facts.text_digest == document.facts.text_digest):
         return False
     now, then = (
         slots.clean(Page.make(facts, wording))

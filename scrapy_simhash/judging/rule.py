@@ -80,6 +80,7 @@ _CELL_WORDS, _MOST_CELLS = 3, 2
 _BOTH_APART = 2
 # Frames end before and behind so much of the common words.
 _SHARE_OF_ENDS = 0.03
+OTHER_REST = "other words beyond those that are kept"
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _A_NUMBER = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"/((?=(?:[^/\d]*\d){3})(?![^/]*\d\.\d)[^/]+)/[^/]+$")
@@ -417,7 +418,7 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
         if mine and theirs and mine != theirs:
             yield f"two names: {shown[0]!r} / {shown[1]!r}"
     if page.words.wording.rest not in {b"", kept.words.wording.rest}:
-        yield "other words beyond those that are kept"
+        yield OTHER_REST
     for one in (side, other):
         if one.own.sum() > INSERTED_SHARE * common:
             yield f"own words of {'the kept page' * (one is other) or 'this page'}: " + repr(
@@ -494,18 +495,22 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
-    # More are those of a list whose pages all declare the first one, or of somebody else's page;
-    # a print view may have the time when it was made, and how long that took.
-    least = max(_MOST_CELLS, OWN_SHARE_OF_PART * common)
-    few = (side.own & side.words.numbers).sum() <= least
+    # More are those of a list whose pages all declare the first one, or of somebody else's page; a
+    # print view, which declares its page itself, may say when and how fast it was made.
+    declares = plain_form(kept.facts.url) in page.facts.declared
+    most = max(_MOST_CELLS, declares * OWN_SHARE_OF_PART * common)
+    few = (side.own & side.words.numbers).sum() <= most
     return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
 
 
 def _find_beside(page: Page, kept: Page, site: Site) -> str:
     """Find what is seen beside the text of a page only, or return ""."""
-    there = set(kept.words.wording.beside)
-    mine = (each for each in page.words.wording.beside if each not in there)
-    found = next((each for each in mine if not site.has_beside(each)), "")
+    mine, theirs = (dict.fromkeys(each.words.wording.beside) for each in (page, kept))
+    alone = [each for each in mine if each not in theirs]
+    found = next((each for each in alone if not site.has_beside(each)), "")
+    if alone and not theirs.keys() <= mine.keys():
+        # What many pages have says something where it stands in the place of another one.
+        found = found or alone[0]
     return f"what is seen beside the text: {found!r}" if found else ""
 
 
@@ -514,6 +519,8 @@ def _judge_one_name(
 ) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     common = int(min(side.common.sum(), other.common.sum()))
+    if page.words.wording.rest not in {b"", kept.words.wording.rest}:
+        return Ruling(one=False, why=OTHER_REST, common=common, sides=(side, other))
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
     own = max(map(_count_own, (side, other)))

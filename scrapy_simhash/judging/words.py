@@ -37,8 +37,17 @@ _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
 # Stands for the end of a line among words; a normalised text has no capitals.
 _LINE = "L"
 NOTHING = np.empty(0, np.uint64)
-# What a symbol says, "C++", "-5", "★★"; not what only separates parts.
-SIGNS = regex.compile(r"(?![|~`^\u00a8\u00b4])[\p{S}%&*@#\\]|(?<!\w)[-\u2212](?=\d)")
+# What a symbol says, "C++", "-5", "★★"; not what only separates parts. To a private character a
+# page's own font gives its looks: a tick, or the digit of a price.
+SIGNS = regex.compile(
+    r"(?![|~`^\u00a8\u00b4])[\p{S}\p{Co}%&*@#\\\u00a7\u2020\u2021\u2030\u2032]"
+    r"|(?<!\w)[-\u2212](?=\d)"
+)
+# In texts also "1/2" and "1.2", 5' and 5", "AA-"; and between which words signs stand.
+_PIECES = regex.compile(
+    rf"\w+|{SIGNS.pattern}|(?<=\d)(?:[.,:/\u2013-](?=\d)|[\"'\u2019\u201d])|(?<=\w)-(?![\w-])"
+)
+_WORDS_TO_SPACES = re.compile(r"\w+")
 _NO_WORDS = re.compile(r"[\W_]+")
 # Of some 150 kB a text of 1,000 words.
 _TEXTS_REMEMBERED = 128
@@ -170,12 +179,20 @@ class Words:
         return marked if end else None
 
     @cached_property
-    def signs(self) -> dict[str, set[str]]:
-        """The signs of each line, by its words."""
-        signs: dict[str, set[str]] = {}
+    def signs(self) -> dict[tuple[str, str], set[str]]:
+        """The signs of each line, by its words, and by the words of the line before as well.
+
+        Lines of signs alone belong to the one before: of ticks in cells that has the label.
+        """
+        lines: list[tuple[str, list[str]]] = [("", [])]
         for line in self.wording.text.split("\n"):
-            words = _NO_WORDS.sub(" ", line).strip()
-            signs.setdefault(words, set()).add("".join(SIGNS.findall(line)))
+            if words := _NO_WORDS.sub(" ", line).strip():
+                lines.append((words, []))
+            lines[-1][1].extend(_WORDS_TO_SPACES.sub(" ", each) for each in _PIECES.findall(line))
+        signs: dict[tuple[str, str], set[str]] = {}
+        for (before, _), (words, found) in pairwise([("", []), *lines]):
+            for key in (("", words), (before, words)):
+                signs.setdefault(key, set()).add("".join(found).strip())
         return signs
 
     @cached_property
@@ -306,10 +323,10 @@ def look(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Si
 
 def find_signs(mine: Words, theirs: Words) -> tuple[str, str] | None:
     """Find the words that have other signs on two pages, with the signs, or None."""
-    for words, signs in mine.signs.items():
-        others = theirs.signs.get(words, signs)
+    for key, signs in mine.signs.items():
+        others = theirs.signs.get(key, signs)
         if (here := signs - others) and (there := others - signs):
-            return f"{min(here)} {words}".strip(), f"{min(there)} {words}".strip()
+            return f"{min(here)} {key[1]}".strip(), f"{min(there)} {key[1]}".strip()
     return None
 
 

@@ -66,7 +66,10 @@ _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in _TITLE_CLASSES)))
 _NAMING = "base[href], link[rel][href], meta"
-_SEEN = "img[alt], area[alt], input, meter[value], progress[value]"
+_SEEN = (
+    "img[alt], area[alt], input, meter[value], progress[value], option[selected], "
+    "[role=img][aria-label]"
+)
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
 _INVISIBLE = "script, style, noscript, template, iframe"
@@ -353,11 +356,18 @@ def _choose_heading(elements: Iterable[Element]) -> str:
 def _choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
     """Choose what a reader sees of pictures and fields."""
     values: list[str] = []
+    place = 0  # of what may be chosen
     for field in fields:
         attributes: Mapping[str, Any] = field.attrs
         kind = (attributes.get("type") or "").lower() if field.tag == "input" else field.tag
-        if kind in {"img", "area", "image"}:
+        place += kind in {"checkbox", "radio", "option"}
+        if attributes.get("role") == "img" and "aria-label" in attributes:
+            values.append(attributes["aria-label"] or "")
+        elif kind in {"img", "area", "image"}:
             values.append(attributes.get("alt") or "")
+        elif "checked" in attributes or "selected" in attributes:
+            said = field.text if kind == "option" else attributes.get("value")
+            values.append(f"chosen: {place} {attributes.get('name') or ''} {said or ''}")
         elif kind not in _UNSEEN and not _is_secret(attributes):
             values.append(attributes.get("value") or "")
     return tuple(filter(None, values))

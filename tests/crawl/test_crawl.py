@@ -205,3 +205,23 @@ async def test_a_store_in_memory_keeps_nothing_and_the_log_says_so(
     log = str(tmp_path / "log.jsonl")
     done = await crawl(tmp_path, urls, SIMHASH_STORE="memory:", SIMHASH_LOG=log)
     assert [decision["status"] for decision in done.decisions] == ["new", "near_duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<aside>Price 15</aside>", "<aside>Price 17</aside>"),
+        ("<p>-5", "<p>5"),
+        ("<p><img alt=red>", "<p><img alt=blue>"),
+        ("", ""),
+    ],
+)
+async def test_unchanged_is_what_shows_nothing_new_at_all(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    """A price beside the main text was lost, crawl after crawl."""
+    with serve({"/1": page(1).replace("</body>", before)}) as site:
+        await crawl(tmp_path, site.urls())
+        site.answers["/1"] = Answer(page(1).replace("</body>", after).encode())
+        done = await crawl(tmp_path, site.urls(), SIMHASH_UNCHANGED="drop")
+    assert done.paths == ["/1"] * bool(after)

@@ -88,3 +88,16 @@ async def test_other_callbacks_and_short_crawls_say_nothing(
     await crawl_all(tmp_path, site)
     await crawl_all(tmp_path, site, Other)
     assert take_warnings(caplog) == []
+
+
+async def test_unchanged_pages_repeat_none(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        done = await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
+        assert take_warnings(caplog) == []
+    assert done.counted["revisit/unchanged"] == 2 * PAGES
+    break_down(site, [*site.answers][PAGES:])
+    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
+    assert len(take_warnings(caplog)) == 1

@@ -297,3 +297,15 @@ async def test_links_count_whatever_the_address_of_their_page_and_its_callback(
         done = await crawl(tmp_path, [site.url("/")], spider)
     assert done.counted["dropped"] == 1
     assert done.counted[ONLY] == len(LEAVES)
+
+
+async def test_pages_behind_the_end_of_a_list_hide_no_page_of_another(tmp_path: Path) -> None:
+    """There `page` makes no difference; the crawl said nothing of eight pages it never got."""
+    nothing = make_page(make_words(99), title="Nothing found")
+    lost = [f"/b?page={n}" for n in range(2, 10)]
+    answers = {f"/a?page={n}": page(n) if n < 4 else nothing for n in range(1, 20)}
+    answers |= {"/b": page(50), "/hub": page(60, links=["/b"]), "/print": page(60, links=lost)}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls(), FollowingSpider)
+    assert done.counted["dropped"] == 16
+    assert done.counted[ONLY] == len(lost)

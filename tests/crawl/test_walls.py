@@ -213,3 +213,13 @@ async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> N
         listed = run("undo", "--original", site.url("/one"), "--dry-run", "--store", tmp_path)
         assert site.url("/copy") in listed.out.splitlines()
         assert site.url("/old") not in listed.out
+
+
+async def test_a_true_copy_hides_no_wall_of_one_parameter(tmp_path: Path) -> None:
+    """Two topics are one; 39 of 40 others were lost for a login, and nothing was said."""
+    answers = {f"/topic?t={n}": page(n % 6, title=f"Topic {n % 6}") for n in range(7)}
+    form = make_page(make_words(99, 120), title="Log in")
+    answers |= {f"/topic?t={n}": form for n in range(100, 140)}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert find_walls(done) == {"/topic?t=100": 39}

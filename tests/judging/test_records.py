@@ -62,6 +62,22 @@ def test_a_copy_at_another_address() -> None:
         ("<td>-5", "<td>5"),
         ("<p>A register of rdna1 and later", "<p>A register of rdna2 and later"),
         ("<p>star star star", "<p>star star star star star"),
+        ("<td>Pool<td>\u2713<td>Bar<td>\u2717", "<td>Pool<td>\u2717<td>Bar<td>\u2713"),
+        ("<td>May<td>-5<td>June<td>5", "<td>May<td>5<td>June<td>5"),
+        ("<p>Food \u2605\u2605 Room \u2605", "<p>Food \u2605 Room \u2605\u2605"),
+        ("<td>Rated AA-", "<td>Rated AA"),
+        ("<td>1/2 in", "<td>1.2 in"),
+        ("<td>5\u2032 wide", "<td>5\u2033 wide"),
+        ("<p>Price &#xe603; now", "<p>Price &#xe604; now"),
+        (
+            "<input type=radio checked><input type=radio>",
+            "<input type=radio><input type=radio checked>",
+        ),
+        (
+            "<select><option selected>A<option>B</select>",
+            "<select><option>A<option selected>B</select>",
+        ),
+        ("<b role=img aria-label='4 of 5'></b>", "<b role=img aria-label='3 of 5'></b>"),
         ("<p>from Ann Mary Lee<p>to Bob Joe Kay", "<p>from Bob Joe Kay<p>to Ann Mary Lee"),
     ],
 )
@@ -468,3 +484,17 @@ def test_what_all_pages_declare_proves_nothing() -> None:
         for number in range(30)
     ]
     assert list_dropped(judge_pages(pages)) == []
+
+
+@pytest.mark.parametrize(
+    "other", [f"{HOST}/2.0/reference.html", "http://mirror.example/1.0/reference.html"]
+)
+def test_a_release_with_new_paragraphs_beyond_the_words_that_are_kept(other: str) -> None:
+    words = make_words(1, 17_500)
+    old = "".join(f"<p>{' '.join(words[at : at + 50])}." for at in range(0, 17_500, 50))
+    new = "".join(f"<p>{' '.join(make_words(seed, 60))}." for seed in range(2, 12))
+    name = "<title>Reference</title><h1>Reference</h1>"
+    pages = [*ARTICLES, ("/1.0/reference.html", name + old), (other, name + old + new)]
+    assert list_dropped(judge_pages(pages)) == []
+    pages[-1] = other, name + old
+    assert list_dropped(judge_pages(pages)) == [other]

@@ -129,7 +129,7 @@ UNSEEN = {
     "password": f'<input type=password value="{VALUE}">',
     "secret": '<input name=csrf_token value="redtwelve40kg">',
     "checkbox": f'<input type=checkbox value="{VALUE}">',
-    "option": f"<select><option>other<option selected>{VALUE}</select>",
+    "option": f"<select><option>other<option>{VALUE}</select>",
     "another option": f"<select><option value='{VALUE}'>other</select>",
     "picture": f'<img src="{VALUE}.png">',
     "script": f'<noscript><img alt="{VALUE}"></noscript>',
@@ -144,6 +144,15 @@ def test_what_a_reader_sees_beside_the_text(name: str) -> None:
     made = fingerprint_page(html)
     beside = unpack(made.wording).beside
     assert beside == (((VALUE + ".pdf" * (name == "name.pdf")),) if name in CARRIERS else ())
+
+
+def test_what_is_chosen_is_seen() -> None:
+    html = (
+        "<p>Words of a page.</p><input type=checkbox name=a><input type=checkbox name=b checked>"
+        "<select><option>red<option selected>green</select><b role=img aria-label='4 of 5'></b>"
+    )
+    beside = unpack(fingerprint_page(html).wording).beside
+    assert beside == ("chosen: 2 b", "chosen: 3 green", "4 of 5")
 
 
 def test_each_block_is_a_line() -> None:
