@@ -199,7 +199,7 @@ class FolderSites:
         """Compare two pages by a rule; the one is judged that the seed has come second."""
         page, kept = sorted((first, second), key=self._place)
         mine, theirs = self._pages[page], self._pages[kept]
-        if rule.plain or not (mine.wording and theirs.wording):
+        if rule.name == "plain" or not (mine.wording and theirs.wording):
             return compare_plainly(mine.facts, theirs.facts, rule)
         said = judge(self._read_page(page), self._read_page(kept), *sites)
         short = mine.facts.stub or theirs.facts.stub

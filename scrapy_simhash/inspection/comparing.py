@@ -76,7 +76,9 @@ def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Ans
         theirs = structs.replace(theirs, scope=mine.scope)
     answer = compare_plainly(mine, theirs, rule)
     wording, other = _read_wording(first), _read_wording(second)
-    by_words = answer.evidence.deciding in {Deciding.WORDS, Deciding.DIGEST} and not rule.plain
+    by_words = (
+        answer.evidence.deciding in {Deciding.WORDS, Deciding.DIGEST} and rule.name != "plain"
+    )
     if not (by_words and wording and other):
         return answer
     if store is None or not stored:

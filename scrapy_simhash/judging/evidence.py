@@ -25,7 +25,8 @@ class Rule(NamedTuple):
 
     Attributes:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
-        name: SIMHASH_RULE.
+        name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; with `words`
+            `judging.rule` does.
         min_features: a text with fewer distinct features has no fingerprint; asked for plain
             simhash only, which goes by main texts.
     """
@@ -33,11 +34,6 @@ class Rule(NamedTuple):
     distance: int
     name: str = "words"
     min_features: int = MIN_FEATURES
-
-    @property
-    def plain(self) -> bool:
-        """Whether the distance alone decides, as in the paper; else `judging.rule` does."""
-        return self.name == "plain"
 
 
 class Relation(StrEnum):

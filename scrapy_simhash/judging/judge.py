@@ -210,7 +210,7 @@ class Judge:
         self.doubt = self.rests = None
         candidates, complete = self.documents.gather(document, self.rule, own)
         chosen, answers = list(self._choose(document.facts, candidates)), list[Answer]()
-        if not self.rule.plain and document.wording:
+        if self.rule.name != "plain" and document.wording:
             answers = self._compare_words(document, chosen, own)
             chosen = [each for each in chosen if each.record is None]
         for candidate in chosen:
@@ -360,7 +360,7 @@ class Judge:
             (before.text_digest != page.text_digest or self.whole)
             and (
                 before.text_digest != page.text_digest
-                if self.rule.plain
+                if self.rule.name == "plain"
                 else not is_unchanged(self.documents, self.hosts, document, number, own)
             )
         )
@@ -576,7 +576,7 @@ def _find_deciding(first: Facts, second: Facts, rule: Rule) -> Deciding:
         return Deciding.SCOPE
     if first.stub or second.stub:
         return Deciding.DIGEST
-    if rule.plain:
+    if rule.name == "plain":
         return Deciding.DISTANCE
     return Deciding.WORDS if first.sketch and second.sketch else Deciding.NO_WORDS
 
