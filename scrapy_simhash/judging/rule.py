@@ -417,7 +417,7 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
     ):
         if mine and theirs and mine != theirs:
             yield f"two names: {shown[0]!r} / {shown[1]!r}"
-    if page.words.wording.rest not in {b"", kept.words.wording.rest}:
+    if _says_other_rest(page, kept):
         yield OTHER_REST
     for one in (side, other):
         if one.own.sum() > INSERTED_SHARE * common:
@@ -432,6 +432,10 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
     yield _find_beside(page, kept, site)
     if gaps and common < (LEAST_COMMON if site.known else LEAST_COMMON_UNKNOWN):
         yield f"{common} words in common that are no template"
+
+
+def _says_other_rest(page: Page, kept: Page) -> bool:
+    return page.words.wording.rest not in {b"", kept.words.wording.rest}
 
 
 def _find_replaced(gaps: list[Gap], side: Side, other: Side) -> str:
@@ -519,7 +523,7 @@ def _judge_one_name(
 ) -> Ruling:
     """Judge one address, one name in two folders, or two hosts: little may be own."""
     common = int(min(side.common.sum(), other.common.sum()))
-    if page.words.wording.rest not in {b"", kept.words.wording.rest}:
+    if _says_other_rest(page, kept) and page.words.wording.is_cut_in_main:
         return Ruling(one=False, why=OTHER_REST, common=common, sides=(side, other))
     if common >= STUB_WORDS and side.own.sum() <= OWN_SHARE_OF_PART * common:
         other = other._replace(own=other.own & other.words.main)
