@@ -499,11 +499,18 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
-    # More are those of a list whose pages all declare the first one, or of somebody else's page; a
-    # print view, which declares its page itself, may say when and how fast it was made.
-    declares = plain_form(kept.facts.url) in page.facts.declared
-    most = max(_MOST_CELLS, declares * OWN_SHARE_OF_PART * common)
-    few = (side.own & side.words.numbers).sum() <= most
+    # More are those of a list whose pages all declare the first one, or of somebody else's page;
+    # a print view may have the time when it was made, and how long that took. It says itself of
+    # what it is one; and that stands in the place of nothing, or at an end.
+    numbers = side.own & side.words.numbers
+    few = int(numbers.sum()) <= _MOST_CELLS
+    if not few and plain_form(kept.facts.url) in page.facts.declared:
+        replaced = sum(
+            int(numbers[gap.start : gap.end].sum())
+            for gap in find_gaps(page.words, kept.words)
+            if gap.other_start < gap.other_end and gap.start > 0 and gap.end < len(page.words)
+        )
+        few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * common
     return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
 
 
