@@ -33,6 +33,7 @@ from scrapy_simhash.pages.addresses import (
     parse_address,
     plain_form,
 )
+from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
@@ -80,6 +81,7 @@ _CELL_WORDS, _MOST_CELLS = 3, 2
 _BOTH_APART = 2
 # Frames end before and behind so much of the common words.
 _SHARE_OF_ENDS = 0.03
+_TWO_DATA = "little text and much data, from which a browser may draw two pages"
 OTHER_REST = "other words beyond those that are kept"
 _SIGNS_OF_NAMES = regex.compile(rf"!|{SIGNS.pattern}")
 _A_NUMBER = re.compile(r"\d")
@@ -335,10 +337,9 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
         site = other_site = UNKNOWN
     mine, theirs = page.facts.url, kept.facts.url
     one_address = _is_one_address(mine, theirs)
-    bits = count_data_bits(page.facts, kept.facts)
-    if bits > MOST_BITS_OF_ONE_DATA and not one_address:
-        why = "little text and much data, from which a browser may draw two pages"
-        return Ruling(one=False, why=why)
+    few = max(len(each.words.wording.text) for each in (page, kept)) < MOST_BESIDE_DATA
+    if few and not one_address and count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA:
+        return Ruling(one=False, why=_TWO_DATA)
     if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
     template, other_template = site.mark(page.words), other_site.mark(kept.words)
@@ -430,6 +431,9 @@ def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Sit
     if signs := find_signs(page.words, kept.words):
         yield f"other signs: {signs[0]!r} / {signs[1]!r}"
     yield _find_beside(page, kept, site)
+    # All texts may be those of a header and a footer, by which a host is not known before six.
+    if common < LEAST_COMMON or not site.known:
+        yield _TWO_DATA * (count_data_bits(page, kept) > MOST_BITS_OF_ONE_DATA)
     if gaps and common < (LEAST_COMMON if site.known else LEAST_COMMON_UNKNOWN):
         yield f"{common} words in common that are no template"
 
@@ -685,9 +689,9 @@ def find_declared(first: Facts, second: Facts) -> set[str]:
     return {address for address in declared if address.partition("/")[2]}
 
 
-def count_data_bits(first: Facts, second: Facts) -> int:
+def count_data_bits(first: Page, second: Page) -> int:
     """Count the bits between what browsers may draw two pages from; 0 without."""
-    one, other = first.data_fingerprint, second.data_fingerprint
+    one, other = first.facts.data_fingerprint, second.facts.data_fingerprint
     if not one or not other:
         return 0
     return hamming_distance(int.from_bytes(one, "big"), int.from_bytes(other, "big"))

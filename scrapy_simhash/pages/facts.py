@@ -12,6 +12,9 @@ from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 
 # Of a body; a larger page is not judged (`too_large`).
 MOST_BYTES = 4 * 2**20
+# Beside fewer characters of text, inline scripts and long attributes `data-` are data, from which a
+# browser may fill the page, a template with a product; beside more, scripts of JSON are.
+MOST_BESIDE_DATA = 2_000
 # Checked where the answer of a judge is decoded; MessagePack has no integer above 2**64 - 1.
 _Bits = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

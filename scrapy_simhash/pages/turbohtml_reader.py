@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from turbohtml import Element, Namespace, Text, XPath, parse
 
 from scrapy_simhash.errors import NotJudgedError
+from scrapy_simhash.pages.facts import MOST_BESIDE_DATA
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import PageText
 
@@ -59,9 +60,7 @@ _BLOCK_TAGS = frozenset(
 )
 # Inputs whose value nobody sees, or not as text. That of a button is its text.
 _UNSEEN = frozenset({"hidden", "password", "checkbox", "radio", "file", "color", "range"})
-# Of characters of text at most, and how many times as many of data (inline scripts and long
-# attributes `data-`) at least: a browser may fill the page from them, a template with a product.
-_MOST_BESIDE_DATA = 2_000
+# So many times as many characters of data as of text, at least, see `facts.MOST_BESIDE_DATA`.
 _LEAST_DATA = 2
 _LONG_ATTRIBUTE = 200
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in _TITLE_CLASSES)))
@@ -137,7 +136,7 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
     whole = "\n".join(texts)
     open_graph = _read_open_graph(named["meta"])
     canonical, views = _choose_addresses(named["link"], open_graph.get("og:url", ""))
-    scripts = (element.text for element in invisible if element.tag == "script")
+    scripts = [element for element in invisible if element.tag == "script"]
     language = None if document.root is None else document.root.attr("lang")
     return PageText(
         main="\n".join(texts[first:end]) or whole,
@@ -373,17 +372,23 @@ def _choose_values(fields: Iterable[Element]) -> tuple[str, ...]:
     return tuple(filter(None, values))
 
 
-def _choose_data(whole: str, scripts: Iterable[str], elements: Iterable[Mapping[str, Any]]) -> str:
-    """Join inline scripts and long `data-` attributes of a page with little text, or return ""."""
-    if len(whole) >= _MOST_BESIDE_DATA:
-        return ""
+def _choose_data(
+    whole: str, scripts: Iterable[Element], elements: Iterable[Mapping[str, Any]]
+) -> str:
+    """Join inline scripts and long `data-` attributes of a page with little text, or return "".
+
+    Of one with more text, its scripts of JSON: there a header and a footer may be all the text.
+    """
+    if len(whole) >= MOST_BESIDE_DATA:
+        data = "\n".join(each.text for each in scripts if "json" in (each.attr("type") or ""))
+        return data if len(data) >= _LEAST_DATA * len(whole) else ""
     attributes = (
         value
         for element in elements
         for name, value in element.items()
         if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
     )
-    data = "\n".join((*scripts, *attributes))
+    data = "\n".join((*(each.text for each in scripts), *attributes))
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
 
 
