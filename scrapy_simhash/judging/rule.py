@@ -505,14 +505,15 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     common = int(min(side.common.sum(), other.common.sum()))
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
-    # what it is one; and that stands in the place of nothing, or at an end.
-    numbers = side.own & side.words.numbers
+    # what it is one; and that stands in the place of no other number, or at an end.
+    numbers, theirs = (each.own & each.words.numbers for each in (side, other))
     few = int(numbers.sum()) <= _MOST_CELLS
     if not few and plain_form(kept.facts.url) in page.facts.declared:
         replaced = sum(
             int(numbers[gap.start : gap.end].sum())
             for gap in find_gaps(page.words, kept.words)
-            if gap.other_start < gap.other_end and gap.start > 0 and gap.end < len(page.words)
+            if theirs[gap.other_start : gap.other_end].any()
+            and 0 < gap.start <= gap.end < len(page.words)
         )
         few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * common
     return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
