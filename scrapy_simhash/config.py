@@ -82,8 +82,8 @@ class Config:
             `memory:` needs 1 or 0
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
-            `trafilatura`, `html2txt` (all visible text), and the import path of a function from
-            HTML to text. See [the main text](running.md#get-the-main-text)
+            `trafilatura` (an extra), `html2txt` (all visible text), and the import path of a
+            function from HTML to text. See [the main text](running.md#get-the-main-text)
         log: path of the decision log; a relative one is below the project's folder, or below the
             current folder without a project. `None` writes no log
         readonly: judge pages by what is in the store, whichever crawl got it, and write nothing;

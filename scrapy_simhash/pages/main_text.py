@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,8 @@ READERS: dict[str, Callable[[str], str | None]] = {
 @lru_cache(maxsize=16)
 def load_text_reader(name: str) -> Callable[[str], str | None]:
     """Find a reader of main texts by its name or import path; `ValueError` if there is none."""
+    if name == "trafilatura" and find_spec(name) is None:
+        raise ValueError(f"{name!r} needs pip install 'scrapy-simhash[trafilatura]'")
     reader: Callable[[str], Any] = load_named(
         name, READERS, callable, "a function from HTML to the main text"
     )
