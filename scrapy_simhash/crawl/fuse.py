@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.judge.log import PASS
+from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.pages.facts import Reader, Share
 
-# Of one callback; a crawl of fewer pages says nothing of what is usual.
-_PAGES = 200
+_PAGES = LEAST_OF_SHARE  # of one callback
 _MOST, _LEAST_BEFORE = 0.5, 0.25
 _FIRST = 3
 

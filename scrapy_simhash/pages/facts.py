@@ -38,8 +38,14 @@ EVERYONE = Reader(callback="*")
 NOBODY = Reader()
 
 
+LEAST_OF_SHARE = 200
+
+
 class Share(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """How many pages the last crawl judged for a reader, and how many of them repeated another."""
+    """How many pages the last crawl judged for a reader, and how many of them repeated another.
+
+    A crawl of fewer than `LEAST_OF_SHARE` pages says nothing of what is usual.
+    """
 
     reader: Reader
     crawl: str

@@ -28,7 +28,7 @@ from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
 from scrapy_simhash.pages.addresses import bound_url, host_of
-from scrapy_simhash.pages.facts import EVERYONE, Reader, Share
+from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Reader, Share
 from scrapy_simhash.pages.wording import Wording, unpack
 from scrapy_simhash.stores.keys import (
     KEYS_OF_A_PAGE,
@@ -232,13 +232,18 @@ class Documents:
         return next((row.shares for _, row in found), ())
 
     def add_shares(self, counted: Iterable[Share]) -> None:
-        """Add what a crawl counted; its numbers take the place of an earlier crawl's."""
+        """Add what a crawl counted; its numbers take the place of an earlier crawl's.
+
+        Not those of a trial of some pages: nobody would be warned in the crawl after it.
+        """
         shares = {share.reader: share for share in self.list_shares()}
         for share in counted:
             before = shares.get(share.reader)
             if before is not None and before.crawl == share.crawl:  # another judge's, or resumed
                 judged, repeated = before.judged + share.judged, before.repeated + share.repeated
                 share = structs.replace(share, judged=judged, repeated=repeated)  # noqa: PLW2901
+            elif before is not None and share.judged < LEAST_OF_SHARE <= before.judged:
+                continue
             shares[share.reader] = share
         row = Shares(tuple(shares.values()))
         self.values.put(HEADER, SHARES_KEY, pack_row(SHARES_KEY, row))

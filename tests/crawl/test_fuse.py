@@ -8,6 +8,7 @@ import pytest
 from scrapy.http import Response
 
 from scrapy_simhash.crawl import fuse
+from scrapy_simhash.stores import documents
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.pages import make_page, make_words
 from tests.helpers.server import Answer, Site, serve
@@ -18,6 +19,7 @@ PAGES = 8
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse, "_PAGES", PAGES)
+    monkeypatch.setattr(documents, "LEAST_OF_SHARE", PAGES)
 
 
 @pytest.fixture
@@ -100,4 +102,18 @@ async def test_unchanged_pages_repeat_none(
     break_down(site, [*site.answers][PAGES:])
     site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
     await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
+    assert len(take_warnings(caplog)) == 1
+
+
+async def test_a_trial_of_some_pages_takes_the_place_of_no_crawl(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await crawl_all(tmp_path, site)
+    everything = site.answers
+    site.answers = dict([*everything.items()][:3])
+    await crawl_all(tmp_path, site)
+    site.answers = everything
+    break_down(site, [*everything][PAGES:])
+    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    await crawl_all(tmp_path, site)
     assert len(take_warnings(caplog)) == 1
