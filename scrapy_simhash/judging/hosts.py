@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Reading
     from scrapy_simhash.judging.noise import Change
     from scrapy_simhash.judging.words import Marks
+    from scrapy_simhash.pages.facts import Facts
 
 AnyPage = TypeVar("AnyPage")
 _Key = TypeVar("_Key")
@@ -30,6 +31,8 @@ _OF_FORM = 2
 _WORDS_REMEMBERED = 700_000
 # Of some kB each.
 _HOSTS_REMEMBERED = 10_000
+# Pages with words of their own that are dropped for one declared address: two views of a page.
+_MOST_CLAIMS = 2
 
 
 def draw_sample(
@@ -94,10 +97,29 @@ class Hosts:
         self._sites = _Memory["Hashable", Site](_WORDS_REMEMBERED, _count_words)
         self._sampled = _Memory["Hashable", Page](_WORDS_REMEMBERED, lambda page: len(page.words))
         self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
+        # By the address, the words that only pages have that were dropped where it was declared.
+        self._claims = _Memory[str, dict[bytes, frozenset[str]]](_HOSTS_REMEMBERED, lambda _: 1)
         # With their words, so that the ids of these stay theirs.
         self._cleaned = _Memory["Hashable", tuple[Words, Page]](
             _WORDS_REMEMBERED, lambda made: len(made[0])
         )
+
+    def believes(self, declared: Iterable[str], page: Facts, own: frozenset[str]) -> bool:
+        """Return whether a page with words of its own may be dropped for what one declares.
+
+        An address that two pages were dropped for, each with words that no other has, is declared
+        by whatever page of that host: the third one stays, and all after it.
+        """
+        for address in declared if own else ():
+            claims = self._claims.recall(address)
+            if claims is None:
+                self._claims.put(address, claims := {})
+            others = [words for identity, words in claims.items() if identity != page.identity]
+            if len(others) < _MOST_CLAIMS:
+                claims[page.identity] = own
+            elif own.difference(*others) and all(words - own for words in others):
+                return False
+        return True
 
     def get_noise(self, url: str) -> Noise:
         """Get what changes on the host of a page."""

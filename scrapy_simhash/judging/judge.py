@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import (
@@ -32,7 +33,16 @@ from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS, Deciding, Evide
 from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
-from scrapy_simhash.judging.rule import STUB_WORDS, UNKNOWN, Page, Ruling, find_names_apart, judge
+from scrapy_simhash.judging.rule import (
+    DECLARED,
+    STUB_WORDS,
+    UNKNOWN,
+    Page,
+    Ruling,
+    find_declared,
+    find_names_apart,
+    judge,
+)
 from scrapy_simhash.judging.words import find_signs, look
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
 from scrapy_simhash.pages.facts import Facts
@@ -279,7 +289,7 @@ class Judge:
             kept = Page.make(record.facts, wordings[number])
             mine, theirs = self._clean(page, kept, number)
             sites = sites_of[number]
-            said = judge(mine, theirs, *sites)
+            said = self._doubt_declared(judge(mine, theirs, *sites), page.facts, record.facts)
             answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
             answer = answer._replace(pages=(mine, theirs))
             has_noise = mine.words is not page.words or theirs.words is not kept.words
@@ -295,6 +305,17 @@ class Judge:
         if not any(each.duplicate for each in answers):
             self.doubt = self._find_doubt(page, parted)
         return answers
+
+    def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
+        """Keep a page whose site declares one address for whatever it says."""
+        if said.why != DECLARED or said.sides is None:
+            return said
+        side = said.sides[0]
+        places = np.flatnonzero(side.own & ~side.words.numbers).tolist()
+        own = frozenset(map(side.words.tokens.__getitem__, places))
+        if self.hosts.believes(find_declared(page, kept), page, own):
+            return said
+        return said._replace(one=False, why="an address that pages with other words declare, too")
 
     def _clean(self, page: Page, kept: Page, number: int) -> tuple[Page, Page]:
         """Take out of two pages what changes by itself."""

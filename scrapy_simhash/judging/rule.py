@@ -75,6 +75,7 @@ INSERTED_SHARE = 0.5
 # What a browser may draw a page with little text from differs in so many bits at most.
 MOST_BITS_OF_ONE_DATA = 10
 _WORDS_SHOWN = 10
+DECLARED = "one declares the other as its original, or as a view of it"
 # In two folders, so many numbers of their own in blocks of fewer words make two pages.
 _CELL_WORDS, _MOST_CELLS = 3, 2
 # Of two names each says what the other one does not.
@@ -401,8 +402,7 @@ def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Sit
     """Judge two addresses of a site with other names: nothing may be guessed."""
     own, common = int(side.own.sum()), int(min(side.common.sum(), other.common.sum()))
     if _is_declared(page, kept, side, other, site):
-        why = "one declares the other as its original, or as a view of it"
-        return Ruling(one=True, why=why, own=own, common=common)
+        return Ruling(one=True, why=DECLARED, own=own, common=common)
     why = next(filter(None, _part_other_names(page, kept, side, other, site)), "")
     one = "has whole blocks more" if own else "says nothing that the other one does not"
     return Ruling(not why, why or one, own, common)

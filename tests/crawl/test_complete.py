@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
 from tests.helpers.documents import open_lmdb
-from tests.helpers.pages import page
+from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
 
 COUNT = 12
@@ -124,3 +125,33 @@ async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
         await crawl(tmp_path, [site.url("/list")], FollowingSpider)
         done = await crawl(tmp_path, map(site.url, ("/copy1", "/copy2")), FollowingSpider)
     assert sorted(done.paths) == ["/copy1", *leaves]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<link rel=canonical href=/case/0>",
+        "<link rel=canonical href=/case>",
+        "<link rel=canonical href=http://other.example/case>",
+        "<meta property=og:url content=/case/0>",
+        "<link rel=amphtml href=/case/0>",
+    ],
+)
+async def test_of_records_that_all_declare_one_address_two_are_lost(
+    tmp_path: Path, head: str
+) -> None:
+    """A fault of a site; a third one shows it."""
+    template = " ".join(make_words(1, 400))
+
+    def make(number: int) -> str:
+        name, street, town = make_words(100 + number, 3)
+        return (
+            f"<title>Case details</title>{head}<h1>Case details</h1><p>{template}</p>"
+            f"<p>Name {name} Street {street} Town {town}</p>"
+        )
+
+    answers = {f"/article/{n}": page(200 + n) for n in range(8)}
+    answers |= {f"/case/{n}": make(n) for n in range(20)}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert len(done.items) >= 28 - 2
