@@ -364,8 +364,7 @@ class Refetchers:
         async def ask() -> None:
             answer = None
             try:
-                if job is None:
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(message.pause_seconds)
                 if refetch is not None:
                     answer = await refetch(message.url)
             except Exception as error:  # noqa: BLE001 - whatever it is, there is no answer
@@ -379,8 +378,6 @@ class Refetchers:
         task.add_done_callback(_TASKS.discard)
 
 
-# A clock that shows seconds stays the same as long: on a fast site five answers came within one.
-_PAUSE_SECONDS = 1.0
 # The event loop itself keeps no task alive.
 _TASKS: set[asyncio.Task[None]] = set()
 

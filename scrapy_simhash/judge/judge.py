@@ -82,6 +82,9 @@ WAIT_SECONDS = 30.0
 _MOST_IN_VAIN = 3
 # A page in doubt is asked for so often, if what changed may be a price.
 _MOST_ASKED_IN_DOUBT = 2
+# Before it is asked for once more, that all answers to a check are no matter of one second: a clock
+# that shows seconds stays the same as long.
+_PAUSES_SECONDS = (0.1, 0.3, 0.6, 1.0)
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
 # Each with the one that follows the links.
@@ -443,7 +446,7 @@ class CrawlJudge:
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
             if same and self._refetches.ask_once_more(asked, answer):
-                self._say(Refetch(0, document, url))
+                self._say(Refetch(0, document, url, _PAUSES_SECONDS[asked.times - 1]))
                 return False
             noise.refute(url, same)
             self._refetches.confirm(asked.place, asked.changed)
@@ -455,7 +458,7 @@ class CrawlJudge:
             elif noise.may_move(changes) and self._refetches.ask_once_more(
                 asked, answer, _MOST_ASKED_IN_DOUBT
             ):
-                self._say(Refetch(0, document, url))
+                self._say(Refetch(0, document, url, _PAUSES_SECONDS[asked.times - 1]))
                 return False
             noise.test(asked.doubt.sought, first, answer)
             noise.add(url, changes, seconds, moving)

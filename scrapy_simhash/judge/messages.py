@@ -179,11 +179,13 @@ class Refetch(_Message, frozen=True):
         number: of the page that is judged, whose request is the model.
         document: number of the kept page's document.
         url: its address.
+        pause_seconds: to be waited before.
     """
 
     number: int
     document: int
     url: str
+    pause_seconds: float = 0.0
 
 
 class Told(_Message, frozen=True):

@@ -15,7 +15,7 @@ import pytest
 from scrapy import signals
 from scrapy.http import Request
 
-from scrapy_simhash.judge import client
+from scrapy_simhash.judge import judge
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.crawling import Crawl, PagesSpider, crawl
 from tests.helpers.needing import slow_but
@@ -257,7 +257,7 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A counter of few values shows the first one again, while another part stays the same."""
-    monkeypatch.setattr(client, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(judge, "_PAUSES_SECONDS", (0.0,) * 4)
     asked, first = Counter[str](), dict[str, int]()
 
     def answer(number: int, path: str, place: int) -> str:
