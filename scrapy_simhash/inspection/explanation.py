@@ -215,7 +215,7 @@ def _explain_document(
         now = compare_pages(config, store, document, original)
     if not dropped:
         return now | _explain_kept(document, original, nearest_url, now, logged)
-    return now | _explain_duplicate(document, original, now, logged)
+    return _explain_duplicate(document, original, now, logged)
 
 
 def _explain_kept(
@@ -262,28 +262,29 @@ def _explain_duplicate(
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    own, others, known = now.get("own_words"), now.get("match_own_words", ()), {}
+    # What changes by itself, the crawl knew; the store does not.
+    noise = any(CHANGES in test for test in document.record.tests)
     if judged and judged.evidence:
-        known = {"site_known": judged.evidence.known}
-        own, others = judged.own_words, judged.match_own_words
+        now |= {"site_known": judged.evidence.known}
+        now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
+    elif noise:
+        now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     verdict = tell_duplicate(
         judged.action if judged else "",
         original.facts.url if original else "an imported fingerprint",
         "".join(document.record.tests[1:2]),
         document.record.distance,
-        own,
-        others,
+        now.get("own_words"),
+        now.get("match_own_words", ()),
     )
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
     undone = "Undone: it passes when it is fetched again. " * document.record.spared
     told = {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
-    explained = {**now, **known, **told}
+    explained = {**now, **told}
     if original is None:
         return explained
-    # What changes by itself, the crawl knew; the store does not.
-    noise = any(CHANGES in test for test in document.record.tests)
     changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {OF_TODAY}"
     return {
         **explained,
