@@ -26,9 +26,19 @@ from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, LogFilter, find_log, show_log
+from scrapy_simhash.inspection.figures import Figures
+from scrapy_simhash.inspection.log import (
+    ALL_CRAWLS,
+    LAST_CRAWL,
+    STATUSES,
+    LogFilter,
+    find_crawl,
+    find_log,
+    read_log,
+    require_log,
+)
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.inspection.sentences import tell_action, tell_count
+from scrapy_simhash.inspection.sentences import answer, tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
@@ -67,17 +77,40 @@ def _print_log(answer: Answer) -> Iterable[str]:
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
 
-def _print_summary(answer: Answer) -> Iterable[str]:
-    dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
-    shown = dict(answer)
-    groups, links = shown.pop("largest_groups"), shown.pop("links_not_followed")
-    for name, tell in (("statuses", tell_count), ("actions", tell_action)):
-        shown[name] = {tell(each): count for each, count in shown[name].items()}
-    if not_judged := shown.pop("not_judged"):
-        shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
-    shown[f"pages that caused the most {dropped}"] = groups
-    yield from print_fields(shown | ({"links that nobody followed": links} if links else {}))
-    if len(answer["crawls"]) > 1:
+def _log(config: Config, options: Namespace) -> Iterator[Answer]:
+    """List the wanted decisions, or sum them up."""
+    path, named = find_log(config, options.log_path), options.crawl
+    require_log(path)
+    if options.summary and named is None:
+        named = LAST_CRAWL
+    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    wanted = LogFilter(options.status, options.url, crawl)
+    lines = read_log(path, wanted, last=options.last)
+    if not options.summary:
+        yield from (json.loads(line) for _, line in lines)
+        return
+    figures = Figures()
+    for decision, _ in lines:
+        figures.add(decision)
+    found = figures.describe()
+    if found["statuses"] or found["links_not_followed"]:
+        whole = (options.status, options.url, options.last) == (None, None, None)
+        yield found | ({"answers": answer(found, options.option)} if whole else {})
+
+
+def _print_summary(found: Answer) -> Iterable[str]:
+    dropped = "drops" if found["actions"].keys() <= DROPPING else "near-duplicates"
+    not_judged = f" ({found['not_judged']:,} not judged)" * bool(found["not_judged"])
+    shown = {
+        "pages": f"{found['pages']:,}{not_judged}",
+        "statuses": {tell_count(each): count for each, count in found["statuses"].items()},
+        "actions": {tell_action(each): count for each, count in found["actions"].items()},
+        f"pages that caused the most {dropped}": found["largest_groups"],
+        "crawls": found["crawls"],
+    }
+    yield from _print_answers(found.get("answers", {}))
+    yield from print_fields(shown)
+    if len(found["crawls"]) > 1:
         yield "A page counts once in each crawl that met it."
 
 
@@ -159,9 +192,13 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
         yield f"and {plural(more, 'more passage')}; --json has all"
 
 
+def _print_answers(answers: Answer) -> Iterable[str]:
+    yield from (f"{question} {printable(said)}" for question, said in answers.items())
+
+
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
-    yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
+    yield from _print_answers(answer["answers"])
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
@@ -177,10 +214,9 @@ def _add_log(parser: ArgumentParser) -> None:
         help=about,
     )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    add("--distance", type=int, metavar="BITS", help="only this distance")
     add_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
     add("--last", type=read_count, metavar="N", help="only the last N decisions")
-    add("--summary", action="store_true", help="show counts and the most duplicated pages")
+    add("--summary", action="store_true", help="say in sentences and counts what came of them")
 
 
 def _add_explain(parser: ArgumentParser) -> None:
@@ -246,12 +282,7 @@ def _add_urls(parser: ArgumentParser) -> None:
 
 COMMANDS = {
     "log": Command(
-        lambda config, options: show_log(
-            find_log(config, options.log_path),
-            LogFilter(options.status, options.url, options.distance, options.crawl),
-            last=options.last,
-            summary=options.summary,
-        ),
+        _log,
         _add_log,
         _print_log,
         examples=(

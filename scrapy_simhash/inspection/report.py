@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.crawl.end import tell_not_fetched, tell_not_judged
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
@@ -29,6 +28,7 @@ from scrapy_simhash.inspection.log import (
     find_log,
     require_log,
 )
+from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -69,13 +69,8 @@ def write_report(
         with show_progress("differences") as progress:
             drops = describe_drops(counted, counted.list_doubtful(), store, progress)
             drawn = describe_drops(counted, counted.drawn, store, progress)
-        figures = {
-            **counted.describe(),
-            **describe_groups(counted, store),
-        }
-        figures["answers"] = {
-            question: add_option(said, option) for question, said in _answer(figures).items()
-        }
+        figures = counted.describe() | describe_groups(counted, store)
+        figures["answers"] = answer(figures, option)
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
     yield {
@@ -123,65 +118,6 @@ def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
         where = "" if wanted is None else f" in crawl {wanted}"
         raise InspectionError(f"the decision log {log} has no page that was judged{where}")
     return figures
-
-
-def _answer(figures: dict[str, Any]) -> dict[str, str]:
-    """Answer in sentences what a crawl saved, and what may be wrong or lost."""
-    return {
-        "What did it save?": _tell_saved(figures),
-        "Is any drop wrong?": _tell_alerts(figures),
-        "Is anything lost?": _tell_lost(figures),
-        "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
-    }
-
-
-def _tell_saved(figures: dict[str, Any]) -> str:
-    judged, would, dropped = (figures[name] for name in ("judged", "would_be_dropped", "dropped"))
-    judged_pages = f"{plural(judged, 'page')} judged"
-    if not (would or dropped):
-        kept = plural(figures["near_duplicates"], "near-duplicate")
-        also = f"; {kept} came through" * (figures["near_duplicates"] > 0)
-        return f"None of {judged_pages} was dropped{also}."
-    share = f"{100 * (would or dropped) / judged:.1f} %"
-    were = "would be" if would else "was" if dropped == 1 else "were"
-    told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
-    links = figures["would_drop_links" if would else "links_dropped"]
-    octets = figures["would_drop_bytes" if would else "dropped_bytes"]
-    saved = f", with {plural(links, 'link')}"
-    saved += f" and {show_bytes(octets)} of HTML" * (octets > 0)
-    copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
-    told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
-    if kept := figures["near_duplicates_kept"]:
-        told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
-    return told + f" {figures['notes']}." * bool(figures["notes"])
-
-
-def _tell_alerts(figures: dict[str, Any]) -> str:
-    dropped = figures["dropped"] or figures["would_be_dropped"]
-    parts = ["Nothing was dropped."] * (not dropped)
-    if alerts := figures["alerts"]:
-        parts.append(f"Look at: {alerts}.")
-    return " ".join(parts) or "Nothing speaks against one."
-
-
-def _tell_lost(figures: dict[str, Any]) -> str:
-    passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
-    links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
-    cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
-    limits, failed = figures["cut_off"], figures["not_fetched"]
-    whose = "pages that would be dropped" if figures["would_be_dropped"] else "dropped pages"
-    parts = [
-        told
-        for number, told in (
-            (len(limits), f"Crawled only {'; '.join(limits)}."),
-            (len(failed), tell_not_fetched(failed)),
-            (len(figures["walls"]), f"{figures['walls']}."),
-            (figures["links_not_followed"], f"{links} that only {whose} had{cut}."),
-            (passed, tell_not_judged(passed)),
-        )
-        if number
-    ]
-    return " ".join(parts) or "Nothing."
 
 
 # Excludes javascript:, data:, and URLs that were cut or had to be escaped.
