@@ -38,7 +38,7 @@ batch-query --queries in --store nowhere -> there is no store at
 prune --days nan --store s -> --days nan: must be 0 or more
 prune --days many --store s -> invalid float value: 'many'
 check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
-undo --distance 1 -o missing/urls --store s -> missing
+undo --crawl x -o missing/urls --store s -> missing
 export fingerprints -o nowhere/out --store s -> nowhere
 export store --store s -> needs --output
 
@@ -127,7 +127,7 @@ def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) ->
 
 
 WRITING = """
-undo --distance 1 -o out --store s
+undo http://site.example/a1 -o out --store s
 find-all -o out --store s
 find-all --clusters -o out --store s
 batch-query --queries in -o out --store s
