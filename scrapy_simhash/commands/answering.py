@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -18,6 +17,7 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 from scrapy_simhash.inspection.log import IMPORTED
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy.settings import BaseSettings
@@ -187,10 +187,3 @@ def describe_match(answer: Answer, prefix: str = "") -> str:
 def name_page(url: str | None) -> str:
     """Format a URL; imported fingerprints have none."""
     return IMPORTED if url is None else printable(url)
-
-
-def read_count(text: str) -> int:
-    """Read a number of things, 0 or more."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)

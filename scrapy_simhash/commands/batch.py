@@ -136,28 +136,24 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
     bounds = Bounds(options.max_bytes, options.max_candidates, options.max_tables)
     planned = choose(documents, bits, bounds)
+    optimum, narrowest = [], 0  # each number of tables that makes the narrowest prefix wider
+    while (tables := fewest_tables(narrowest + 1, bits)) is not None and tables <= MOST_TABLES:
+        narrowest = widest_prefix(tables, bits)
+        candidates = documents / (1 << narrowest)
+        optimum.append(
+            {"tables": tables, "narrowest_bits": narrowest, "prefix_candidates": candidates}
+        )
     yield {
         "documents": documents,
         "log2_documents": round(math.log2(documents), 2),
         "distance": bits,
         "bounds": asdict(bounds),
         "designs": [asdict(one) for one in planned.estimates],
-        "optimum": [
-            {"tables": tables, "narrowest_bits": p, "prefix_candidates": documents / (1 << p)}
-            for tables, p in _list_optimum(bits)
-        ],
+        "optimum": optimum,
         "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
         "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }
-
-
-def _list_optimum(distance: int) -> Iterator[tuple[int, int]]:
-    """List each number of tables that makes the narrowest prefix wider, with its width."""
-    widest = 0
-    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
-        widest = widest_prefix(tables, distance)
-        yield tables, widest
 
 
 def _add_distance(parser: ArgumentParser) -> None:

@@ -110,18 +110,11 @@ def _add_command(
     printer: Callable[..., object] | None = None,
     stored: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add a command with the options that all have, and return its parser for its own.
-
-    Args:
-        commands: of the parser.
-        name: of the command.
-        about: sentences, the first of them for the list of commands.
-        run: gets the settings and the options, and yields answers: dicts, or text to be printed as
-            it is. The options also have `settings`, and `option`, which finds the store.
-        examples: without `scrapy simhash`.
-        printer: turns an answer into readable lines; None prints its fields.
-        stored: whether it has the option `--store`.
-    """
+    """Add a command with the options that all have; return its parser, for those of its own."""
+    # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
+    # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
+    # into lines (by default its fields), or text to be printed as it is. The options also have
+    # `settings`, and `option`, by which commands find the store.
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],
@@ -132,8 +125,8 @@ def _add_command(
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     if stored:
-        about_store = "folder or URL of the store (default: SIMHASH_STORE)"
-        parser.add_argument("--store", metavar="PATH", help=about_store)
+        where = "folder or URL of the store (default: SIMHASH_STORE)"
+        parser.add_argument("--store", metavar="PATH", help=where)
     # Not Scrapy's own, whose values before the command argparse would forget.
     parser.add_argument(
         *("-s", "--set"),

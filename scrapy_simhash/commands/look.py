@@ -16,7 +16,6 @@ from scrapy_simhash.commands.answering import (
     format_time,
     name_page,
     print_fields,
-    read_count,
     take_crawl,
     take_log,
     take_overwrite,
@@ -79,13 +78,15 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions, or sum them up."""
-    path, named = find_log(config, options.log_path), options.crawl
+    path, named, last = find_log(config, options.log_path), options.crawl, options.last
+    if last is not None and last < 0:
+        raise ValueError(f"--last {last}: must be 0 or more")
     require_log(path)
     if options.summary and named is None:
         named = LAST_CRAWL
     crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
     wanted = LogFilter(options.status, options.url, crawl)
-    lines = read_log(path, wanted, last=options.last)
+    lines = read_log(path, wanted, last=last)
     if not options.summary:
         yield from (json.loads(line) for _, line in lines)
         return
@@ -94,7 +95,7 @@ def _log(config: Config, options: Namespace) -> Iterator[Answer]:
         figures.add(decision)
     found = figures.describe()
     if found["statuses"] or found["links_not_followed"]:
-        whole = (options.status, options.url, options.last) == (None, None, None)
+        whole = (options.status, options.url, last) == (None, None, None)
         yield found | ({"answers": answer(found, options.option)} if whole else {})
 
 
@@ -108,7 +109,8 @@ def _print_summary(found: Answer) -> Iterable[str]:
         f"pages that caused the most {dropped}": found["largest_groups"],
         "crawls": found["crawls"],
     }
-    yield from _print_answers(found.get("answers", {}))
+    for question, said in found.get("answers", {}).items():
+        yield f"{question} {printable(said)}"
     yield from print_fields(shown)
     if len(found["crawls"]) > 1:
         yield "A page counts once in each crawl that met it."
@@ -192,13 +194,9 @@ def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
         yield f"and {plural(more, 'more passage')}; --json has all"
 
 
-def _print_answers(answers: Answer) -> Iterable[str]:
-    yield from (f"{question} {printable(said)}" for question, said in answers.items())
-
-
 def _print_report(answer: Answer) -> Iterable[str]:
     yield f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes"
-    yield from _print_answers(answer["answers"])
+    yield from (f"{question} {printable(said)}" for question, said in answer["answers"].items())
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
@@ -225,7 +223,7 @@ def add_log(make: Make) -> None:
     )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     take_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
-    add("--last", type=read_count, metavar="N", help="only the last N decisions")
+    add("--last", type=int, metavar="N", help="only the last N decisions")
     add("--summary", action="store_true", help="say in sentences and counts what came of them")
 
 

@@ -120,17 +120,12 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
             config, options.output, all_tables=options.all_tables, overwrite=options.overwrite
         )
     else:
-        yield from _back_up(config, options.output, check=options.check)
+        from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
-
-def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[Answer]:
-    """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
-
-    with open_as_it_is(config.store) as store:
-        with show_progress("copying, and comparing the copy" if check else "copying"):
-            made = back_up(store, folder, check=check)
-        yield made
+        with open_as_it_is(config.store) as store:
+            with show_progress("copying, and comparing the copy" if options.check else "copying"):
+                made = back_up(store, options.output, check=options.check)
+            yield made
 
 
 def _print_export(answer: Answer) -> Iterable[str]:

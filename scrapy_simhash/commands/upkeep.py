@@ -13,8 +13,8 @@ from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.answering import print_fields, take_crawl, take_overwrite
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
-from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SECONDS_A_DAY = 86_400
 
 
-def open_to_change(config: Config) -> Store:
+def _open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
     return open_store(config.store, distance=0)
@@ -43,9 +43,20 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
-        yield _compact(config)
+        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
+
+        folder, before = store_folder(config.store), _measure(config)
+        with show_progress("packing the store"):
+            compact(folder)
+        yield {"file_bytes_before": before, "file_bytes_after": _measure(config)}
     elif options.rebuild:
-        yield _rebuild(config, options.tables)
+        tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
+        with _open_to_change(config) as store:
+            if tables is not None:  # another design must be complete for SIMHASH_DISTANCE
+                choose_distance(config.distance, parse_design(tables), store.rule)
+            with show_progress("rewriting the tables"):
+                written = store.rebuild(tables)
+            yield {"design": store.design, **written}
     else:
         with open_as_it_is(config.store) as store:
             with show_progress("comparing tables and documents"):
@@ -59,32 +70,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
             )
 
 
-def _compact(config: Config) -> Answer:
-    """Shrink the file of a store that nobody else has open."""
-    from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
-
-    folder = store_folder(config.store)
-    before = _measure(config)
-    with show_progress("packing the store"):
-        compact(folder)
-    return {"file_bytes_before": before, "file_bytes_after": _measure(config)}
-
-
 def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
         return store.engine.measure()[1]
-
-
-def _rebuild(config: Config, tables: str | None) -> Answer:
-    """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
-    with open_to_change(config) as store:
-        if tables == "auto":
-            tables = DEFAULT_DESIGN
-        if tables is not None:
-            choose_distance(config.distance, parse_design(tables), store.rule)
-        with show_progress("rewriting the tables"):
-            written = store.rebuild(tables)
-        return {"design": store.design, **written}
 
 
 def _print_check(answer: Answer) -> Iterable[str]:
@@ -111,7 +99,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
             and (crawl is None or crawl in document.record.crawls)
         )
 
-    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+    with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         with show_progress("looking through the documents"):
             chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
             numbers = store.read(lambda stored: stored.add_duplicates(chosen))
@@ -149,7 +137,7 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
     if not urls and (original, options.crawl) == (None, None):
         raise ValueError("name what to undo: URLs, --original or --crawl")
     crawl = find_crawl(find_log(config, None), options.crawl)
-    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+    with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])[original]
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.lookup import add_suggestions
+from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store

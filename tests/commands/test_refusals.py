@@ -23,6 +23,7 @@ check --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
 check --store in -> /in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
+log --last -1 --log in -> --last -1: must be 0 or more
 import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
