@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
@@ -29,7 +30,6 @@ from scrapy_simhash.inspection.log import (
     ALL_CRAWLS,
     LAST_CRAWL,
     STATUSES,
-    LogFilter,
     find_crawl,
     find_log,
     read_log,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
+    from scrapy_simhash.judge.log import Decision
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
@@ -85,8 +86,15 @@ def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.summary and named is None:
         named = LAST_CRAWL
     crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
-    wanted = LogFilter(options.status, options.url, crawl)
-    lines = read_log(path, wanted, last=last)
+    url = mask_passwords(options.url or "")
+    lines: Iterable[tuple[Decision, bytes]] = (
+        (decision, line)
+        for decision, line in read_log(path, crawl)
+        if options.status in {None, decision.status}
+        and (url in decision.url or url in (decision.match_url or ""))
+    )
+    if last is not None:
+        lines = deque(lines, maxlen=last)
     if not options.summary:
         yield from (json.loads(line) for _, line in lines)
         return

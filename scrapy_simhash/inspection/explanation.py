@@ -15,7 +15,7 @@ from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
+from scrapy_simhash.inspection.log import find_log, read_log
 from scrapy_simhash.inspection.sentences import (
     FAILED,
     FORGOTTEN_BECAUSE,
@@ -164,7 +164,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, LogFilter(), quiet=quiet) if log.is_file() else iter(())
+    return read_log(log, quiet=quiet) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:

@@ -83,7 +83,6 @@ class Figures:
         self._not_followed: dict[str, int] = {}
         self._listed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
-        self.damaged = 0  # lines that are no decisions
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""

@@ -1,12 +1,10 @@
-"""Read decision logs, filtered."""
+"""Read decision logs."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,27 +26,6 @@ STATUSES = (*JUDGED, "not_judged")
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000
-
-
-@dataclass(frozen=True)
-class LogFilter:
-    """Selects decisions; a field that is None accepts all."""
-
-    status: str | None = None
-    url: str | None = None  # text in the URL of the page or of its match
-    crawl: str | None = None  # an id
-
-    def accepts(self, decision: Decision) -> bool:
-        """Whether a decision is wanted."""
-        return (
-            self.status in (None, decision.status)
-            and self.crawl in (None, decision.crawl)
-            and (
-                self.url is None
-                or (url := mask_passwords(self.url)) in decision.url
-                or url in (decision.match_url or "")
-            )
-        )
 
 
 def find_log(config: Config, log_path: str | None) -> Path:
@@ -77,7 +54,7 @@ def find_crawl(path: Path, crawl: str | None) -> str | None:
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     """Find in the log which addresses were asked for where redirects led from them to these."""
     path, wanted = find_log(config, None), {*map(mask_passwords, urls)}
-    lines = read_log(path, LogFilter(), quiet=True) if wanted and path.is_file() else ()
+    lines = read_log(path, quiet=True) if wanted and path.is_file() else ()
     last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
     return {url: requested for url, requested in last.items() if requested}
 
@@ -94,13 +71,13 @@ def require_log(path: Path) -> None:
 
 
 def read_log(
-    path: Path, wanted: LogFilter, *, last: int | None = None, quiet: bool = False
+    path: Path, crawl: str | None = None, *, quiet: bool = False
 ) -> Iterator[tuple[Decision, bytes]]:
-    """Read the wanted decisions of a log, oldest first, each with its line."""
+    """Read the decisions of a log, or of one of its crawls, oldest first, each with its line."""
     # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
     # `quiet`, standard error reports their number at the end.
-    reader = LogReader(path, wanted)
-    yield from reader.read() if last is None else deque(reader.read(), maxlen=last)
+    reader = LogReader(path, crawl)
+    yield from reader.read()
     if reader.damaged and not reader.sound:
         raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
     if reader.damaged and not quiet:
@@ -109,18 +86,17 @@ def read_log(
 
 
 class LogReader:
-    """Reads the wanted decisions of a log, and counts its good and damaged lines."""
+    """Reads the decisions of a log, or of a crawl, and counts its good and damaged lines."""
 
-    def __init__(self, path: Path, wanted: LogFilter | None = None) -> None:
-        self._path = path
-        self._wanted = wanted or LogFilter()
+    def __init__(self, path: Path, crawl: str | None = None) -> None:
+        self._path, self._crawl = path, crawl
         self.sound = self.damaged = 0
         self.first_damaged = ""
 
     def read(
         self, progress: Callable[[int, int], object] = lambda *_: None
     ) -> Iterator[tuple[Decision, bytes]]:
-        """Read the wanted decisions, oldest first, each with its line.
+        """Read the decisions, oldest first, each with its line.
 
         `progress` is called with the number of bytes read, and of all bytes.
         """
@@ -135,17 +111,14 @@ class LogReader:
                     progress(done, max(size, done))
                 decision = _parse(line)
                 if decision is None:
-                    self.first_damaged = self.first_damaged or _show_beginning(line)
+                    shown = line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN]
+                    self.first_damaged = self.first_damaged or shown
                     self.damaged += 1
                     continue
                 self.sound += 1
-                if self._wanted.accepts(decision):
+                if self._crawl in {None, decision.crawl}:
                     yield decision, line
         progress(done, done)
-
-
-def _show_beginning(line: bytes) -> str:
-    return line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN]
 
 
 _decode = msgspec.json.Decoder(Decision).decode

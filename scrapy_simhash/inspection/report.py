@@ -22,7 +22,6 @@ from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
     ALL_CRAWLS,
-    LogFilter,
     LogReader,
     find_crawl,
     find_log,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores.store import Store
 
 # What this package wrote itself, it may replace; the template has it in its first lines.
 _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
@@ -63,9 +61,26 @@ def write_report(
     """
     overwrite = overwrite or _is_ours(output)
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
-        missing: list[str] = []
-        store = _open_store(config, opened, missing)
-        counted = _count(find_log(config, log_path), crawl, missing)
+        missing, store = [], None
+        try:
+            store = opened.enter_context(open_as_it_is(config.store))
+        except StoreUnusableError as error:
+            missing.append(
+                f"There is no store ({printable(error)}), so titles and texts side by side are "
+                "missing."
+            )
+        log, counted = find_log(config, log_path), Figures()
+        require_log(log)
+        named = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
+        reader = LogReader(log, named)
+        with show_progress("bytes of the log") as progress:
+            for decision, _ in reader.read(progress):
+                counted.add(decision)
+        if reader.damaged:
+            missing.append(f"{reader.damaged:,} lines of the log {log} are damaged.")
+        if not counted.crawls:
+            where = "" if named is None else f" in crawl {named}"
+            raise InspectionError(f"the decision log {log} has no page that was judged{where}")
         with show_progress("differences") as progress:
             drops = describe_drops(counted, counted.list_doubtful(), store, progress)
             drawn = describe_drops(counted, counted.drawn, store, progress)
@@ -78,7 +93,7 @@ def write_report(
         "file_bytes": len(page),
         "drops": len(drops),
         "drawn": len(drawn),
-        "damaged_lines": counted.damaged,
+        "damaged_lines": reader.damaged,
         "missing": missing,
         **figures,
     }
@@ -90,34 +105,6 @@ def _is_ours(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return _OURS in file.read(_FIRST_BYTES)
-
-
-def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store | None:
-    try:
-        return opened.enter_context(open_as_it_is(config.store))
-    except StoreUnusableError as error:
-        missing.append(
-            f"There is no store ({printable(error)}), so titles and texts side by side are missing."
-        )
-        return None
-
-
-def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
-    """Count the decisions of a log."""
-    figures = Figures()
-    require_log(log)
-    wanted = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
-    reader = LogReader(log, LogFilter(crawl=wanted))
-    with show_progress("bytes of the log") as progress:
-        for decision, _ in reader.read(progress):
-            figures.add(decision)
-    figures.damaged = reader.damaged
-    if figures.damaged:
-        missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
-    if not figures.crawls:
-        where = "" if wanted is None else f" in crawl {wanted}"
-        raise InspectionError(f"the decision log {log} has no page that was judged{where}")
-    return figures
 
 
 # Excludes javascript:, data:, and URLs that were cut or had to be escaped.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.inspection import log as log_module
-from scrapy_simhash.inspection.log import STATUSES, LogFilter
+from scrapy_simhash.inspection.log import STATUSES
 from tests.helpers.commanding import Run
 
 
@@ -26,9 +26,9 @@ DECISIONS = [
 ]
 
 
-def read_log(path: Path, wanted: LogFilter, **options: Any) -> Iterator[dict[str, Any]]:
+def read_log(path: Path, **options: Any) -> Iterator[dict[str, Any]]:
     """Read the lines of a log."""
-    return (json.loads(line) for _, line in log_module.read_log(path, wanted, **options))
+    return (json.loads(line) for _, line in log_module.read_log(path, **options))
 
 
 def write(path: Path, *decisions: dict[str, Any], end: str = "") -> None:
@@ -70,14 +70,13 @@ NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 
 
 
 @pytest.mark.parametrize("line", NO_DECISIONS)
-@pytest.mark.parametrize("arguments", [{}, {"last": 1}])
 def test_a_file_without_decisions_is_refused_and_shown_escaped(
-    tmp_path: Path, line: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(2 * (line.encode("latin-1") + b"\n"))
     with pytest.raises(ValueError, match=r"log\.jsonl: .* is not a decision") as raised:
-        list(read_log(log, LogFilter(), **arguments))
+        list(read_log(log))
     assert str(raised.value).isprintable()
     assert line[:4].encode("unicode_escape").decode() in str(raised.value)
     assert capsys.readouterr().err == ""
@@ -106,9 +105,9 @@ def test_damaged_lines_are_passed_over_and_counted(
         write(log, DECISIONS[0])
         with log.open("ab") as file:
             file.write(line.encode("latin-1") + b"\n")
-    assert list(read_log(log, LogFilter())) == [DECISIONS[0]] * len(lines)
+    assert list(read_log(log)) == [DECISIONS[0]] * len(lines)
     assert capsys.readouterr().err == f"{len(lines)} damaged lines were skipped in {log}\n"
-    assert list(read_log(log, LogFilter(), quiet=True, last=1)) == [DECISIONS[0]]
+    assert list(read_log(log, quiet=True)) == [DECISIONS[0]] * len(lines)
     assert capsys.readouterr().err == ""
 
 
