@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 from scrapy import Spider
@@ -64,13 +64,6 @@ _DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
 _ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
-# By the end of a file's name, but for `.gz`.
-_KINDS = {
-    **dict.fromkeys((".warc", ".warc.zst"), "warc"),
-    **dict.fromkeys(FEEDS, "jsonl"),
-    ".wacz": "wacz",
-}
-Show: TypeAlias = "Callable[[int, int | None], None]"  # gets how many were read, and all
 
 
 def find_kind(name: str) -> str:
@@ -90,8 +83,9 @@ def find_kind(name: str) -> str:
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) == _ARCHIVE:
             return "archive"
-    for ending, kind in _KINDS.items():
-        if plain.endswith(ending):
+    kinds = {"warc": (".warc", ".warc.zst"), "wacz": (".wacz",), "jsonl": FEEDS}
+    for kind, endings in kinds.items():
+        if plain.endswith(endings):
             return kind
     raise ValueError(
         f"{name} cannot be used: it is no archive or store; name a WARC .warc, .warc.gz or "
@@ -135,9 +129,8 @@ def import_sources(
                 f"{counts.records:,}; run this again when the store works: what is in it is "
                 "recognised"
             ) from error
-        more = len(counts.unreadable) - _PROBLEMS_SHOWN
-        shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
-        problems += [*counts.problems, *([f"{name}: {'; '.join(shown)}"] if shown else ())]
+        more = len(counts.problems) - _PROBLEMS_SHOWN
+        problems += [*counts.problems[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
         yield counts.describe() | loaded
     if problems:
         raise PartlyFailedError("; ".join(problems))
@@ -156,8 +149,7 @@ class _Counts:
     skipped: Counter[str] = field(default_factory=Counter)
     complete: bool = True
     verdicts: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)  # which records, and why
-    problems: list[str] = field(default_factory=list)  # why the source was not read whole
+    problems: list[str] = field(default_factory=list)  # with the source first, then with records
 
     def count(self, status: str, reason: str) -> None:
         """Count a page that was judged."""
@@ -165,13 +157,14 @@ class _Counts:
 
     def describe(self) -> dict[str, Any]:
         """Return the counts, ready for JSON."""
-        shown = dict(vars(self))
-        del shown["unreadable"], shown["problems"]
-        return shown
+        return {name: value for name, value in vars(self).items() if name != "problems"}
 
 
 def _make_pages(
-    config: Config, fingerprinter: RequestFingerprinterProtocol, counts: _Counts, show: Show
+    config: Config,
+    fingerprinter: RequestFingerprinterProtocol,
+    counts: _Counts,
+    show: Callable[[int, int | None], None],
 ) -> Iterator[tuple[Page, bytes]]:
     """Make the pages of a source, up to its end or where it is damaged, and count its records."""
     try:
@@ -181,12 +174,13 @@ def _make_pages(
             made = entry if isinstance(entry, Skipped) else _make_page(config, fingerprinter, entry)
             if isinstance(made, Skipped):
                 counts.skipped[made.reason] += 1
-                counts.unreadable += [made.problem] * bool(made.problem)
+                if made.problem:
+                    counts.problems.append(f"{counts.source}: {made.problem}")
             else:
                 counts.pages += 1
                 yield made
     except SourceError as error:
-        counts.problems.append(str(error))
+        counts.problems.insert(0, str(error))
         counts.complete = False
 
 
@@ -215,9 +209,10 @@ async def _judge(config: Config, pages: Iterator[tuple[Page, bytes]], counts: _C
     if closed.unwritten:
         raise StoreUnavailableError(f"{plural(closed.unwritten, 'change')} not written")
     if ends:
-        counts.problems.append(
+        counts.problems.insert(
+            0,
             f"the process that judges pages ended {plural(ends, 'time')}, and pages just before "
-            "may be missing: run this again"
+            "may be missing: run this again",
         )
 
 
