@@ -24,7 +24,7 @@ from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, pack, unpack
-from tests.batch.test_cells import crowded
+from tests.batch.test_joins import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.documents import alter
 from tests.helpers.needing import require_modules, require_program
