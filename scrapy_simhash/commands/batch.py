@@ -33,7 +33,7 @@ from scrapy_simhash.batch.joins import (
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
-from scrapy_simhash.commands.frame import Command, add_overwrite
+from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.commands.answering import Answer
+    from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
 
 _MOST = 2**FINGERPRINT_BITS
@@ -135,28 +136,24 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
     bounds = Bounds(options.max_bytes, options.max_candidates, options.max_tables)
     planned = choose(documents, bits, bounds)
+    optimum, narrowest = [], 0  # each number of tables that makes the narrowest prefix wider
+    while (tables := fewest_tables(narrowest + 1, bits)) is not None and tables <= MOST_TABLES:
+        narrowest = widest_prefix(tables, bits)
+        candidates = documents / (1 << narrowest)
+        optimum.append(
+            {"tables": tables, "narrowest_bits": narrowest, "prefix_candidates": candidates}
+        )
     yield {
         "documents": documents,
         "log2_documents": round(math.log2(documents), 2),
         "distance": bits,
         "bounds": asdict(bounds),
         "designs": [asdict(one) for one in planned.estimates],
-        "optimum": [
-            {"tables": tables, "narrowest_bits": p, "prefix_candidates": documents / (1 << p)}
-            for tables, p in _list_optimum(bits)
-        ],
+        "optimum": optimum,
         "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
         "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }
-
-
-def _list_optimum(distance: int) -> Iterator[tuple[int, int]]:
-    """List each number of tables that makes the narrowest prefix wider, with its width."""
-    widest = 0
-    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
-        widest = widest_prefix(tables, distance)
-        yield tables, widest
 
 
 def _add_distance(parser: ArgumentParser) -> None:
@@ -179,11 +176,20 @@ def _add_streams(parser: ArgumentParser) -> None:
     add = parser.add_argument
     about = "where to write JSON arrays, one a line (default: -, standard output)"
     add("-o", "--output", dest="output_path", help=about, **stream)
-    add_overwrite(parser)
+    take_overwrite(parser)
     _add_distance(parser)
 
 
-def _add_find(parser: ArgumentParser) -> None:
+def add_find_all(make: Make) -> None:
+    """Add the command `find-all`."""
+    parser = make(
+        "Find all pairs of near fingerprints, or their clusters. Input and output have the "
+        "format of seomoz/simhash-cpp.",
+        _find,
+        "find-all --blocks 4 --distance 3 < numbers.txt",
+        "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
+        stored=False,
+    )
     _add_streams(parser)
     _add_blocks(parser)
     add = parser.add_argument
@@ -192,7 +198,14 @@ def _add_find(parser: ArgumentParser) -> None:
     add("--representative", action="store_true", help=about)
 
 
-def _add_query(parser: ArgumentParser) -> None:
+def add_batch_query(make: Make) -> None:
+    """Add the command `batch-query`."""
+    parser = make(
+        "Look up many fingerprints among many others",
+        _batch_query,
+        "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
+        stored=False,
+    )
     about = "fingerprints to look up: an archive, or one decimal number a line"
     add = parser.add_argument
     add("--queries", dest="queries_path", required=True, metavar="FILE", help=about)
@@ -208,7 +221,15 @@ _TASKS = {
 }
 
 
-def _add_spark(parser: ArgumentParser) -> None:
+def add_spark(make: Make) -> None:
+    """Add the command `spark`."""
+    parser = make(
+        "Fingerprint, join and cluster billions of pages on Spark",
+        _run_spark,
+        "spark fingerprint crawl.warc.gz -o documents",
+        "spark pairs documents -o pairs",
+        stored=False,
+    )
     add = parser.add_argument
     about = "; ".join(f"{task}: {does}" for task, does in _TASKS.items())
     add("task", choices=_TASKS, metavar="TASK", help=about)
@@ -227,7 +248,14 @@ def _add_spark(parser: ArgumentParser) -> None:
     add("--checkpoints", metavar="FOLDER", help="for data that must survive the loss of executors")
 
 
-def _add_plan(parser: ArgumentParser) -> None:
+def add_plan(make: Make) -> None:
+    """Add the command `plan`."""
+    parser = make(
+        "Compare table designs for a number of documents, and choose one",
+        _plan,
+        "plan --documents 8e9 --distance 3 --max-tables 20",
+        stored=False,
+    )
     bounds = {
         "max-bytes": "bytes in all tables, after `check --compact`",
         "max-candidates": "candidates for a query, on average",
@@ -240,36 +268,3 @@ def _add_plan(parser: ArgumentParser) -> None:
         parser.add_argument(f"--{name}", help=f"at most so many {what}", **count)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
     parser.add_argument("--distance", type=int, metavar="BITS", help=about)
-
-
-COMMANDS = {
-    "find-all": Command(
-        _find,
-        _add_find,
-        stored=False,
-        examples=(
-            "find-all --blocks 4 --distance 3 < numbers.txt",
-            "find-all --clusters --store .scrapy/simhash",
-            "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
-        ),
-        details="Input and output have the format of seomoz/simhash-cpp.",
-    ),
-    "batch-query": Command(
-        _batch_query,
-        _add_query,
-        stored=False,
-        examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
-    ),
-    "spark": Command(
-        _run_spark,
-        _add_spark,
-        stored=False,
-        examples=("spark fingerprint crawl.warc.gz -o documents", "spark pairs documents -o pairs"),
-    ),
-    "plan": Command(
-        _plan,
-        _add_plan,
-        stored=False,
-        examples=("plan --documents 10e6", "plan --documents 8e9 --distance 3 --max-tables 20"),
-    ),
-}

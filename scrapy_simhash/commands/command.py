@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,23 +19,25 @@ from scrapy.exceptions import UsageError
 from scrapy_simhash.errors import suggest
 
 if TYPE_CHECKING:
-    from scrapy_simhash.commands.frame import Command
+    from collections.abc import Callable
 
-# For each command: its module in this package, and its description.
+    Make = Callable[..., argparse.ArgumentParser]
+
+# For each command: its module in this package, which has a function `add_COMMAND`.
 COMMANDS = {
-    "log": ("look", "Read the decision log, newest last"),
-    "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
-    "report": ("look", "Write an HTML file that shows what was dropped, and why"),
-    "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
-    "urls": ("look", "Find rules by which several addresses lead to one page"),
-    "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),
-    "import": ("transfer", "Fill a store from pages, an archive or other stores"),
-    "prune": ("upkeep", "Delete documents by URL, age, scope or crawl"),
-    "check": ("upkeep", "Count and compare what a store has, pack it or rebuild its tables"),
-    "find-all": ("batch", "Find all pairs of near fingerprints, or their clusters"),
-    "batch-query": ("batch", "Look up many fingerprints among many others"),
-    "spark": ("batch", "Fingerprint, join and cluster billions of pages on Spark"),
-    "plan": ("batch", "Compare table designs for a number of documents, and choose one"),
+    "log": "look",
+    "explain": "look",
+    "report": "look",
+    "undo": "upkeep",
+    "urls": "look",
+    "export": "transfer",
+    "import": "transfer",
+    "prune": "upkeep",
+    "check": "upkeep",
+    "find-all": "batch",
+    "batch-query": "batch",
+    "spark": "batch",
+    "plan": "batch",
 }
 _HELP_WIDTH = 78
 _SET_BEHIND = "set_behind"
@@ -76,7 +79,7 @@ class SimhashCommand(ScrapyCommand):
             known = re.findall(r"--[\w-]+", opts.simhash_usage())
             meant = suggest(args[0].partition("=")[0], known)
             raise UsageError(f"unknown arguments: {' '.join(args)}{meant}", print_help=False)
-        from scrapy_simhash.commands.frame import run_command  # noqa: PLC0415 - for this call only
+        from scrapy_simhash.commands.answering import run_command  # noqa: PLC0415 - for this call only
 
         assert self.settings is not None  # noqa: S101 - set by Scrapy
         self.exitcode = run_command(self.settings, opts)
@@ -93,28 +96,44 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         prog="scrapy simhash",
         parser_class=argparse.ArgumentParser,
     )
-    for name, (module, about) in COMMANDS.items():
-        command: Command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]
-        described = f"{about}. {command.details}".strip()
-        added = commands.add_parser(
-            name,
-            help=about,
-            description=textwrap.fill(described, _HELP_WIDTH),
-            epilog="\n  scrapy simhash ".join(["examples:", *command.examples]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        added.add_argument("--json", action="store_true", help="print one JSON object a line")
-        if command.stored:
-            about_store = "folder or URL of the store (default: SIMHASH_STORE)"
-            added.add_argument("--store", metavar="PATH", help=about_store)
-        # Not Scrapy's own, whose values before the command argparse would forget.
-        added.add_argument(
-            *("-s", "--set"),
-            metavar="NAME=VALUE",
-            action="append",
-            dest=_SET_BEHIND,
-            help="set/override setting (may be repeated)",
-        )
-        command.add_arguments(added)
-        added.set_defaults(simhash_usage=added.format_usage, simhash_runs=command)
+    for name, module in COMMANDS.items():
+        family = import_module(f"scrapy_simhash.commands.{module}")
+        getattr(family, f"add_{name.replace('-', '_')}")(partial(_add_command, commands, name))
+
+
+def _add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    about: str,
+    run: Callable[..., object],
+    *examples: str,
+    printer: Callable[..., object] | None = None,
+    stored: bool = True,
+) -> argparse.ArgumentParser:
+    """Add a command with the options that all have; return its parser, for those of its own."""
+    # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
+    # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
+    # into lines (by default its fields), or text to be printed as it is. The options also have
+    # `settings`, and `option`, by which commands find the store.
+    parser = commands.add_parser(
+        name,
+        help=about.partition(". ")[0],
+        description=textwrap.fill(about, _HELP_WIDTH),
+        epilog="\n  scrapy simhash ".join(["examples:", *examples]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    if stored:
+        where = "folder or URL of the store (default: SIMHASH_STORE)"
+        parser.add_argument("--store", metavar="PATH", help=where)
+    # Not Scrapy's own, whose values before the command argparse would forget.
+    parser.add_argument(
+        *("-s", "--set"),
+        metavar="NAME=VALUE",
+        action="append",
+        dest=_SET_BEHIND,
+        help="set/override setting (may be repeated)",
+    )
+    parser.set_defaults(simhash_usage=parser.format_usage, simhash_run=run, simhash_printer=printer)
+    return parser

@@ -4,39 +4,49 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import plural, printable
-from scrapy_simhash.commands.frame import (
-    Command,
-    add_crawl,
-    add_log,
-    add_overwrite,
+from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
     name_page,
     print_fields,
-    read_count,
+    take_crawl,
+    take_log,
+    take_overwrite,
 )
 from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.log import LAST_CRAWL, STATUSES, LogFilter, find_log, show_log
+from scrapy_simhash.inspection.figures import Figures
+from scrapy_simhash.inspection.log import (
+    ALL_CRAWLS,
+    LAST_CRAWL,
+    STATUSES,
+    find_crawl,
+    find_log,
+    read_log,
+    require_log,
+)
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.inspection.sentences import tell_action, tell_count
+from scrapy_simhash.inspection.sentences import answer, tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.commands.answering import Answer
+    from scrapy_simhash.commands.command import Make
+    from scrapy_simhash.judge.log import Decision
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
@@ -67,17 +77,50 @@ def _print_log(answer: Answer) -> Iterable[str]:
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
 
-def _print_summary(answer: Answer) -> Iterable[str]:
-    dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
-    shown = dict(answer)
-    groups, links = shown.pop("largest_groups"), shown.pop("links_not_followed")
-    for name, tell in (("statuses", tell_count), ("actions", tell_action)):
-        shown[name] = {tell(each): count for each, count in shown[name].items()}
-    if not_judged := shown.pop("not_judged"):
-        shown["pages"] = f"{shown['pages']:,} ({not_judged:,} not judged)"
-    shown[f"pages that caused the most {dropped}"] = groups
-    yield from print_fields(shown | ({"links that nobody followed": links} if links else {}))
-    if len(answer["crawls"]) > 1:
+def _log(config: Config, options: Namespace) -> Iterator[Answer]:
+    """List the wanted decisions, or sum them up."""
+    path, named, last = find_log(config, options.log_path), options.crawl, options.last
+    if last is not None and last < 0:
+        raise ValueError(f"--last {last}: must be 0 or more")
+    require_log(path)
+    if options.summary and named is None:
+        named = LAST_CRAWL
+    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    url = mask_passwords(options.url or "")
+    lines: Iterable[tuple[Decision, bytes]] = (
+        (decision, line)
+        for decision, line in read_log(path, crawl)
+        if options.status in {None, decision.status}
+        and (url in decision.url or url in (decision.match_url or ""))
+    )
+    if last is not None:
+        lines = deque(lines, maxlen=last)
+    if not options.summary:
+        yield from (json.loads(line) for _, line in lines)
+        return
+    figures = Figures()
+    for decision, _ in lines:
+        figures.add(decision)
+    found = figures.describe()
+    if found["statuses"] or found["links_not_followed"]:
+        whole = (options.status, options.url, last) == (None, None, None)
+        yield found | ({"answers": answer(found, options.option)} if whole else {})
+
+
+def _print_summary(found: Answer) -> Iterable[str]:
+    dropped = "drops" if found["actions"].keys() <= DROPPING else "near-duplicates"
+    not_judged = f" ({found['not_judged']:,} not judged)" * bool(found["not_judged"])
+    shown = {
+        "pages": f"{found['pages']:,}{not_judged}",
+        "statuses": {tell_count(each): count for each, count in found["statuses"].items()},
+        "actions": {tell_action(each): count for each, count in found["actions"].items()},
+        f"pages that caused the most {dropped}": found["largest_groups"],
+        "crawls": found["crawls"],
+    }
+    for question, said in found.get("answers", {}).items():
+        yield f"{question} {printable(said)}"
+    yield from print_fields(shown)
+    if len(found["crawls"]) > 1:
         yield "A page counts once in each crawl that met it."
 
 
@@ -165,9 +208,19 @@ def _print_report(answer: Answer) -> Iterable[str]:
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
-def _add_log(parser: ArgumentParser) -> None:
+def add_log(make: Make) -> None:
+    """Add the command `log`."""
+    parser = make(
+        "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
+        "names the page it duplicates.",
+        _log,
+        "log --last 20",
+        "log --status near_duplicate --url /print/",
+        "log --summary --crawl all",
+        printer=_print_log,
+    )
     add = parser.add_argument
-    add_log(parser)
+    take_log(parser)
     about = f"only pages with this one: {', '.join(STATUSES)}; {FORGOTTEN}; or "
     about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
     add(
@@ -177,26 +230,54 @@ def _add_log(parser: ArgumentParser) -> None:
         help=about,
     )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    add("--distance", type=int, metavar="BITS", help="only this distance")
-    add_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
-    add("--last", type=read_count, metavar="N", help="only the last N decisions")
-    add("--summary", action="store_true", help="show counts and the most duplicated pages")
+    take_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
+    add("--last", type=int, metavar="N", help="only the last N decisions")
+    add("--summary", action="store_true", help="say in sentences and counts what came of them")
 
 
-def _add_explain(parser: ArgumentParser) -> None:
+def add_explain(make: Make) -> None:
+    """Add the command `explain`."""
+    parser = make(
+        "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
+        "store and its log; files are fingerprinted. With a URL or --store, this uses the "
+        "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
+        "fingerprint (16 hexadecimal digits) or a text of several words alone lists the stored "
+        "pages within SIMHASH_DISTANCE.",
+        lambda config, options: explain(config, options.what, options.log_path, options.option),
+        "explain http://site.example/again",
+        "explain page.html other.html",
+        "explain page.html         # which stored pages are near it?",
+        'explain "some words of a page"',
+        printer=print_explanation,
+    )
     add = parser.add_argument
     about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
     add("what", nargs="+", metavar="URL|FILE", help=about)
-    add_log(parser)
+    take_log(parser)
 
 
-def _add_report(parser: ArgumentParser) -> None:
+def add_report(make: Make) -> None:
+    """Add the command `report`."""
+    parser = make(
+        "Write an HTML file that shows what was dropped, and why",
+        lambda config, options: write_report(
+            config,
+            output=options.output,
+            log_path=options.log_path,
+            crawl=options.crawl,
+            option=options.option,
+            overwrite=options.overwrite,
+        ),
+        "report",
+        "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
+        printer=_print_report,
+    )
     add = parser.add_argument
     about = "the file to write (default: %(default)s)"
     add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
-    add_overwrite(parser)
-    add_log(parser)
-    add_crawl(parser, "of this crawl (default: last), or of `all`")
+    take_overwrite(parser)
+    take_log(parser)
+    take_crawl(parser, "of this crawl (default: last), or of `all`")
     parser.set_defaults(crawl=LAST_CRAWL)
 
 
@@ -238,63 +319,15 @@ def _print_rule(answer: Answer) -> Iterable[str]:
             yield f"    {outcome}: {' '.join(map(printable, pair))}"
 
 
-def _add_urls(parser: ArgumentParser) -> None:
+def add_urls(make: Make) -> None:
+    """Add the command `urls`."""
+    parser = make(
+        "Find rules by which several addresses lead to one page",
+        _find_rules,
+        "urls",
+        "urls --output rules.json",
+        printer=_print_rule,
+    )
     about = "write the proven rules that duplicate-url-discarder can express, as its list"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
-    add_overwrite(parser)
-
-
-COMMANDS = {
-    "log": Command(
-        lambda config, options: show_log(
-            find_log(config, options.log_path),
-            LogFilter(options.status, options.url, options.distance, options.crawl),
-            last=options.last,
-            summary=options.summary,
-        ),
-        _add_log,
-        _print_log,
-        examples=(
-            "log --last 20",
-            "log --status near_duplicate --url /print/",
-            "log --summary --crawl all",
-        ),
-        details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
-    ),
-    "explain": Command(
-        lambda config, options: explain(config, options.what, options.log_path, options.option),
-        _add_explain,
-        print_explanation,
-        examples=(
-            "explain http://site.example/again",
-            "explain http://site.example/again http://site.example/two",
-            "explain page.html other.html",
-            "explain page.html         # which stored pages are near it?",
-            "explain 0123456789abcdef",
-            'explain "some words of a page"',
-        ),
-        details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
-        "or --store, this uses the recipe and seed of the store, otherwise the default recipe and "
-        "seed 0. A file, a fingerprint (16 hexadecimal digits) or a text of several words alone "
-        "lists the stored pages within SIMHASH_DISTANCE.",
-    ),
-    "report": Command(
-        lambda config, options: write_report(
-            config,
-            output=options.output,
-            log_path=options.log_path,
-            crawl=options.crawl,
-            option=options.option,
-            overwrite=options.overwrite,
-        ),
-        _add_report,
-        _print_report,
-        examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
-    ),
-    "urls": Command(
-        _find_rules,
-        _add_urls,
-        _print_rule,
-        examples=("urls", "urls --output rules.json"),
-    ),
-}
+    take_overwrite(parser)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive, import_archive
-from scrapy_simhash.commands.frame import (
-    Command,
-    add_crawl,
-    add_overwrite,
+from scrapy_simhash.commands.answering import (
     describe_match,
     name_page,
     print_fields,
+    take_crawl,
+    take_overwrite,
 )
 from scrapy_simhash.inspection.log import find_crawl, find_log
 from scrapy_simhash.judging.documents import State
@@ -24,10 +23,11 @@ from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.commands.answering import Answer
+    from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
@@ -40,7 +40,19 @@ def _import(config: Config, options: Namespace) -> Iterator[Answer]:
     yield from importing.import_sources(config, options.settings, sources, import_archive)
 
 
-def _add_import(parser: ArgumentParser) -> None:
+def add_import(make: Make) -> None:
+    """Add the command `import`."""
+    parser = make(
+        "Fill a store from pages, an archive or other stores. What the store has already is "
+        "recognised: run an import that was interrupted again. An archive has fingerprints, not "
+        "documents, so importing it does not restore a store; to restore one, put its backup in "
+        "its place. Of a store, the pages that came through come in, if its recipe and seed are "
+        "those of the store.",
+        _import,
+        "import probed.archive --store seeded",
+        "import crawl.warc.gz --store seeded",
+        "import .scrapy/simhash --store copy",
+    )
     about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, archive, or store"
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
 
@@ -108,17 +120,12 @@ def _export(config: Config, options: Namespace) -> Iterator[Answer]:
             config, options.output, all_tables=options.all_tables, overwrite=options.overwrite
         )
     else:
-        yield from _back_up(config, options.output, check=options.check)
+        from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
 
-
-def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[Answer]:
-    """Copy the store into a new folder while crawls write; `check` checks the copy first."""
-    from scrapy_simhash.stores.copying import back_up  # noqa: PLC0415 - loads lmdb
-
-    with open_as_it_is(config.store) as store:
-        with show_progress("copying, and comparing the copy" if check else "copying"):
-            made = back_up(store, folder, check=check)
-        yield made
+        with open_as_it_is(config.store) as store:
+            with show_progress("copying, and comparing the copy" if options.check else "copying"):
+                made = back_up(store, options.output, check=options.check)
+            yield made
 
 
 def _print_export(answer: Answer) -> Iterable[str]:
@@ -134,7 +141,17 @@ def _print_export(answer: Answer) -> Iterable[str]:
         yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"
 
 
-def _add_export(parser: ArgumentParser) -> None:
+def add_export(make: Make) -> None:
+    """Add the command `export`."""
+    parser = make(
+        "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
+        "not documents.",
+        _export,
+        "export store -o simhash-backup",
+        "export fingerprints --tables -o probed.archive",
+        "export duplicates --all --crawl last",
+        printer=_print_export,
+    )
     add = parser.add_argument
     about = (
         "store: the whole store, checked, while crawls write; fingerprints: an archive; "
@@ -147,37 +164,7 @@ def _add_export(parser: ArgumentParser) -> None:
     add("--no-check", dest="check", action="store_false", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
-    add_overwrite(parser)
+    take_overwrite(parser)
     about = "duplicates: list the kept pages without duplicates, too"
     add("--all", dest="every", action="store_true", help=about)
-    add_crawl(parser, "duplicates: only of this crawl")
-
-
-COMMANDS = {
-    "export": Command(
-        _export,
-        _add_export,
-        _print_export,
-        examples=(
-            "export store -o simhash-backup",
-            "export fingerprints -o fingerprints.archive",
-            "export fingerprints --tables -o probed.archive",
-            "export duplicates --json",
-            "export duplicates --all --crawl last",
-        ),
-        details="An archive has fingerprints, not documents.",
-    ),
-    "import": Command(
-        _import,
-        _add_import,
-        examples=(
-            "import fingerprints.archive --store seeded",
-            "import crawl.warc.gz --store seeded",
-            "import .scrapy/simhash --store copy",
-        ),
-        details="What the store has already is recognised: run an import that was interrupted "
-        "again. An archive has fingerprints, not documents, so importing it does not restore a "
-        "store; to restore one, put its backup in its place. Of a store, the pages that came "
-        "through come in, if its recipe and seed are those of the store.",
-    ),
-}
+    take_crawl(parser, "duplicates: only of this crawl")

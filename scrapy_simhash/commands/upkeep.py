@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.commands.frame import Command, add_crawl, add_overwrite, print_fields
+from scrapy_simhash.commands.answering import print_fields, take_crawl, take_overwrite
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
-from scrapy_simhash.inspection.lookup import add_suggestions
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.commands.answering import Answer
+    from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _SECONDS_A_DAY = 86_400
 
 
-def open_to_change(config: Config) -> Store:
+def _open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
     return open_store(config.store, distance=0)
@@ -42,9 +43,20 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.tables is not None and not options.rebuild:
         raise ValueError(f"--tables {options.tables} needs --rebuild, which rewrites the tables")
     if options.compact:
-        yield _compact(config)
+        from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
+
+        folder, before = store_folder(config.store), _measure(config)
+        with show_progress("packing the store"):
+            compact(folder)
+        yield {"file_bytes_before": before, "file_bytes_after": _measure(config)}
     elif options.rebuild:
-        yield _rebuild(config, options.tables)
+        tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
+        with _open_to_change(config) as store:
+            if tables is not None:  # another design must be complete for SIMHASH_DISTANCE
+                choose_distance(config.distance, parse_design(tables), store.rule)
+            with show_progress("rewriting the tables"):
+                written = store.rebuild(tables)
+            yield {"design": store.design, **written}
     else:
         with open_as_it_is(config.store) as store:
             with show_progress("comparing tables and documents"):
@@ -58,32 +70,9 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
             )
 
 
-def _compact(config: Config) -> Answer:
-    """Shrink the file of a store that nobody else has open."""
-    from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
-
-    folder = store_folder(config.store)
-    before = _measure(config)
-    with show_progress("packing the store"):
-        compact(folder)
-    return {"file_bytes_before": before, "file_bytes_after": _measure(config)}
-
-
 def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
         return store.engine.measure()[1]
-
-
-def _rebuild(config: Config, tables: str | None) -> Answer:
-    """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
-    with open_to_change(config) as store:
-        if tables == "auto":
-            tables = DEFAULT_DESIGN
-        if tables is not None:
-            choose_distance(config.distance, parse_design(tables), store.rule)
-        with show_progress("rewriting the tables"):
-            written = store.rebuild(tables)
-        return {"design": store.design, **written}
 
 
 def _print_check(answer: Answer) -> Iterable[str]:
@@ -110,7 +99,7 @@ def _prune(config: Config, options: Namespace) -> Iterator[Answer]:
             and (crawl is None or crawl in document.record.crawls)
         )
 
-    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+    with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         with show_progress("looking through the documents"):
             chosen = {each.document: each.facts.url for each in store.list_documents(choose)}
             numbers = store.read(lambda stored: stored.add_duplicates(chosen))
@@ -144,12 +133,11 @@ def _print_removal(answer: Answer) -> Iterable[str]:
 
 def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
-    urls, original, distance = options.urls, options.original, options.distance
-    dry_run = options.dry_run
-    if not urls and (original, distance, options.crawl) == (None, None, None):
-        raise ValueError("name what to undo: URLs, --original, --distance or --crawl")
+    urls, original, dry_run = options.urls, options.original, options.dry_run
+    if not urls and (original, options.crawl) == (None, None):
+        raise ValueError("name what to undo: URLs, --original or --crawl")
     crawl = find_crawl(find_log(config, None), options.crawl)
-    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+    with open_as_it_is(config.store) if dry_run else _open_to_change(config) as store:
         kept = [] if original is None else store.find_documents([original])[original]
         originals = {
             each.record.original if each.state == "duplicate" else each.document for each in kept
@@ -162,7 +150,6 @@ def _undo(config: Config, options: Namespace) -> Iterator[Answer]:
                 (dropped or (same and not urls))
                 and (not urls or document.facts.url in urls)
                 and (original is None or document.record.original in originals or same)
-                and (distance is None or (dropped and distance == document.record.distance))
                 and (crawl is None or crawl in document.record.crawls)
             )
 
@@ -230,7 +217,20 @@ def _describe(store: Store, document: StoredDocument, requested: Mapping[str, st
     }
 
 
-def _add_check(parser: ArgumentParser) -> None:
+def add_check(make: Make) -> None:
+    """Add the command `check`."""
+    parser = make(
+        "Count and compare what a store has, pack it or rebuild its tables. Counts pages, and "
+        "near-duplicates at each distance (bits); `done` are those whose items came through, "
+        "`stubs` are too short for a simhash. Then it prints one problem a line; the exit code "
+        "is 1 if there are any. --compact is for a store in a folder, while nobody else has it "
+        "open.",
+        _check,
+        "check",
+        "check --rebuild --tables 4",
+        "check --compact",
+        printer=_print_check,
+    )
     add = parser.add_mutually_exclusive_group().add_argument
     add("--compact", action="store_true", help="give free space of the store's file back")
     add("--rebuild", action="store_true", help="rewrite the tables from the documents")
@@ -238,61 +238,41 @@ def _add_check(parser: ArgumentParser) -> None:
     parser.add_argument("--tables", metavar="DESIGN", help=about)
 
 
-def _add_prune(parser: ArgumentParser) -> None:
+def add_prune(make: Make) -> None:
+    """Add the command `prune`."""
+    parser = make(
+        "Delete documents by URL, age, scope or crawl. Deletes documents that meet all given "
+        "criteria, with their near-duplicates.",
+        _prune,
+        "prune --days 365 --dry-run",
+        "prune http://site.example/two",
+        printer=_print_removal,
+    )
     add = parser.add_argument
     add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
     add("--days", type=float, help="only documents last seen more than so many days ago")
     add("--scope", help="only this scope; '' for the global one")
-    add_crawl(parser, "only this crawl")
+    take_crawl(parser, "only this crawl")
     add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
 
 
-def _add_undo(parser: ArgumentParser) -> None:
+def add_undo(make: Make) -> None:
+    """Add the command `undo`."""
+    parser = make(
+        "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
+        "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
+        "their addresses, or by a spider of yours that reads the file of -o. With --original, "
+        "kept pages of its main text and title are listed as well, as after a session that "
+        "expired.",
+        _undo,
+        "undo http://site.example/again --dry-run",
+        "undo --original http://site.example/one -o urls.txt",
+        printer=lambda answer: [printable(answer["url"])],
+    )
     add = parser.add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
     add("--original", metavar="URL", help="only drops for this page, or for its main text")
-    add("--distance", type=int, metavar="BITS", help="only drops at this distance")
-    add_crawl(parser, "only this crawl")
+    take_crawl(parser, "only this crawl")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
-    add_overwrite(parser)
+    take_overwrite(parser)
     add("--dry-run", action="store_true", help="list the drops, change nothing")
-
-
-COMMANDS = {
-    "check": Command(
-        _check,
-        _add_check,
-        _print_check,
-        examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
-        details="Counts pages, and near-duplicates at each distance (bits); `done` are those whose "
-        "items came through, `stubs` are too short for a simhash. Then it prints one problem a "
-        "line; the exit code is 1 if there are any. --compact is for a store in a folder, while "
-        "nobody else has it open.",
-    ),
-    "prune": Command(
-        _prune,
-        _add_prune,
-        _print_removal,
-        examples=(
-            "prune --days 365 --dry-run",
-            "prune --scope www.example.com",
-            "prune http://site.example/two --dry-run",
-            "prune http://site.example/two",
-        ),
-        details="Deletes documents that meet all given criteria, with their near-duplicates.",
-    ),
-    "undo": Command(
-        _undo,
-        _add_undo,
-        lambda answer: [printable(answer["url"])],
-        examples=(
-            "undo http://site.example/again --dry-run",
-            "undo --original http://site.example/one -o urls.txt",
-            "undo --distance 7",
-        ),
-        details="Drops that meet all given criteria are undone: the pages pass from then on; they "
-        "are fetched when a crawl meets their addresses, or by a spider of "
-        "yours that reads the file of -o. With --original, kept pages of its main text and title "
-        "are listed as well, as after a session that expired.",
-    ),
-}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import defaultdict, deque
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
-from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
-from scrapy_simhash.inspection.lookup import (
-    add_suggestions,
-    find_documents,
-    find_near,
-    is_url,
-    read_file,
-)
+from scrapy_simhash.inspection.log import find_log, read_log
 from scrapy_simhash.inspection.sentences import (
     FAILED,
     FORGOTTEN_BECAUSE,
@@ -34,13 +30,19 @@ from scrapy_simhash.inspection.sentences import (
 )
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
+from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.judge import CHANGES
+from scrapy_simhash.pages.addresses import split_url
+from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features
 from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.log import Decision
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 _LINES_SHOWN = 5
+_MOST_SUGGESTED = 3
+_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
+_ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 
 
 def explain(
@@ -62,78 +67,70 @@ def explain(
         OSError: a file cannot be read.
         PartlyFailedError: a page is unknown.
     """
-    if len(what) == 1 and is_url(what[0]):
+    if len(what) == 1 and _is_url(what[0]):
         for answer in _explain_url(config, what[0], find_log(config, log_path)):
             advice = add_option(answer.get("advice", ""), option)
             yield answer | ({"advice": advice} if advice else {})
         return
     if len(what) == 1:
-        yield from find_near(config, what[0])
+        yield from _find_near(config, what[0])
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name one page, or two URLs or files; got {' '.join(what)!r}")
-    stored = bool(option) or any(map(is_url, what))
+    stored = bool(option) or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         first, second = (
-            find_documents(opened, name)[-1]
-            if opened is not None and is_url(name)
-            else read_file(config, name, opened)
+            _find_documents(opened, name)[-1]
+            if opened is not None and _is_url(name)
+            else _read_file(config, name, opened)
             for name in what
         )
         yield compare_pages(config, opened, first, second)
 
 
-class _Logged:
-    """What a log says of a page, and of those that repeat it or its original."""
+def _is_url(what: str) -> bool:
+    """Return True for an address of the web."""
+    return what.startswith(("http://", "https://"))
 
-    def __init__(self, log: Path, url: str, originals: set[str], texts: set[str]) -> None:
+
+class _Logged:
+    """What a log says of a page, and of those that repeat it or show its texts."""
+
+    def __init__(self, log: Path, url: str, texts: set[str]) -> None:
         self.last: Decision | None = None
         self.judged: Decision | None = None
         self.dropped_for = ""
         self.lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
-        self._led: defaultdict[str, set[str]] = defaultdict(set)
-        walls = Walls()
-        self._shown: defaultdict[str, set[str]] = defaultdict(set)
-        own = mask_passwords(url)
-        urls = {own, *map(mask_passwords, originals)}
+        self.repeating: set[str] = set()
+        self.showing: defaultdict[str, set[str]] = defaultdict(set)
+        walls, own = Walls(), mask_passwords(url)
         for decision, line in _read_if_there(log):
-            if decision.reason == "changed":  # what repeated its old text, does not count
-                self._led.pop(decision.url, None)
+            walls.add(decision)
             if decision.url == own:
                 self._add(decision, line)
             elif decision.text in texts:
-                self._shown[decision.text].add(decision.url)
-            walls.add(decision)
-            if (
-                decision.status == "near_duplicate"
-                and decision.match_url in urls
-                and not decision.reason
-            ):
-                self._led[decision.match_url].add(decision.url)
+                self.showing[decision.text].add(decision.url)
+            copy = decision.status == "near_duplicate" and not decision.reason
+            if copy and decision.match_url == own:
+                self.repeating.add(decision.url)
         self._walls = walls.find()
 
     def _add(self, decision: Decision, line: bytes) -> None:
         self.last = decision
         self.lines.append(json.loads(line))
-        # A revisit is compared with nothing; what its text was compared with, is another's now.
+        # A revisit is compared with nothing; what its text was compared with, is another's now, and
+        # what repeated its old text does not count.
         if decision.status in {"new", "near_duplicate"}:
             self.judged = decision
         elif decision.reason == "changed":
             self.judged = None
+            self.repeating.clear()
         if decision.status == "near_duplicate":
             self.dropped_for = decision.match_url or ""
-
-    def count_led(self, url: str) -> int:
-        """Count the pages that repeat one."""
-        return len(self._led.get(mask_passwords(url), ()))
 
     def find_wall(self, url: str) -> str:
         """Return an address if it is that of a wall."""
         return url if mask_passwords(url) in self._walls else ""
-
-    def count_shown(self, text: str) -> int:
-        """Count the other pages that had a text."""
-        return len(self._shown.get(text, ()))
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
@@ -145,8 +142,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             else each
             for each in documents
         }
-        originals = {each.facts.url for each in kept.values() if each}
-        logged = _Logged(log, url, originals, {each.text for each in documents} - {""})
+        logged = _Logged(log, url, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
             known = {document.facts.url: None for document in store.list_documents()}
             lines = _read_if_there(log, quiet=True)
@@ -168,7 +164,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, LogFilter(), quiet=quiet) if log.is_file() else iter(())
+    return read_log(log, quiet=quiet) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
@@ -215,7 +211,7 @@ def _explain_document(
         now = compare_pages(config, store, document, original)
     if not dropped:
         return now | _explain_kept(document, original, nearest_url, now, logged)
-    return now | _explain_duplicate(document, original, now, logged)
+    return _explain_duplicate(document, original, now, logged)
 
 
 def _explain_kept(
@@ -233,7 +229,7 @@ def _explain_kept(
     decided = tests[1] if len(tests) > 1 else ""
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
-    alike, led = logged.count_shown(document.text), logged.count_led(document.facts.url)
+    alike, led = len(logged.showing[document.text]), len(logged.repeating)
     verdict = tell_kept(nearest_url, decided, alike - led, changed=changed)
     verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
@@ -262,28 +258,29 @@ def _explain_duplicate(
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
-    own, others, known = now.get("own_words"), now.get("match_own_words", ()), {}
+    # What changes by itself, the crawl knew; the store does not.
+    noise = any(CHANGES in test for test in document.record.tests)
     if judged and judged.evidence:
-        known = {"site_known": judged.evidence.known}
-        own, others = judged.own_words, judged.match_own_words
+        now |= {"site_known": judged.evidence.known}
+        now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
+    elif noise:
+        now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     verdict = tell_duplicate(
         judged.action if judged else "",
         original.facts.url if original else "an imported fingerprint",
         "".join(document.record.tests[1:2]),
         document.record.distance,
-        own,
-        others,
+        now.get("own_words"),
+        now.get("match_own_words", ()),
     )
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
     verdict += OF_WALLS * bool(wall)
     undone = "Undone: it passes when it is fetched again. " * document.record.spared
     told = {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
-    explained = {**now, **known, **told}
+    explained = {**now, **told}
     if original is None:
         return explained
-    # What changes by itself, the crawl knew; the store does not.
-    noise = any(CHANGES in test for test in document.record.tests)
     changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {OF_TODAY}"
     return {
         **explained,
@@ -291,3 +288,88 @@ def _explain_duplicate(
         "now": changed * (not now["judged"] and not noise),
         "similarity": document.record.similarity,
     }
+
+
+def _find_documents(store: Store, url: str) -> list[StoredDocument]:
+    """Find the documents of a URL, or raise an error that suggests other spellings in the store."""
+    documents = store.find_documents([url])[url]
+    if not documents:
+        known = (document.facts.url for document in store.list_documents())
+        raise PartlyFailedError(add_suggestions(f"{url} is not in the store", url, known))
+    return documents
+
+
+def _read_file(config: Config, name: str, store: Store | None) -> Document:
+    """Make a document of an HTML file, by the recipe and the seed of a store, or the default ones.
+
+    Raises:
+        InspectionError: it has no fingerprint.
+        OSError: it cannot be read.
+    """
+    recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
+    ignored, body = config.find_ignored(""), Path(name).read_bytes()
+    try:
+        made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=ignored)
+    except NotJudgedError as error:
+        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
+    return make_document(made, config.chosen_rule, Page(name, identity=b"-"))
+
+
+def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
+    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text.
+
+    The distance is cut to what the tables of the store are complete for.
+
+    Raises:
+        InspectionError: it is none of these, or the file has no fingerprint.
+    """
+    with open_as_it_is(config.store) as store:
+        distance = min(config.distance, parse_design(store.design).reach_bits)
+        for match in store.query(_find_fingerprint(config, store, what), distance):
+            document = store.get_documents([match.document]).get(match.document)
+            yield {
+                "fingerprint": f"{match.fingerprint:016x}",
+                "distance": match.distance,
+                "document": match.document,
+                "url": match.url,
+                "state": document.state if document else "imported",
+                "title": document.facts.title if document else "",
+            }
+
+
+def _find_fingerprint(config: Config, store: Store, what: str) -> int:
+    if _HEX_FINGERPRINT.fullmatch(what):
+        return int(what, 16)
+    try:
+        return _read_file(config, what, store).facts.fingerprint
+    except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
+        if " " in what.strip():
+            return simhash(*load_features(store.recipe.features).extract(what, store.seed))
+    raise InspectionError(
+        f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
+        "digits) or a text of several words"
+    )
+
+
+def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
+    """Add to a problem with a URL at most three known ones that are the same, written otherwise.
+
+    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X.html"])
+    'no; did you mean https://www.a.example/X.html ?'
+    """
+    form = _reduce(url)
+    alike = dict.fromkeys(other for other in known if _reduce(other) == form)
+    suggested = " or ".join([*alike][:_MOST_SUGGESTED])
+    return f"{problem}; did you mean {suggested} ?" if suggested else problem
+
+
+def _reduce(url: str) -> str:
+    """Reduce a URL to what distinguishes pages, without what is often spelled otherwise."""
+    # Scheme, www., case, port, fragment, index.html, .html, percent-encoding, order of parameters.
+    parts = split_url(url if "//" in url else f"//{url}")
+    if not parts:
+        return url
+    host = (parts.hostname or "").removeprefix("www.")
+    path = unquote(parts.path).lower().removesuffix("index.html").rstrip("/")
+    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    return host + _ENDING.sub("", path) + f"?{query}" * bool(query)

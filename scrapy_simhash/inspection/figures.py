@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from heapq import heappush, heappushpop
 from itertools import islice
@@ -12,7 +13,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import JUDGED, Counts, find_host
+from scrapy_simhash.inspection.log import IMPORTED, JUDGED, STATUSES
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judge.alerts import (
     BEFORE,
@@ -39,6 +40,7 @@ _HOSTS_SHOWN = 20
 _GROUPS_SHOWN = 10
 _EXAMPLES_SHOWN = 3
 _LINKS_SHOWN = 10
+_HOST_OF_URL = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -47,16 +49,26 @@ _DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth
 _SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
 
-class Figures(Counts):
-    """Counts the decisions of a report; memory grows with originals and kept pages."""
+def _find_host(url: str) -> str:
+    """Return the host of a URL, with its port, or "" if it has none."""
+    found = _HOST_OF_URL.match(url)
+    return found[1].rpartition("@")[2].lower() if found else ""
+
+
+class Figures:
+    """Counts decisions for a report or a summary; memory grows with originals and kept pages."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._total = Counter(dict.fromkeys(_SUMS, 0))
+        self.crawls: dict[str, dict[str, Any]] = {}  # in the order of their beginning
+        self._cut_off: dict[str, str] = {}  # what cut crawls off
+        self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._times: tuple[float, float] | None = None  # the first and the last one
-        self._links_dropped = 0
-        self.damaged = 0
+        # Near-duplicates, their links and bytes by action; "" for an import.
+        self._actions, self._links, self._bytes = Counter[str](), Counter[str](), Counter[str]()
+        # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
+        self.groups: Counter[str] = Counter()
+        # Hashes of page and original: the URLs would take several times the memory.
+        self._grouped: set[int] = set()
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
         self.changed: set[str] = set()  # originals whose text was repeated is another one now
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
@@ -64,67 +76,83 @@ class Figures(Counts):
         self.alerts, self._look_alikes = Alerts(), LookAlikes()
         self._doubtful: list[tuple[float, int, int, Decision]] = []
         self._number = 0
-        self._would_drop = Counter[str]()  # links and bytes
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_fetched = NotFetched()
-        self._not_followed: defaultdict[str, Examples] = defaultdict(Examples)
+        # How many links nobody followed, by crawl, and the first ones, which the log has, by page.
+        self._not_followed: dict[str, int] = {}
+        self._listed: defaultdict[str, Examples] = defaultdict(Examples)
         self._of_lists = 0
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        super().add(decision)
-        status, url = decision.status, decision.url
-        if status in {CUT_OFF, FORGOTTEN}:
+        status, url, reason = decision.status, decision.url, decision.reason
+        if status == CUT_OFF:
+            self._cut_off[decision.crawl] = reason
             return
         if status == NOT_FOLLOWED:
-            self._not_followed[decision.match_url or ""].add(url, _LINKS_SHOWN)
+            before = self._not_followed.get(decision.crawl, 0)
+            self._not_followed[decision.crawl] = max(decision.links, before)
+            self._listed[decision.match_url or ""].add(url, _LINKS_SHOWN)
             self._of_lists += (decision.new_links or 0.0) >= MOSTLY_NEW
             return
+        self._statuses[status, reason] += 1
+        if status == FORGOTTEN:
+            return
+        if reason not in LEFT_OUT:
+            self._count_page(decision)
         self.alerts.add(decision)
         self._not_fetched.add(decision)
-        if decision.reason == "changed" and url in self.groups:
+        if reason == "changed" and url in self.groups:
             self.changed.add(url)
-        if decision.is_judged and decision.reason not in LEFT_OUT:
-            self._add_judged(decision)
         if status == "near_duplicate":
             self._add_near_duplicate(decision)
         elif decision.parted_by and status == "new":
             self._look_alikes.add(decision)
         elif status not in JUDGED:
-            self._reasons[decision.reason or status].add(url)
+            self._reasons[reason or status].add(url)
 
-    def _add_judged(self, decision: Decision) -> None:
-        """Count a page for all, and for its host."""
-        dropped = decision.action == "drop"
-        numbers = {
-            "judged": 1,
-            "near_duplicates": decision.status == "near_duplicate",
-            "dropped": decision.is_dropped,
-            "dropped_bytes": (decision.body_bytes or 0) * dropped,
-        }
-        for sums in (self._total, self._hosts[find_host(decision.url)]):
-            for name, number in numbers.items():
-                sums[name] += number
-        if decision.time > 0:
-            first, last = self._times or (decision.time, decision.time)
-            self._times = min(first, decision.time), max(last, decision.time)
-        self._links_dropped += decision.links * (decision.action in {"drop", "ignore-outlinks"})
-        if decision.action == "flag":
-            self._would_drop += Counter(links=decision.links, bytes=decision.body_bytes or 0)
+    def _count_page(self, decision: Decision) -> None:
+        """Count a page that was judged, or should have been, for its crawl and its host."""
+        crawl = self.crawls.get(decision.crawl)
+        if crawl is None:
+            crawl = self.crawls[decision.crawl] = {
+                "crawl": decision.crawl,
+                "spider": decision.spider,
+                "first_time": decision.time,
+                "last_time": decision.time,
+                **dict.fromkeys(("pages", *STATUSES), 0),
+            }
+        crawl["first_time"] = min(crawl["first_time"], decision.time)
+        crawl["last_time"] = max(crawl["last_time"], decision.time)
+        crawl["pages"] += 1
+        if decision.status in STATUSES:
+            crawl[decision.status] += 1
+        if decision.is_judged:
+            host = self._hosts[_find_host(decision.url)]
+            host["judged"] += 1
+            host["near_duplicates"] += decision.status == "near_duplicate"
+            host["dropped"] += decision.is_dropped
+            host["dropped_bytes"] += (decision.body_bytes or 0) * (decision.action == "drop")
 
     def _add_near_duplicate(self, decision: Decision) -> None:
-        original = decision.match_url or ""
+        original, action = decision.match_url or "", decision.action
+        self._actions[action] += 1
+        self._links[action] += decision.links
+        self._bytes[action] += decision.body_bytes or 0
+        if (grouped := hash((decision.url, original))) not in self._grouped:
+            self._grouped.add(grouped)
+            self.groups[original] += 1
         self.originals[original] = decision.match_document
         self.newest.append((original, decision.url))
-        alike = 1.0 if decision.similarity is None else decision.similarity
-        if (would_drop := self.actions["flag"]) and decision.action == "flag":
-            place = randrange(would_drop)  # noqa: S311 - reservoir sampling
+        if action == "flag":
+            place = randrange(self._actions[action])  # noqa: S311 - reservoir sampling
             if len(self.drawn) < _DRAWN:
                 self.drawn.append(decision)
             elif place < _DRAWN:
                 self.drawn[place] = decision
         # The heap's first one is the most alike, the newest one of several.
+        alike = 1.0 if decision.similarity is None else decision.similarity
         self._number -= 1
         entry = -alike, decision.distance or 0, self._number, decision
         if len(self._doubtful) < _MOST_DOUBTFUL:
@@ -147,17 +175,40 @@ class Figures(Counts):
 
     def describe(self) -> dict[str, Any]:
         """Return all figures that need no store, ready for JSON."""
-        total = self._total
-        would_drop = 0 if total["dropped"] else self.actions["flag"]
-        reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
         hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
-        first, last = self._times or (None, None)
+        sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
+        would_drop = 0 if sums["dropped"] else self._actions["flag"]
+        pages = sum(crawl["pages"] for crawl in self.crawls.values())
+        reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
+        times = [
+            crawl[name] for crawl in self.crawls.values() for name in ("first_time", "last_time")
+        ]
+        limits = self._cut_off
         return {
-            **super().describe(),
-            "first_time": first,
-            "last_time": last,
-            "crawls": {crawl["crawl"]: crawl["pages"] for crawl in self.crawls.values()},
-            "cut_off": list(dict.fromkeys(self.cut_off.values())),
+            "first_time": min(filter(None, times), default=None),
+            "last_time": max(times, default=0.0) or None,
+            "pages": pages,
+            "not_judged": pages - sums["judged"],
+            **sums,
+            "kept": sums["judged"] - sums["dropped"],
+            "near_duplicates_kept": sums["near_duplicates"] - sums["dropped"] - would_drop,
+            "would_be_dropped": would_drop,
+            "would_drop_links": self._links["flag"],
+            "would_drop_bytes": self._bytes["flag"],
+            "links_dropped": self._links["drop"] + self._links["ignore-outlinks"],
+            "statuses": {
+                ("left_out" if reason in LEFT_OUT else status)
+                + f" ({reason})" * bool(reason): number
+                for (status, reason), number in self._statuses.most_common()
+            },
+            "actions": dict(self._actions.most_common()),
+            "crawls": [
+                crawl | ({"cut_off": limits[name]} if name in limits else {})
+                for name, crawl in self.crawls.items()
+            ],
+            "cut_off": list(dict.fromkeys(limits.values())),
+            "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
+            "not_fetched": self._not_fetched.count(),
             "reasons": [
                 {
                     "reason": reason,
@@ -167,28 +218,27 @@ class Figures(Counts):
                 }
                 for reason, found in reasons
             ],
-            **total,
-            "kept": total["judged"] - total["dropped"],
-            "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - would_drop,
-            "would_be_dropped": would_drop,
-            "would_drop_links": self._would_drop["links"],
-            "would_drop_bytes": self._would_drop["bytes"],
-            "not_fetched": self._not_fetched.count(),
-            "links_dropped": self._links_dropped,
-            "links_not_followed": self.count_links(),
-            "links_listed": sum(found.pages for found in self._not_followed.values()),
+            "originals": len(self.groups),
+            "largest_groups": {
+                original or IMPORTED: pages
+                for original, pages in self.groups.most_common(_GROUPS_SHOWN)
+            },
+            "alerts": self.alerts.describe(),
+            "notes": self.alerts.describe(calm=True),
+            "walls": self.alerts.describe_walls({}),
+            "links_not_followed": sum(self._not_followed.values()),
+            "links_listed": sum(found.pages for found in self._listed.values()),
             "links_of_lists": self._of_lists,
             "not_followed": self._rank_links(),
             "look_alikes": self._look_alikes.describe(),
             "parted_by": self._look_alikes.list_kinds(),
-            "originals": len(self.groups),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
 
     def _rank_links(self) -> list[dict[str, Any]]:
         """List the pages with most links that nobody followed first."""
-        ranked = sorted(self._not_followed.items(), key=lambda item: (-item[1].pages, item[0]))
+        ranked = sorted(self._listed.items(), key=lambda item: (-item[1].pages, item[0]))
         return [{"url": url, **each.describe()} for url, each in ranked[:_LINKS_SHOWN]]
 
 
@@ -216,8 +266,6 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
         elif about:
             doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
     return {
-        "alerts": figures.alerts.describe(),
-        "notes": figures.alerts.describe(calm=True),
         "walls": figures.alerts.describe_walls(titles),
         "doubtful": doubtful,
         "groups": groups,

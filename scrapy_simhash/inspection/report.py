@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.crawl.end import tell_not_fetched, tell_not_judged
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
     ALL_CRAWLS,
-    LogFilter,
     LogReader,
     find_crawl,
     find_log,
     require_log,
 )
+from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores.store import Store
 
 # What this package wrote itself, it may replace; the template has it in its first lines.
 _OURS, _FIRST_BYTES = b'<meta name="generator" content="scrapy_simhash">', 200
@@ -63,19 +61,31 @@ def write_report(
     """
     overwrite = overwrite or _is_ours(output)
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
-        missing: list[str] = []
-        store = _open_store(config, opened, missing)
-        counted = _count(find_log(config, log_path), crawl, missing)
+        missing, store = [], None
+        try:
+            store = opened.enter_context(open_as_it_is(config.store))
+        except StoreUnusableError as error:
+            missing.append(
+                f"There is no store ({printable(error)}), so titles and texts side by side are "
+                "missing."
+            )
+        log, counted = find_log(config, log_path), Figures()
+        require_log(log)
+        named = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
+        reader = LogReader(log, named)
+        with show_progress("bytes of the log") as progress:
+            for decision, _ in reader.read(progress):
+                counted.add(decision)
+        if reader.damaged:
+            missing.append(f"{reader.damaged:,} lines of the log {log} are damaged.")
+        if not counted.crawls:
+            where = "" if named is None else f" in crawl {named}"
+            raise InspectionError(f"the decision log {log} has no page that was judged{where}")
         with show_progress("differences") as progress:
             drops = describe_drops(counted, counted.list_doubtful(), store, progress)
             drawn = describe_drops(counted, counted.drawn, store, progress)
-        figures = {
-            **counted.describe(),
-            **describe_groups(counted, store),
-        }
-        figures["answers"] = {
-            question: add_option(said, option) for question, said in _answer(figures).items()
-        }
+        figures = counted.describe() | describe_groups(counted, store)
+        figures["answers"] = answer(figures, option)
         page = _render(option, figures=figures, missing=missing, drops=drops, drawn=drawn)
         file.write(page)
     yield {
@@ -83,7 +93,7 @@ def write_report(
         "file_bytes": len(page),
         "drops": len(drops),
         "drawn": len(drawn),
-        "damaged_lines": counted.damaged,
+        "damaged_lines": reader.damaged,
         "missing": missing,
         **figures,
     }
@@ -95,93 +105,6 @@ def _is_ours(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return _OURS in file.read(_FIRST_BYTES)
-
-
-def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store | None:
-    try:
-        return opened.enter_context(open_as_it_is(config.store))
-    except StoreUnusableError as error:
-        missing.append(
-            f"There is no store ({printable(error)}), so titles and texts side by side are missing."
-        )
-        return None
-
-
-def _count(log: Path, crawl: str, missing: list[str]) -> Figures:
-    """Count the decisions of a log."""
-    figures = Figures()
-    require_log(log)
-    wanted = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
-    reader = LogReader(log, LogFilter(crawl=wanted))
-    with show_progress("bytes of the log") as progress:
-        for decision, _ in reader.read(progress):
-            figures.add(decision)
-    figures.damaged = reader.damaged
-    if figures.damaged:
-        missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
-    if not figures.crawls:
-        where = "" if wanted is None else f" in crawl {wanted}"
-        raise InspectionError(f"the decision log {log} has no page that was judged{where}")
-    return figures
-
-
-def _answer(figures: dict[str, Any]) -> dict[str, str]:
-    """Answer in sentences what a crawl saved, and what may be wrong or lost."""
-    return {
-        "What did it save?": _tell_saved(figures),
-        "Is any drop wrong?": _tell_alerts(figures),
-        "Is anything lost?": _tell_lost(figures),
-        "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
-    }
-
-
-def _tell_saved(figures: dict[str, Any]) -> str:
-    judged, would, dropped = (figures[name] for name in ("judged", "would_be_dropped", "dropped"))
-    judged_pages = f"{plural(judged, 'page')} judged"
-    if not (would or dropped):
-        kept = plural(figures["near_duplicates"], "near-duplicate")
-        also = f"; {kept} came through" * (figures["near_duplicates"] > 0)
-        return f"None of {judged_pages} was dropped{also}."
-    share = f"{100 * (would or dropped) / judged:.1f} %"
-    were = "would be" if would else "was" if dropped == 1 else "were"
-    told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
-    links = figures["would_drop_links" if would else "links_dropped"]
-    octets = figures["would_drop_bytes" if would else "dropped_bytes"]
-    saved = f", with {plural(links, 'link')}"
-    saved += f" and {show_bytes(octets)} of HTML" * (octets > 0)
-    copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
-    told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
-    if kept := figures["near_duplicates_kept"]:
-        told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
-    return told + f" {figures['notes']}." * bool(figures["notes"])
-
-
-def _tell_alerts(figures: dict[str, Any]) -> str:
-    dropped = figures["dropped"] or figures["would_be_dropped"]
-    parts = ["Nothing was dropped."] * (not dropped)
-    if alerts := figures["alerts"]:
-        parts.append(f"Look at: {alerts}.")
-    return " ".join(parts) or "Nothing speaks against one."
-
-
-def _tell_lost(figures: dict[str, Any]) -> str:
-    passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
-    links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
-    cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
-    limits, failed = figures["cut_off"], figures["not_fetched"]
-    whose = "pages that would be dropped" if figures["would_be_dropped"] else "dropped pages"
-    parts = [
-        told
-        for number, told in (
-            (len(limits), f"Crawled only {'; '.join(limits)}."),
-            (len(failed), tell_not_fetched(failed)),
-            (len(figures["walls"]), f"{figures['walls']}."),
-            (figures["links_not_followed"], f"{links} that only {whose} had{cut}."),
-            (passed, tell_not_judged(passed)),
-        )
-        if number
-    ]
-    return " ".join(parts) or "Nothing."
 
 
 # Excludes javascript:, data:, and URLs that were cut or had to be escaped.

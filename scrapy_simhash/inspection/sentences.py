@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._printable import plural
+from scrapy_simhash._printable import plural, show_bytes
+from scrapy_simhash.crawl import end
 from scrapy_simhash.crawl.policy import NOT_FETCHED
+from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.judge import FIRST_COPY, MOST_CALLED, UNDELIVERED
 
@@ -171,3 +173,67 @@ def advise_on_drop(url: str, wall: str) -> str:
         f"scrapy simhash undo {shlex.quote(url)}\n"
         "lets it pass when it is fetched again; SIMHASH_NEVER_DROP keeps such addresses"
     )
+
+
+def answer(figures: dict[str, Any], option: str) -> dict[str, str]:
+    """Answer by the figures of a log what crawls saved, and what may be wrong or lost.
+
+    `option` is what commands need to find the store.
+    """
+    answers = {
+        "What did it save?": _tell_saved(figures),
+        "Is any drop wrong?": _tell_alerts(figures),
+        "Is anything lost?": _tell_lost(figures),
+        "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
+    }
+    return {question: add_option(said, option) for question, said in answers.items()}
+
+
+def _tell_saved(figures: dict[str, Any]) -> str:
+    judged, would, dropped = (figures[name] for name in ("judged", "would_be_dropped", "dropped"))
+    judged_pages = f"{plural(judged, 'page')} judged"
+    if not (would or dropped):
+        kept = plural(figures["near_duplicates"], "near-duplicate")
+        also = f"; {kept} came through" * (figures["near_duplicates"] > 0)
+        return f"None of {judged_pages} was dropped{also}."
+    share = f"{100 * (would or dropped) / judged:.1f} %"
+    were = "would be" if would else "was" if dropped == 1 else "were"
+    told = f"{would or dropped:,} of {judged_pages} ({share}) {were} dropped as"
+    links = figures["would_drop_links" if would else "links_dropped"]
+    octets = figures["would_drop_bytes" if would else "dropped_bytes"]
+    saved = f", with {plural(links, 'link')}"
+    saved += f" and {show_bytes(octets)} of HTML" * (octets > 0)
+    copies = "a near-duplicate" if (would or dropped) == 1 else "near-duplicates"
+    told += f" {copies} of {plural(figures['originals'], 'page')}{saved}."
+    if kept := figures["near_duplicates_kept"]:
+        told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
+    return told + f" {figures['notes']}." * bool(figures["notes"])
+
+
+def _tell_alerts(figures: dict[str, Any]) -> str:
+    dropped = figures["dropped"] or figures["would_be_dropped"]
+    parts = ["Nothing was dropped."] * (not dropped)
+    if alerts := figures["alerts"]:
+        parts.append(f"Look at: {alerts}.")
+    return " ".join(parts) or "Nothing speaks against one."
+
+
+def _tell_lost(figures: dict[str, Any]) -> str:
+    passed = sum(each["pages"] for each in figures["reasons"] if not each["expected"])
+    links, listed = plural(figures["links_not_followed"], "link"), figures["links_listed"]
+    cut = f" (listed: {listed:,})" * (listed < figures["links_not_followed"])
+    limits, failed, lost = (figures[name] for name in ("cut_off", "not_fetched", "forgotten"))
+    whose = "pages that would be dropped" if figures["would_be_dropped"] else "dropped pages"
+    parts = [
+        told
+        for number, told in (
+            (len(limits), f"Crawled only {'; '.join(limits)}."),
+            (len(failed), end.tell_not_fetched(failed)),
+            (len(figures["walls"]), f"{figures['walls']}."),
+            (figures["links_not_followed"], f"{links} that only {whose} had{cut}."),
+            (passed, end.tell_not_judged(passed)),
+            (lost, f"{plural(lost, 'page')} did not come through: no page is dropped for these."),
+        )
+        if number
+    ]
+    return " ".join(parts) or "Nothing."

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 from scrapy import Spider
@@ -36,7 +35,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
-from scrapy_simhash.judging.documents import Document, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.header import check_rule
@@ -53,27 +52,18 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Said
-    from scrapy_simhash.judging.documents import Record
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 SPIDER = "import"
 # Pages that are on their way to the judge, which has so many at most: so it judges in their order.
 _PAGES_AHEAD = 4
 # The source has decoded these encodings already, as Scrapy does in a crawl.
-_UNDONE = (b"Content-Encoding", b"Transfer-Encoding")
+_UNDONE = ("content-encoding", "transfer-encoding")
 _PROBLEMS_SHOWN = 3
 _DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some milliseconds
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
 _ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
-# By the end of a file's name, but for `.gz`.
-_KINDS = {
-    **dict.fromkeys((".warc", ".warc.zst"), "warc"),
-    **dict.fromkeys(FEEDS, "jsonl"),
-    ".wacz": "wacz",
-}
-Show: TypeAlias = "Callable[[int, int | None], None]"  # gets how many were read, and all
 
 
 def find_kind(name: str) -> str:
@@ -93,8 +83,9 @@ def find_kind(name: str) -> str:
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) == _ARCHIVE:
             return "archive"
-    for ending, kind in _KINDS.items():
-        if plain.endswith(ending):
+    kinds = {"warc": (".warc", ".warc.zst"), "wacz": (".wacz",), "jsonl": FEEDS}
+    for kind, endings in kinds.items():
+        if plain.endswith(endings):
             return kind
     raise ValueError(
         f"{name} cannot be used: it is no archive or store; name a WARC .warc, .warc.gz or "
@@ -123,19 +114,24 @@ def import_sources(
         if kind == "archive":
             yield load_archive(config, Path(name))
             continue
-        counts = _Counts(name, kind, show_url(config.store))
-        if kind == "store":
-            with open_as_it_is(name) as source:
-                loaded = _take_store(config, source, counts)
-            yield {**counts.describe(), "fingerprints": loaded}
-            continue
-        with _reading(counts, "records") as show:
-            pages = _make_pages(config, fingerprinter, counts, show)
-            asyncio.run(_judge(config, pages, counts))
-        more = len(counts.unreadable) - _PROBLEMS_SHOWN
-        shown = [*counts.unreadable[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
-        problems += [*counts.problems, *([f"{name}: {'; '.join(shown)}"] if shown else ())]
-        yield counts.describe()
+        counts, loaded = _Counts(name, kind, show_url(config.store)), {}
+        try:
+            if kind == "store":
+                with open_as_it_is(name) as source:
+                    loaded = {"fingerprints": _take_store(config, source, counts)}
+            else:
+                with show_progress("records") as show:
+                    pages = _make_pages(config, fingerprinter, counts, show)
+                    asyncio.run(_judge(config, pages, counts))
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                f"the store cannot be written: {error}. {name} was read up to record "
+                f"{counts.records:,}; run this again when the store works: what is in it is "
+                "recognised"
+            ) from error
+        more = len(counts.problems) - _PROBLEMS_SHOWN
+        problems += [*counts.problems[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
+        yield counts.describe() | loaded
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
@@ -153,8 +149,7 @@ class _Counts:
     skipped: Counter[str] = field(default_factory=Counter)
     complete: bool = True
     verdicts: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)  # which records, and why
-    problems: list[str] = field(default_factory=list)  # why the source was not read whole
+    problems: list[str] = field(default_factory=list)  # with the source first, then with records
 
     def count(self, status: str, reason: str) -> None:
         """Count a page that was judged."""
@@ -162,26 +157,14 @@ class _Counts:
 
     def describe(self) -> dict[str, Any]:
         """Return the counts, ready for JSON."""
-        shown = dict(vars(self))
-        del shown["unreadable"], shown["problems"]
-        return shown
-
-
-@contextmanager
-def _reading(counts: _Counts, unit: str) -> Iterator[Show]:
-    """Show progress; if the store fails, add to the error how far the source was read."""
-    try:
-        with show_progress(unit) as show:
-            yield show
-    except StoreUnavailableError as error:
-        raise StoreUnavailableError(
-            f"the store cannot be written: {error}. {counts.source} was read up to record "
-            f"{counts.records:,}; run this again when the store works: what is in it is recognised"
-        ) from error
+        return {name: value for name, value in vars(self).items() if name != "problems"}
 
 
 def _make_pages(
-    config: Config, fingerprinter: RequestFingerprinterProtocol, counts: _Counts, show: Show
+    config: Config,
+    fingerprinter: RequestFingerprinterProtocol,
+    counts: _Counts,
+    show: Callable[[int, int | None], None],
 ) -> Iterator[tuple[Page, bytes]]:
     """Make the pages of a source, up to its end or where it is damaged, and count its records."""
     try:
@@ -191,12 +174,13 @@ def _make_pages(
             made = entry if isinstance(entry, Skipped) else _make_page(config, fingerprinter, entry)
             if isinstance(made, Skipped):
                 counts.skipped[made.reason] += 1
-                counts.unreadable += [made.problem] * bool(made.problem)
+                if made.problem:
+                    counts.problems.append(f"{counts.source}: {made.problem}")
             else:
                 counts.pages += 1
                 yield made
     except SourceError as error:
-        counts.problems.append(str(error))
+        counts.problems.insert(0, str(error))
         counts.complete = False
 
 
@@ -213,9 +197,9 @@ async def _judge(config: Config, pages: Iterator[tuple[Page, bytes]], counts: _C
         for page, body in pages:
             waiting.append((page, *judges.ask(page, body, young=True)))
             if len(waiting) >= _PAGES_AHEAD:
-                await _take(judges, log, counts, *waiting.popleft())
+                await _take(judges, log, counts, waiting)
         while waiting:
-            await _take(judges, log, counts, *waiting.popleft())
+            await _take(judges, log, counts, waiting)
     finally:
         for *_, future in waiting:
             future.cancel()
@@ -225,9 +209,10 @@ async def _judge(config: Config, pages: Iterator[tuple[Page, bytes]], counts: _C
     if closed.unwritten:
         raise StoreUnavailableError(f"{plural(closed.unwritten, 'change')} not written")
     if ends:
-        counts.problems.append(
+        counts.problems.insert(
+            0,
             f"the process that judges pages ended {plural(ends, 'time')}, and pages just before "
-            "may be missing: run this again"
+            "may be missing: run this again",
         )
 
 
@@ -235,11 +220,10 @@ async def _take(
     judges: Judges,
     log: CrawlLog,
     counts: _Counts,
-    page: Page,
-    number: int,
-    future: asyncio.Future[Said],
+    waiting: deque[tuple[Page, int, asyncio.Future[Said]]],
 ) -> None:
-    """Take what was decided on a page, and count and log it."""
+    """Take what was decided on the first page that waits, and count and log it."""
+    page, number, future = waiting.popleft()
     try:
         said = await future
         assert said.decision is not None  # noqa: S101 - that of a verdict
@@ -271,7 +255,17 @@ def _make_page(
         request = Request(page.url)
     except ValueError:
         return Skipped("bad_url")
-    response = _respond(request.url, page)
+    response: Response
+    if page.html:
+        response = HtmlResponse(request.url, page.status, body=page.body, encoding=page.encoding)
+    else:  # of the class and encoding that Scrapy finds
+        headers = Headers()
+        for name, value in page.headers:
+            if name.lower() not in _UNDONE:
+                octets = value.encode("latin-1", "replace")
+                headers.appendlist(name.encode("latin-1", "replace"), octets)
+        kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
+        response = kind(request.url, page.status, headers=headers, body=page.body)
     if reason := find_skip_reason(config, request, response):
         return Skipped(reason)
     made = Page(
@@ -282,19 +276,6 @@ def _make_page(
         reader=EVERYONE,
     )
     return made, response.body
-
-
-def _respond(url: str, page: SourcePage) -> Response:
-    """Make a response of the class and encoding that Scrapy finds."""
-    if page.html:
-        return HtmlResponse(url, page.status, body=page.body, encoding=page.encoding)
-    headers = Headers()
-    for name, value in page.headers:
-        headers.appendlist(name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-    for undone in _UNDONE:
-        headers.pop(undone, None)
-    kind = responsetypes.from_args(headers=headers, url=url, body=page.body)
-    return kind(url, page.status, headers=headers, body=page.body)
 
 
 def _take_store(config: Config, source: Store, counts: _Counts) -> int:
@@ -312,29 +293,25 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> int:
         open_store(
             config.store, distance, config.tables, recipe, rule=config.rule, seed=seed
         ) as store,
-        _reading(counts, "documents") as show,
+        show_progress("documents") as show,
     ):
         for group in cut(numbers, _DOCUMENTS_PER_GROUP):
-            stored = source.read(partial(_read, numbers=group))
-            delivered = [each for each in stored if each[1].state == State.DONE]
-            verdicts = store.find_and_add([made for made, _ in delivered], crawl=counts.crawl)
-            undone = compress(verdicts, (record.spared for _, record in delivered))
-            if numbers_undone := [verdict.document for verdict in undone]:
-                store.spare(numbers_undone)
+            stored = source.get_documents(group).values()
+            delivered = [each for each in stored if each.state == "done"]
+            documents = [
+                Document(each.facts, pack(each.wording) if each.wording else b"")
+                for each in delivered
+            ]
+            verdicts = store.find_and_add(documents, crawl=counts.crawl)
+            undone = compress(verdicts, (each.record.spared for each in delivered))
+            if spared := [verdict.document for verdict in undone]:
+                store.spare(spared)
             counts.records += len(stored)
             counts.pages += len(delivered)
-            states = (record.state for _, record in stored)
-            counts.skipped.update(each.name.lower() for each in states if each != State.DONE)
+            counts.skipped.update(each.state for each in stored if each.state != "done")
             for verdict in verdicts:
                 counts.count(verdict.status, verdict.reason)
             show(counts.records, len(numbers))
         if fingerprints.size:
             store.bulk_load(fingerprints)
     return int(fingerprints.size)
-
-
-def _read(stored: Documents, numbers: Sequence[int]) -> list[tuple[Document, Record]]:
-    """Read documents as a store takes them, with their records."""
-    wordings, records = stored.get_wordings(numbers), stored.get_all(numbers)
-    packed = {number: pack(wording) for number, wording in wordings.items()}
-    return [(Document(each.facts, packed.get(n, b"")), each) for n, each in records.items()]

@@ -3,6 +3,8 @@
 import doctest
 import gzip
 import importlib
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -22,12 +24,13 @@ from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, pack, unpack
-from tests.batch.test_cells import crowded
+from tests.batch.test_joins import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.documents import alter
+from tests.helpers.needing import require_modules, require_program
 from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.processes import ROOT, run_python
 from tests.helpers.sourcing import warc_by_record, warc_record
-from tests.helpers.sparking import require_spark, spark_session
 from tests.helpers.strategies import crowds
 
 pytestmark = pytest.mark.slow
@@ -36,20 +39,60 @@ Session = Any
 PACKAGE = Path(scrapy_simhash.__file__).parent / "batch/spark"
 
 
+def require_pyspark() -> None:
+    """Skip the test, or fail, where the extra is not installed."""
+    require_modules("spark", "pyspark", "pyarrow", "pandas")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    require_spark()
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
+    """Start Spark with two cores and without all that a test does not look at."""
+    require_pyspark()
+    if "JAVA_HOME" not in os.environ:
+        require_program("java")
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    folder = tmp_path_factory.mktemp("spark")
+    # Also of the Python processes that Spark starts, wherever the tests are run from.
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", paths)
+        patched.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patched.setenv("PYSPARK_PYTHON", sys.executable)
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.sql.adaptive.enabled": "false",
+            # To compile each query would take longer than to run it.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.local.dir": str(folder),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
+        }
+        builder = SparkSession.builder.master("local[2]").appName("tests")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        try:
+            yield session
+        finally:
+            session.stop()
+            # The JVM lives as long as its standard input.
+            gateway = session.sparkContext._gateway
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait()
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
 def test_doctests(path: Path) -> None:
-    require_spark()
-    assert (
-        doctest.testmod(importlib.import_module(f"scrapy_simhash.batch.spark.{path.stem}")).failed
-        == 0
-    )
+    require_pyspark()
+    module = importlib.import_module(f"scrapy_simhash.batch.spark.{path.stem}")
+    assert doctest.testmod(module).failed == 0
 
 
 def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:
@@ -329,3 +372,46 @@ def test_one_is_found_by_its_name(spark: Session) -> None:
     assert found["tests"] == [
         ["called 'the harbour', too; distance 20 bits", "the same words and signs"]
     ]
+
+
+# Without PySpark or Java, one line says what to install.
+
+COMMAND = """
+import sys
+for name in {hidden!r}:
+    sys.modules[name] = None
+from scrapy.cmdline import execute
+execute(["scrapy", "simhash", "spark", "pairs", "documents", "-o", "pairs"])
+"""
+
+
+def test_without_the_extra(tmp_path: Path) -> None:
+    done = run_python("-c", COMMAND.format(hidden=["pyarrow"]), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Spark needs pip install 'scrapy-simhash[spark]'" in done.stderr
+
+
+def test_without_java(tmp_path: Path) -> None:
+    require_pyspark()
+    nowhere = str(tmp_path / "nowhere")
+    command = COMMAND.format(hidden=[])
+    done = run_python("-c", command, cwd=tmp_path, extra={"JAVA_HOME": nowhere})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"there is no {nowhere}/bin/java; Java 17 or 21 is needed" in done.stderr
+    done = run_python("-c", command, cwd=tmp_path, extra={"PATH": nowhere, "JAVA_HOME": ""})
+    assert "there is no java; Java 17 or 21 is needed" in done.stderr
+
+
+def test_the_script_for_spark_submit_is_the_command(tmp_path: Path) -> None:
+    """Run as a script, whose folder Python puts first, and as a module."""
+    require_pyspark()
+    arguments = ("spark", "pairs", "documents", "-o", "pairs")
+    nowhere = {"JAVA_HOME": str(tmp_path / "nowhere")}
+    for script in (
+        (str(ROOT / "scrapy_simhash/batch/spark/job.py"),),
+        ("-m", "scrapy_simhash.batch.spark.job"),
+    ):
+        done = run_python(*script, *arguments, cwd=tmp_path, extra=nowhere)
+        assert done.returncode == 2, done.stderr
+        assert "scrapy simhash spark: there is no" in done.stderr

@@ -81,21 +81,6 @@ def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> Non
     assert run.answers("import", archive, "--store", "s")[0]["new"] == 1
 
 
-def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
-    open_lmdb(tmp_path / "a").close()
-    before = archive.read_bytes()
-    assert f"{archive} exists already; name another file, or overwrite it" in run.refused(
-        "export", "fingerprints", "-o", archive, "--store", "a"
-    )
-    assert archive.read_bytes() == before
-    assert (
-        run("export", "fingerprints", "-o", archive, "--overwrite", "--store", "a").exit_code == 0
-    )
-    with Archive(archive) as exported:
-        assert exported.count == 0
-    assert names(tmp_path) == ["a", "archive"]
-
-
 @pytest.mark.parametrize(
     ("place", "octets", "fault"),
     [

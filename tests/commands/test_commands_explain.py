@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.inspection.lookup import add_suggestions
+from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
@@ -252,10 +252,11 @@ def test_the_verdict_on_two_pages_is_that_of_the_settings(
     assert (answer["distance"], answer["judged"]) == (3, judged)
 
 
-def test_a_url_that_is_written_otherwise(run: Run, store: Path) -> None:
-    assert f"; did you mean {ONE} ?" in run.failed(
-        "explain", ONE.replace("http://", "https://www.") + "/", "--store", store
-    )
+def test_a_url_that_is_not_there(run: Run, store: Path) -> None:
+    asked = ONE.replace("http://", "https://www.") + "/"
+    said = run.failed("explain", asked, "--store", store)
+    assert "is neither in the store nor in the log" in said
+    assert f"; did you mean {ONE} ?" in said
 
 
 KNOWN = [

@@ -31,8 +31,7 @@ def store(tmp_path: Path) -> Path:
         ((SITE + "a1",), ["a1"]),
         ((SITE + "a1", SITE + "b1"), ["a1", "b1"]),
         (("--original", SITE + "a"), ["a1", "a2"]),
-        (("--distance", "1"), ["a1", "c1"]),
-        (("--original", SITE + "a", "--distance", "2"), ["a2"]),
+        ((SITE + "a2", "--original", SITE + "a"), ["a2"]),
         (("--crawl", "crawl-1"), ["a1", "a2", "b1", "c1"]),
     ],
 )
@@ -54,7 +53,7 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
     ]
     assert done.err == "2 drops undone; what was dropped passes when it is fetched again\n"
     assert (tmp_path / "urls").read_text() == f"{SITE}a1\n{SITE}a2\n"
-    done = run("undo", "--crawl", "crawl-1", "--distance", "1", "--store", store)
+    done = run("undo", SITE + "a1", SITE + "c1", "--crawl", "crawl-1", "--store", store)
     assert (done.exit_code, done.out) == (0, f"{SITE}a1\n{SITE}c1\n")
     assert done.err.startswith("1 drop undone, 1 had been before; ")
     with open_lmdb(store) as opened:
@@ -63,10 +62,10 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
         assert verdicts == ["new", "near_duplicate", "near_duplicate"]
         assert opened.check() == []
     # Once it has passed it is a page as any other.
-    for page, criteria in (("a1", ()), ("b1", ("--distance", "1"))):
+    for page, criteria in (("a1", ()), ("b1", ("--original", SITE + "a"))):
         said = f"{SITE}{page} was kept, or its drop does not meet all criteria"
         assert said in run.failed("undo", SITE + page, *criteria, "--store", store)
-    assert run.failed("undo", "--distance", "9", "--store", store).endswith(
+    assert run.failed("undo", "--crawl", "none", "--store", store).endswith(
         "nothing to undo: no drop meets all criteria\n"
     )
 

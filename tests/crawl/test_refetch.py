@@ -17,6 +17,7 @@ from scrapy.http import Request
 
 from scrapy_simhash.judge import judge
 from scrapy_simhash.stores.opening import open_as_it_is
+from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words
@@ -83,6 +84,22 @@ async def test_copies_with_what_changes_are_dropped(
     dropped = [" ".join(each["tests"]) for each in done.decisions if each["action"] == "drop"]
     named = r"changes by itself: 'only \d+ pieces .*' / 'only \d+ pieces .*' at http://\S+/p/"
     assert all(re.search(named, tests) for tests in dropped)
+
+
+async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_path: Path) -> None:
+    """With the log, or by what the store has."""
+    with serve(shop()) as site:
+        done = await crawl_shop(tmp_path, site)
+    dropped = [each["url"] for each in done.decisions if each["action"] == "drop"]
+    for url in dropped:
+        answer = run.answer("explain", url, "--store", tmp_path)
+        assert "says nothing that" in answer["verdict"]
+        assert answer["own_words"] == answer["match_own_words"] == []
+    (tmp_path / "log.jsonl").unlink()
+    out = run.text("explain", dropped[0], "--store", tmp_path)
+    assert "it repeats http" in out
+    assert "changes by itself" in out
+    assert "only here" not in out
 
 
 async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:

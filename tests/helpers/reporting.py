@@ -5,12 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.judge.log import Decision
 from tests.helpers.judging import fill, new_line
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -50,11 +46,6 @@ def write_log(path: Path, decisions: Iterable[dict[str, Any] | str]) -> Path:
     lines = (line if isinstance(line, str) else json.dumps(line) for line in decisions)
     path.write_text("".join(f"{line}\n" for line in lines), "ascii")
     return path
-
-
-def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Summarise lines of a log."""
-    return list(log.summarise(msgspec.convert(line, Decision) for line in lines))
 
 
 def report(

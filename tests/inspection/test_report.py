@@ -18,7 +18,6 @@ from tests.helpers.reporting import (
     make_decision,
     make_drop,
     report,
-    summarise,
     write_log,
 )
 from tests.helpers.server import serve
@@ -45,6 +44,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             *(make_drop(number, url=f"http://m.example/page/{number}") for number in range(10, 30)),
             *(make_drop(number, original=1, action="flag") for number in range(30, 38)),
             *(make_drop(number, original=1, crawl="crawl-2") for number in range(38, 40)),
+            *(make_decision(n, status="forgotten", reason="failed") for n in (1, 2)),
             "{",
             '"text"',
             json.dumps(make_drop(40, distance=-1)),
@@ -65,8 +65,11 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     assert (figures["dropped"], figures["kept"]) == (22, 17)
     assert figures["dropped_bytes"] == 22_000
     assert figures["links_dropped"] == 44
-    assert figures["statuses"] == {"near_duplicate": 30, "new": 9, "not_judged (empty)": 1}
-    assert figures["crawls"] == {"crawl-1": 38, "crawl-2": 2}
+    said = figures["answers"]["Is anything lost?"]
+    assert said.endswith(" 2 pages did not come through: no page is dropped for these.")
+    counted = {"near_duplicate": 30, "new": 9, "not_judged (empty)": 1, "forgotten (failed)": 2}
+    assert figures["statuses"] == counted
+    assert [crawl["pages"] for crawl in figures["crawls"]] == [38, 2]
     assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
     # The last line is cut, and not damaged.
     assert figures["damaged_lines"] == 7
@@ -129,7 +132,8 @@ def test_a_log_of_many_hosts_long_words_and_other_versions(tmp_path: Path) -> No
 def test_the_last_crawl_is_no_import(tmp_path: Path) -> None:
     imported = [make_decision(n, crawl="import-1") for n in range(2)]
     lines = [make_decision(0), *imported, make_drop(1)]
-    assert report(tmp_path, lines=lines, crawl="last")["crawls"] == {"crawl-1": 2}
+    (crawl,) = report(tmp_path, lines=lines, crawl="last")["crawls"]
+    assert (crawl["crawl"], crawl["pages"]) == ("crawl-1", 2)
     log_path = write_log(tmp_path / "log.jsonl", lines)
     assert find_crawl(log_path, "last") == "crawl-1"
     with pytest.raises(PartlyFailedError, match="no page of a crawl yet"):
@@ -196,12 +200,12 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
     groups = {group["url"]: group["pages"] for group in figures["groups"]}
-    (summary,) = summarise(lines)
-    assert groups == summary["largest_groups"]
+    assert groups == figures["largest_groups"]
     assert sorted(groups.values()) == [1, 3]
     assert figures["drops"] == 4
     last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
-    assert (last["crawls"], last["near_duplicates"]) == ({"crawl-3": 5}, 4)
+    assert [crawl["crawl"] for crawl in last["crawls"]] == ["crawl-3"]
+    assert (last["pages"], last["near_duplicates"]) == (5, 4)
 
 
 def test_a_form_in_place_of_known_pages_is_told_once(tmp_path: Path) -> None:
@@ -229,9 +233,7 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     assert (figures["pages"], figures["links_not_followed"]) == (2, 3_681)
     said = "3,681 links that only dropped pages had (listed: 3)."
     assert figures["answers"]["Is anything lost?"] == said
-    (summary,) = summarise(lines)
-    assert summary["statuses"] == {"new": 1, "near_duplicate": 1}
-    assert summary["links_not_followed"] == 3_681
+    assert figures["statuses"] == {"new": 1, "near_duplicate": 1}
     (found,) = figures["not_followed"]
     assert (found["url"], found["pages"]) == ("http://site.example/page/1", 3)
     assert found["examples"] == [link["url"] for link in links]

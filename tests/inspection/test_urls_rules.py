@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
 
-from scrapy_simhash.inspection.urlrules import FoundRule, list_discarder_rules
+from scrapy_simhash.inspection.urlrules import FoundRule, UrlRule, list_discarder_rules
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, MOST_PARTS, parse_address
-from tests.helpers.urlrules import parse_rule
 
 pytestmark = pytest.mark.usefixtures("public_suffixes")
+
+
+def parse_rule(text: str) -> UrlRule:
+    """Read a rule from its text."""
+    host, kind, *args = text.split()
+    if kind == "drop-parameters":
+        return UrlRule(host, tuple(args))
+    return UrlRule(host, segments=tuple(args[1:]), place=int(args[0]))
 
 
 @pytest.mark.parametrize(

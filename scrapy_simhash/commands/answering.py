@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_simhash._printable import mask_passwords, plural, printable
-from scrapy_simhash.config import Config, describe_unknown, read_config
+from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 from scrapy_simhash.inspection.log import IMPORTED
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy.settings import BaseSettings
@@ -82,33 +82,18 @@ def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
     yield from (line.rstrip() for line in captured.get().splitlines())
 
 
-class Command(NamedTuple):
-    """The description of a command."""
-
-    # Yields the answers: dicts, or a `str` of JSON lines, which is printed as it is. The arguments
-    # also have `settings`, and `option`, which commands need to find the store.
-    run: Callable[[Config, argparse.Namespace], Iterable[Answer | str]]
-    # Adds all arguments but `--json` and `--store`.
-    add_arguments: Callable[[argparse.ArgumentParser], object]
-    # Turns an answer into readable lines.
-    printer: Callable[[Answer], Iterable[str]] = print_fields
-    stored: bool = True  # has `--store`
-    examples: tuple[str, ...] = ()  # without "scrapy simhash"
-    details: str = ""
-
-
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
+def take_overwrite(parser: argparse.ArgumentParser) -> None:
     """Add the option that lets a command replace a file."""
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
-def add_crawl(parser: argparse.ArgumentParser, about: str) -> None:
+def take_crawl(parser: argparse.ArgumentParser, about: str) -> None:
     """Add the option that names a crawl."""
     about = f"{about}; `last`: the newest one of the log"
     parser.add_argument("--crawl", metavar="ID", help=about)
 
 
-def add_log(parser: argparse.ArgumentParser) -> None:
+def take_log(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a decision log."""
     about = "the decision log (default: SIMHASH_LOG)"
     parser.add_argument("--log", dest="log_path", metavar="PATH", help=about)
@@ -116,7 +101,6 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
     """Run the command that was chosen, print its answers or its error, and return its exit code."""
-    command: Command = opts.simhash_runs
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -127,7 +111,8 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
             settings.set("SIMHASH_STORE", store, "cmdline")
         config = place_log(replace(config, store=store) if store else place_store(config))
         opts.settings, opts.option = settings, name_store(settings, config)
-        return _show(command.run(config, opts), None if opts.json else command.printer)
+        printer = None if opts.json else opts.simhash_printer or print_fields
+        return _show(opts.simhash_run(config, opts), printer)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.strerror and error.filename is not None:
@@ -202,10 +187,3 @@ def describe_match(answer: Answer, prefix: str = "") -> str:
 def name_page(url: str | None) -> str:
     """Format a URL; imported fingerprints have none."""
     return IMPORTED if url is None else printable(url)
-
-
-def read_count(text: str) -> int:
-    """Read a number of things, 0 or more."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
