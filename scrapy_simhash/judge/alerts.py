@@ -245,10 +245,7 @@ class Walls:
         Where redirects led to it, the address counts that was asked for: after one, all those of a
         login page are alike.
         """
-        # All records of a site may declare its first one: what each says besides belies that.
-        belied = decision.own_words and decision.match_own_words
-        canonical = "" if belied else decision.canonical
-        places = find_places(decision.requested_url or decision.url, canonical)
+        places = find_places(decision.requested_url or decision.url, decision.canonical)
         if not decision.is_judged or places is None:
             return
         shape = places[:3]

@@ -223,21 +223,3 @@ async def test_a_true_copy_hides_no_wall_of_one_parameter(tmp_path: Path) -> Non
     with serve(answers) as site:
         done = await crawl(tmp_path, site.urls())
     assert find_walls(done) == {"/topic?t=100": 39}
-
-
-@pytest.mark.parametrize("declared", ["/case/0", "/case", "http://other.example/case"])
-async def test_records_that_all_declare_one_address_are_named(
-    tmp_path: Path, declared: str
-) -> None:
-    """All but one are dropped, each with a name of its own; nothing was said of it."""
-    same = " ".join(make_words(1, 400))
-    answers = {f"/article/{n}": page(n) for n in range(8)}
-    for n in range(20):
-        own = "Name {} Street {}".format(*make_words(100 + n, 2))
-        answers[f"/case/{n}"] = (
-            f"<title>Case</title><link rel=canonical href={declared}><h1>Case</h1>"
-            f"<p>{same}</p><p>{own}</p>"
-        )
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert find_walls(done) == {"/case/0": done.counted["dropped"]}
