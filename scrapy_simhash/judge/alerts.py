@@ -37,7 +37,7 @@ class Alert(StrEnum):
 
     BECAME_ONE = "that all show one text now,"
     UNLIKE = "at unlike addresses"
-    NUMBER = "with another number"
+    NUMBER = "with another number in the main text"
     SITE = "of another site"
     SESSION = "that differ in a parameter only"
 
@@ -60,22 +60,12 @@ def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
     Whether that is a wall only all pages show, see `Walls`.
     """
     original = decision.match_url or ""
-    if _says_another_number(decision):
+    if decision.evidence is not None and decision.evidence.other_number:
         yield Alert.NUMBER, ""
     if original and (site := _find_other_site(decision.url, original)):
         yield Alert.SITE, site
     if original and (name := find_parameter(decision.url, original)):
         yield Alert.SESSION, name
-
-
-def _says_another_number(decision: Decision) -> bool:
-    """Return whether a page says a number that is in no address, and its original another one."""
-    urls = f"{decision.url} {decision.match_url}"
-    own, theirs = (
-        any(word.isdecimal() and word not in urls for word in words)
-        for words in (decision.own_words, decision.match_own_words)
-    )
-    return own and theirs
 
 
 def _find_other_site(url: str, original: str) -> str:

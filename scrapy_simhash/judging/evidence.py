@@ -70,6 +70,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         known: their sites are known; this and what follows only where words decide.
         title, heading: how their names are related.
         main_alike: share of either main text that is on both, 0 to 1; the smaller one of the two.
+        other_number: each main text says a number that neither the other page nor an address has.
     """
 
     deciding: Deciding
@@ -82,3 +83,4 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: Relation = Relation.SILENT
     heading: Relation = Relation.SILENT
     main_alike: float = 0.0
+    other_number: bool = False

@@ -146,10 +146,12 @@ class Answer(NamedTuple):
         )
         of_main = [int((each.alone & each.words.main).sum()) for each in (side, other)]
         in_main = [max(1, int(each.words.main.sum())) for each in (side, other)]
+        urls = f"{mine.facts.url} {theirs.facts.url}"
         evidence = structs.replace(
             self.evidence,
             title=_relate(mine.title, theirs.title),
             heading=_relate(mine.heading, theirs.heading),
+            other_number=all(_says_number(each, urls) for each in (side, other)),
             main_alike=1 - max(n / of for n, of in zip(of_main, in_main, strict=True)),
         )
         tests = list(self.tests)
@@ -159,6 +161,13 @@ class Answer(NamedTuple):
         tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
         words = tuple(each.words.list_words(each.alone) for each in (side, other))
         return self._replace(evidence=evidence, tests=tuple(tests), words=(words[0], words[1]))
+
+
+def _says_number(side: Side, urls: str) -> bool:
+    """Return whether a main text has a number of its own that is in no address."""
+    own = np.flatnonzero(side.own & side.words.main & side.words.numbers)
+    numbers = (side.words.tokens[place] for place in own.tolist())
+    return any(number not in urls for number in numbers)
 
 
 class _Parted(NamedTuple):

@@ -208,6 +208,26 @@ async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end:
     assert answers["Is any drop wrong?"] == "Nothing speaks against one."
 
 
+async def test_a_release_with_another_number_is_named_and_no_warning(
+    tmp_path: Path, end: End
+) -> None:
+    """It says little else, so that it goes; what lies in the number nobody but its reader knows."""
+
+    def manual(release: str, seconds: int) -> dict[str, str]:
+        pages = {
+            n: [*make_words(n), "waits", "for", str(seconds * (n < 2)), "seconds"] for n in range(8)
+        }
+        return {f"/{release}/{n}.html": make_page(words) for n, words in pages.items()}
+
+    with serve({**manual("1.0", 11), **manual("2.0", 140)}) as site:
+        await crawl(tmp_path, site.urls())
+        first = site.url("/2.0/0.html")
+    said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
+    assert end.read()[1:] == [said]
+    assert end.read(logging.WARNING) == []
+    assert_report_agrees(tmp_path, said)
+
+
 async def test_records_that_became_one_form_are_named(tmp_path: Path, end: End, run: Run) -> None:
     """A session that expired, or an error; pages of which one word changed are other ones."""
     answers = {f"/{n}": make_page(make_words(n), title=f"Record {n}") for n in range(10)}
