@@ -195,7 +195,7 @@ class Figures:
             "would_be_dropped": would_drop,
             "would_drop_links": self._links["flag"],
             "would_drop_bytes": self._bytes["flag"],
-            "links_dropped": self._links["drop"] + self._links["ignore-outlinks"],
+            "links_dropped": self._links["drop"],
             "statuses": {
                 ("left_out" if reason in LEFT_OUT else status)
                 + f" ({reason})" * bool(reason): number

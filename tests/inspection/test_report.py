@@ -168,7 +168,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert {"hosts", "groups", "doubtful", "reasons"} <= set(answer)
 
 
-@pytest.mark.parametrize("action", ["drop", "flag"])
+@pytest.mark.parametrize("action", ["drop", "ignore-outlinks", "flag"])
 async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) -> None:
     answers = {"/a": page(1), "/b": page(1, menu="Other menu", links=["/x", "/y"]), "/c": page(2)}
     with serve(answers) as site:
