@@ -247,7 +247,7 @@ class End:
             yield logging.INFO, self._sum_up(pages, f" {limits}" * bool(limits)) + details
         passed, errors = self._describe_not_judged(pages), self._not_fetched.count()
         failed = sum(errors[each] for each in errors.keys() - _GONE)
-        if parts := [*filter(None, [passed, tell_not_fetched(errors) if failed else ""])]:
+        if parts := [*filter(None, [passed, tell_not_fetched(errors)])]:
             many = passed or failed > _MANY * (pages + failed)
             yield logging.WARNING if many else logging.INFO, " ".join(parts)
         if links := self._get("links/only_on_dropped_pages"):
@@ -319,7 +319,9 @@ def tell_not_judged(pages: int, reasons: str = "") -> str:
 
 
 def tell_not_fetched(errors: Mapping[str, int]) -> str:
-    """Tell that pages did not come, and of the most frequent statuses and errors how many."""
+    """Tell that pages did not come, and why; "" if they are gone, as pages are at times."""
+    if not errors.keys() - _GONE:
+        return ""
     named = [f"{error}: {number:,}" for error, number in errors.items()]
     why = ", ".join(named[:_MOST_REASONS]) + ", ..." * (len(named) > _MOST_REASONS)
     pages = plural(sum(errors.values()), "page")

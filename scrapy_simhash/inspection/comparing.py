@@ -48,8 +48,10 @@ def compare_pages(
     mine, theirs = first.facts, second.facts
     decided = answer.tests[1]
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
+    addressed = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
+    how = "" if addressed else ", as if at one address name (a file has none)"
     compared: dict[str, Any] = {
-        "verdict": f"{verdict} by the current settings: {decided}",
+        "verdict": f"{verdict} by the current settings{how}: {decided}",
         "judged": answer.duplicate,
         "pages": [describe_page(first), describe_page(second)],
         "within": rule.distance,

@@ -236,4 +236,4 @@ def _tell_lost(figures: dict[str, Any]) -> str:
         )
         if number
     ]
-    return " ".join(parts) or "Nothing."
+    return " ".join(filter(None, parts)) or "Nothing."

@@ -82,8 +82,8 @@ WAIT_SECONDS = 30.0
 _MOST_IN_VAIN = 3
 # A page in doubt is asked for so often, if what changed may be a price.
 _MOST_ASKED_IN_DOUBT = 2
-# Before it is asked for once more, that all answers to a check are no matter of one second: a clock
-# that shows seconds stays the same as long.
+# Before a page is asked for once more that came less than these seconds ago: a clock that shows
+# seconds stays the same within one.
 _PAUSES_SECONDS = (0.1, 0.3, 0.6, 1.0)
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
@@ -438,6 +438,9 @@ class CrawlJudge:
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
         noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
+        pause_seconds = 0.0
+        if seconds < sum(_PAUSES_SECONDS):
+            pause_seconds = _PAUSES_SECONDS[min(asked.times, len(_PAUSES_SECONDS)) - 1]
         with suppress(StoreError):  # what earlier crawls saw is lacking then
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
@@ -446,7 +449,7 @@ class CrawlJudge:
             slots = {each.slot for each in asked.changed}
             same = [each for each in found if each.slot not in slots]
             if same and self._refetches.ask_once_more(asked, answer):
-                self._say(Refetch(0, document, url, _PAUSES_SECONDS[asked.times - 1]))
+                self._say(Refetch(0, document, url, pause_seconds))
                 return False
             noise.refute(url, same)
             self._refetches.confirm(asked.place, asked.changed)
@@ -458,7 +461,7 @@ class CrawlJudge:
             elif noise.may_move(changes) and self._refetches.ask_once_more(
                 asked, answer, _MOST_ASKED_IN_DOUBT
             ):
-                self._say(Refetch(0, document, url, _PAUSES_SECONDS[asked.times - 1]))
+                self._say(Refetch(0, document, url, pause_seconds))
                 return False
             noise.test(asked.doubt.sought, first, answer)
             noise.add(url, changes, seconds, moving)

@@ -78,6 +78,16 @@ def test_kept_page(run: Run, store: Path) -> None:
     assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
 
 
+def test_what_repeated_an_old_text_does_not_count(run: Run, tmp_path: Path) -> None:
+    fill(tmp_path, [(ONE, page(1)), (AGAIN, page(1, menu="Other menu"))])
+    assert run.answer("explain", ONE, "--store", tmp_path)["verdict"].endswith(
+        "; 1 page repeats it"
+    )
+    fill(tmp_path, [(ONE, page(2))])
+    said = "Kept: it was kept before, and shows another text now"
+    assert run.answer("explain", ONE, "--store", tmp_path)["verdict"] == said
+
+
 def crawl_siblings(store: Path) -> None:
     """Judge two pages that differ in their names only, and the second one again."""
     pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
@@ -223,7 +233,7 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
     assert answer["judged"] is True
     assert answer["distance"] < 16  # by another seed about 32
     assert answer["within"] == 7
-    assert answer["verdict"].startswith("Near-duplicates by the current settings: ")
+    assert answer["verdict"].startswith("Near-duplicates by the current settings, as if at ")
     done = run("explain", file, ONE, "--store", store)
     with open_store(str(store), readonly=True) as opened:
         assert str(opened.seed) not in done.out

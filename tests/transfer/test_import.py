@@ -1,6 +1,7 @@
 """`scrapy simhash import`: pages become documents as in a crawl, once, whatever interrupts it."""
 
 import asyncio
+import gzip
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Done, Run
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.documents import find
-from tests.helpers.pages import page
+from tests.helpers.pages import make_words, page
 from tests.helpers.processes import start_python, wait_until
 from tests.helpers.server import serve
 from tests.helpers.sourcing import (
@@ -54,7 +55,10 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
         warc_record("http://site.example/empty", ""),
         warc_record("http://site.example/large", "<html>" + MOST_BYTES * "x"),
     ]
-    (tmp_path / "a.warc").write_bytes(warc_plain(pages) + b"".join(skipped))
+    packed = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n"
+    octets = gzip.compress(f"<p>{' '.join(make_words(60))}".encode(), mtime=0)
+    unpacked = warc_record("http://site.example/packed", octets, headers=packed)
+    (tmp_path / "a.warc").write_bytes(warc_plain(pages) + unpacked + b"".join(skipped))
     settings = ("-s", "SIMHASH_NEVER_DROP=/never")
     done = run(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s", "--json")
     (answer,) = done.answers
@@ -62,19 +66,21 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     assert answer["skipped"] == dict.fromkeys(
         ("not_html", "status", "bad_url", "never_drop", "too_large"), 1
     )
-    assert (answer["records"], answer["pages"]) == (16, 11)
-    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5, "not_judged/empty": 1}
+    assert (answer["records"], answer["pages"]) == (17, 12)
+    assert answer["verdicts"] == {"new": 6, "near_duplicate": 5, "not_judged/empty": 1}
     assert answer["complete"]
     assert answer["crawl"].startswith("import-")
     # Of two that are alike the first one is the original, and it is done.
     expected = {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(10)}
-    assert states(tmp_path / "s") == expected
+    assert states(tmp_path / "s") == {**expected, "packed": "DONE"}
     with open_store(str(tmp_path / "s")) as store:
         (document,) = find(store, url_of(0))
         assert document.facts.time == DATE_SECONDS
         assert document.record.crawls == (answer["crawl"],)
     logged = read_lines(tmp_path / "s" / "log.jsonl")
-    assert [line["url"] for line in logged] == [*pages, "http://site.example/empty"]
+    assert [line["url"] for line in logged] == [
+        *(*pages, "http://site.example/packed", "http://site.example/empty")
+    ]
 
 
 def test_a_crawl_knows_what_was_imported(run: Run, tmp_path: Path) -> None:
