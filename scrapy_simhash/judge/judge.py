@@ -400,8 +400,9 @@ class CrawlJudge:
         if used and page.asked.young and not self._waits_are_over:
             if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
                 self._say(Refetch(page.asked.number, document, url))
-            checked = self._refetches.find_checked(place)
-            if checked and not confirmed and time.monotonic() < _end_of_wait(page):
+            checked, is_doubtful = self._refetches.find_checked(place)
+            waits = checked and (is_doubtful or not confirmed)
+            if waits and time.monotonic() < _end_of_wait(page):
                 self._wait_for(page, -checked)
                 return None
         return judged if confirmed else (verdict, change)

@@ -113,9 +113,13 @@ class Refetches:
         """List the slots that changed on a document that was checked."""
         return (each for each in used if (place, each.slot) in self._confirmed)
 
-    def find_checked(self, place: str) -> int:
-        """Return the document that is being checked for a place, or 0."""
-        return self._checking.get(place, 0)
+    def find_checked(self, place: str) -> tuple[int, bool]:
+        """Return the document that is being checked for a place, or 0, and if it fails so far.
+
+        Once something stayed the same there, it is asked for again.
+        """
+        document = self._checking.get(place, 0)
+        return document, document > 0 and self._pending[document].times > 1
 
     def takes_check(self, kept: Doubt, host: str, place: str, *, confirmed: bool) -> bool:
         """Note a drop that rests on noise; return whether its original is asked for.

@@ -18,3 +18,18 @@ def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
         return due
 
     assert [check(one), check(one), check(other), check(one)] == [True, False, True, False]
+
+
+def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
+    """Pages whose drops rest on it wait then, whatever was confirmed before."""
+    refetches, place = Refetches(10), "a.example/p"
+    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
+    assert refetches.find_checked(place) == (0, False)
+    assert refetches.takes_check(Doubt(7, page), "a.example", place, confirmed=True)
+    assert refetches.find_checked(place) == (7, False)
+    asked = refetches.end(7)
+    assert asked is not None
+    assert refetches.ask_once_more(asked, page)
+    assert refetches.find_checked(place) == (7, True)
+    refetches.end(7)
+    assert refetches.find_checked(place) == (0, False)
