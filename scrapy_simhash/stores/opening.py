@@ -149,6 +149,8 @@ def store_folder(url: str) -> Path:
     parts = _split(url)
     if parts.scheme == "lmdb" and parts.netloc:
         raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
+    if url.endswith(":"):
+        raise ValueError(f"store URL {url!r} is no {MEMORY}; write ./{url} for a folder")
     if parts.scheme != "lmdb" and "://" in url:
         if parts.scheme in SERVER_SCHEMES:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")

@@ -49,6 +49,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
         ("redis//localhost", "write redis://HOST"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
         ("", "names no folder"),
+        ("mydict:", "is no memory:; write ./mydict: for a folder"),
         ("lmdb://host/store", "an LMDB store has no host"),
     ],
 )
