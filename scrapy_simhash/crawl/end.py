@@ -43,7 +43,7 @@ _MANY = 0.01
 _MOST_REASONS = 3
 _GONE = {"HTTP 404", "HTTP 410"}  # pages that no crawl gets
 _MOST_HOSTS = 100_000
-_MANY_ALIKE, _MOST_OTHERS = 10, 10_000
+_MANY_ALIKE, _MOST_OTHERS, _MOST_KEPT = 10, 10_000, 100_000
 _MOST_OF_PLACE = 0.9
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
 
@@ -133,7 +133,7 @@ class Others:
             if number >= _MOST_OF_PLACE * of_place[place]:
                 self._moves[place] += number
 
-    def list(self, link: LeftLink) -> Iterator[str]:
+    def list_for(self, link: LeftLink) -> Iterator[str]:
         """List other addresses of the page that a link leads to."""
         move = _move(link)
         moved = [move[1]] if move and self._moves[move[0]] >= _MANY_ALIKE else []
@@ -151,7 +151,7 @@ class Others:
             seen = hash((name, form))
             if seen in self._kept:
                 self._telling[_shape_of(url), name] += 1
-            elif len(self._kept) < _MOST_NOT_FETCHED:
+            elif len(self._kept) < _MOST_KEPT:
                 self._kept.add(seen)
 
 
@@ -219,7 +219,7 @@ class End:
         self._others.add_links(closed.left, lambda url: self._identify(url) in asked)
         found = []
         for link in closed.left:
-            same = map(self._identify, [link.url, *self._others.list(link)])
+            same = map(self._identify, [link.url, *self._others.list_for(link)])
             if host_of(link.url) in self._hosts and asked.isdisjoint(same):
                 found.append(link)
         self._of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)

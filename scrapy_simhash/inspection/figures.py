@@ -179,7 +179,6 @@ class Figures:
         sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
         would_drop = 0 if sums["dropped"] else self._actions["flag"]
         pages = sum(crawl["pages"] for crawl in self.crawls.values())
-        reasons = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
         times = [
             crawl[name] for crawl in self.crawls.values() for name in ("first_time", "last_time")
         ]
@@ -209,15 +208,7 @@ class Figures:
             "cut_off": list(dict.fromkeys(limits.values())),
             "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
             "not_fetched": self._not_fetched.count(),
-            "reasons": [
-                {
-                    "reason": reason,
-                    "expected": reason in LEFT_OUT,
-                    **found.describe(),
-                    **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
-                }
-                for reason, found in reasons
-            ],
+            "reasons": self._rank_reasons(),
             "originals": len(self.groups),
             "largest_groups": {
                 original or IMPORTED: pages
@@ -235,6 +226,19 @@ class Figures:
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
+
+    def _rank_reasons(self) -> list[dict[str, Any]]:
+        """List why pages were not judged, the most frequent reason first."""
+        ranked = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
+        return [
+            {
+                "reason": reason,
+                "expected": reason in LEFT_OUT,
+                **found.describe(),
+                **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
+            }
+            for reason, found in ranked
+        ]
 
     def _rank_links(self) -> list[dict[str, Any]]:
         """List the pages with most links that nobody followed first."""

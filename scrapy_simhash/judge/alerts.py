@@ -43,7 +43,7 @@ class Alert(StrEnum):
 
 
 # Before what an alert is about; else it is a page that is repeated.
-BEFORE = {Alert.SITE: ":", Alert.SESSION: ":"}
+BEFORE = {Alert.SITE: ":", Alert.SESSION: ":", Alert.NUMBER: ", such as"}
 # Only so many pages that repeat one are told.
 _LEAST = {Alert.BECAME_ONE: 4}
 # Mirrors, and what `scrapy simhash urls` saves requests by.
@@ -147,15 +147,12 @@ class Alerts:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
         told = []
         for alert, ranked in self._choose(calm=calm):
-            about, others = ranked[0][0], " and others" * (len(ranked) > 1)
+            (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
-            about = f"{quote(about)}{others}" * bool(about)
-            before = BEFORE.get(alert, " repeating") + " " if about else ""
-            if alert is Alert.NUMBER:
-                before, about = ", such as ", quote(ranked[0][1].examples[0])
+            before = BEFORE.get(alert, " repeating")
             urls = " (scrapy simhash urls)" * (alert is Alert.SESSION)
             said = alert.replace("one text", _count_texts(ranked))
-            told.append(f"{pages} {said}{before}{about}{urls}")
+            told.append(f"{pages} {said}{before} {quote(about or first.examples[0])}{others}{urls}")
         return "; ".join(told)
 
     def describe_walls(self, titles: Mapping[str, str]) -> str:

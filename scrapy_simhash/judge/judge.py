@@ -439,9 +439,8 @@ class CrawlJudge:
         first, document = asked.doubt.page, asked.doubt.document
         url = first.facts.url
         noise, seconds = self._hosts.get_noise(url), time.time() - first.facts.time
-        pause_seconds = 0.0
-        if seconds < sum(_PAUSES_SECONDS):
-            pause_seconds = _PAUSES_SECONDS[min(asked.times, len(_PAUSES_SECONDS)) - 1]
+        place = min(asked.times, len(_PAUSES_SECONDS)) - 1
+        pause_seconds = _PAUSES_SECONDS[place] if seconds < sum(_PAUSES_SECONDS) else 0.0
         with suppress(StoreError):  # what earlier crawls saw is lacking then
             self._store.read(lambda stored: self._hosts.recall(stored, url))
         if asked.place:
