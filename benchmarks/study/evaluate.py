@@ -25,7 +25,7 @@ from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS, Deciding
+from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS
 from scrapy_simhash.judging.rule import UNKNOWN
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.recipe import Recipe
@@ -193,8 +193,8 @@ def judge_pairs(
         found = sites.find(*names)
         answer = sites.compare(*names, rule, found)
         unknown = sites.compare(*names, rule, (UNKNOWN, UNKNOWN))
-        bits = answer.evidence.distance
-        if answer.evidence.deciding is Deciding.DIGEST:  # they are equal, or count as unrelated
+        bits = answer.distance
+        if any(documents[name].facts.stub for name in names):  # equal, or they count as unrelated
             bits = 0 if answer.duplicate else NO_DISTANCE
         enough = min(first.facts.features, second.facts.features) >= MIN_FEATURES
         plain = hamming_distance(first.facts.fingerprint, second.facts.fingerprint)

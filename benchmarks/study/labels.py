@@ -23,9 +23,9 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from scrapy_simhash.judging.evidence import Deciding, Evidence
+from scrapy_simhash.judging.documents import Match
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import Answer, compare_plainly
+from scrapy_simhash.judging.judge import compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
@@ -195,21 +195,17 @@ class FolderSites:
         )
         return (mine, theirs) if mine.known and theirs.known else (UNKNOWN, UNKNOWN)
 
-    def compare(self, first: str, second: str, rule: Rule, sites: tuple[Site, Site]) -> Answer:
+    def compare(self, first: str, second: str, rule: Rule, sites: tuple[Site, Site]) -> Match:
         """Compare two pages by a rule; the one is judged that the seed has come second."""
         page, kept = sorted((first, second), key=self._place)
         mine, theirs = self._pages[page], self._pages[kept]
         if rule.name == "plain" or not (mine.wording and theirs.wording):
             return compare_plainly(mine.facts, theirs.facts, rule)
         said = judge(self._read_page(page), self._read_page(kept), *sites)
-        short = mine.facts.stub or theirs.facts.stub
-        evidence = Evidence(
-            deciding=Deciding.DIGEST if short else Deciding.WORDS,
-            distance=hamming_distance(mine.facts.fingerprint, theirs.facts.fingerprint),
-            within=rule.distance,
-        )
+        bits = hamming_distance(mine.facts.fingerprint, theirs.facts.fingerprint)
         share = 1.0 - said.own / max(1, said.own + said.common)
-        return Answer(evidence, said.one, ("", said.why), share)
+        fingerprint, url = theirs.facts.fingerprint, theirs.facts.url
+        return Match(0, fingerprint, bits, url, share, ("", said.why), said.one)
 
     def _place(self, name: str) -> int:
         return xxhash.xxh3_64_intdigest(name.encode(), self._seed)

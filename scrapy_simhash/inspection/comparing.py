@@ -11,7 +11,6 @@ from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.documents import Document, StoredDocument
-from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.judge import compare_by_words, compare_plainly
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.documents import Match
     from scrapy_simhash.judging.evidence import Rule
-    from scrapy_simhash.judging.judge import Answer
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 
@@ -62,27 +61,22 @@ def compare_pages(
     compared["distance"] = hamming_distance(*fingerprints)
     wording, other = _read_wording(first), _read_wording(second)
     if answer.similarity is not None:
-        own_words, match_own_words = map(list, answer.words)
-        compared |= {"own_words": own_words, "match_own_words": match_own_words}
-        compared |= {"similarity": answer.similarity, "site_known": answer.evidence.known}
+        compared |= {"own_words": [*answer.own_words], "match_own_words": [*answer.match_own_words]}
+        compared |= {"similarity": answer.similarity, "site_known": answer.site_known}
     if wording is None or other is None:
         return compared | {"note": _NO_TEXT}
     return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other))}
 
 
-def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Answer:
+def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Match:
     """Compare two pages as a crawl would; a store knows nothing of a file, nor its scope."""
     mine, theirs = first.facts, second.facts
     stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
     if not stored:
         theirs = structs.replace(theirs, scope=mine.scope)
-    answer = compare_plainly(mine, theirs, rule)
     wording, other = _read_wording(first), _read_wording(second)
-    by_words = (
-        answer.evidence.deciding in {Deciding.WORDS, Deciding.DIGEST} and rule.name != "plain"
-    )
-    if not (by_words and wording and other):
-        return answer
+    if rule.name == "plain" or mine.scope != theirs.scope or not (wording and other):
+        return compare_plainly(mine, theirs, rule)
     if store is None or not stored:
         return compare_by_words(None, mine, theirs, (wording, other))
     return store.read(lambda docs: compare_by_words(docs, mine, theirs, (wording, other)))

@@ -254,14 +254,14 @@ def _explain_duplicate(
     now: dict[str, Any],
     logged: _Logged,
 ) -> dict[str, Any]:
-    """Explain a near-duplicate, by the evidence of the log, or as the pages are today."""
+    """Explain a near-duplicate, by the log, or as the pages are today."""
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
     if judged is not None and judged.match_document != document.record.original:
         judged = None
     # What changes by itself, the crawl knew; the store does not.
     noise = any(CHANGES in test for test in document.record.tests)
-    if judged and judged.evidence:
-        now |= {"site_known": judged.evidence.known}
+    if judged:
+        now |= {"site_known": judged.site_known}
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
     elif noise:
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}

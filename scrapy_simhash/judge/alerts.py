@@ -60,7 +60,7 @@ def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
     Whether that is a wall only all pages show, see `Walls`.
     """
     original = decision.match_url or ""
-    if decision.evidence is not None and decision.evidence.other_number:
+    if decision.other_number:
         yield Alert.NUMBER, ""
     if original and (site := _find_other_site(decision.url, original)):
         yield Alert.SITE, site

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import secrets
 import time
 from contextlib import suppress
@@ -19,13 +18,11 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_passwords, quote, show_share
 from scrapy_simhash.config import DROPPING
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.judging.evidence import Evidence, Relation
+from scrapy_simhash.judging.documents import show_words
 from scrapy_simhash.pages.addresses import bound_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy_simhash.judging.documents import Match, Verdict
+    from scrapy_simhash.judging.documents import Verdict
     from scrapy_simhash.pages.facts import Facts, PageFingerprint
 
 logger = logging.getLogger(__name__)
@@ -33,11 +30,6 @@ logger = logging.getLogger(__name__)
 # Ids of imports, which count as crawls, begin with it.
 IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
-_MOST_WORDS, _MOST_CHARACTERS = 4, 80
-_QUOTED = re.compile("['\"]")
-# Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
-# its triples, in one of 60 words .9; where words are looked at, so much agrees.
-_LEAST_ALIKE = 0.9
 
 
 def new_crawl(prefix: str = "") -> str:
@@ -92,7 +84,6 @@ class Decision(Published, kw_only=True):
     scope: str = ""
     extractor: str = ""
     text_digest: str = ""
-    match_fingerprint: str | None = None
     own_words: list[str] = []
     match_own_words: list[str] = []
     match_text_digest: str = ""
@@ -102,7 +93,8 @@ class Decision(Published, kw_only=True):
     nearest_similarity: _Share | None = None
     nearest_tests: list[str] = []
     parted_by: str = ""
-    evidence: Evidence | None = None
+    site_known: bool = False
+    other_number: bool = False
     features: int = 0
     words: int = 0
     links: _Count = 0
@@ -136,15 +128,13 @@ class Decision(Published, kw_only=True):
             "text_digest": facts.text_digest.hex(),
         }
         if match:
-            found |= _pick(match, "distance", "similarity", "tests", "evidence", "new_links")
-            found |= _pick(match, "own_words", "match_own_words", "better_url")
+            found |= _pick(match, "distance", "similarity", "tests", "new_links", "better_url")
+            found |= _pick(match, "own_words", "match_own_words", "site_known", "other_number")
             found |= _pick(match, "url", "document", "time", before="match_")
             found["match_text_digest"] = match.text_digest.hex()
-            if not match.document:
-                found["match_fingerprint"] = f"{match.fingerprint:016x}"
         if nearest:
             found |= _pick(nearest, "url", "distance", "similarity", "tests", before="nearest_")
-            found["parted_by"] = find_parting(nearest)
+            found["parted_by"] = nearest.parted_by
         return structs.replace(self, **found)
 
     def make_verdict(self) -> dict[str, Any]:
@@ -159,24 +149,6 @@ def _pick(part: object, *names: str, before: str = "") -> dict[str, Any]:
     """Get attributes of what was found, with this before their names; tuples as lists."""
     found = {before + name: getattr(part, name) for name in names}
     return {name: [*each] if type(each) is tuple else each for name, each in found.items()}
-
-
-def find_parting(nearest: Match) -> str:
-    """Find what parts a kept page from the page most like it, if it looks the same; else "".
-
-    That has the same title and heading, as far as both have one, and nearly the same main text. It
-    is the first words that only the kept page has, or only the other one; where these say nothing
-    by themselves, as a number does, those that the test names.
-    """
-    evidence = nearest.evidence
-    if evidence is None or evidence.main_alike < _LEAST_ALIKE:
-        return ""
-    if {evidence.title, evidence.heading} - {Relation.SILENT} != {Relation.SAME}:
-        return ""
-    words: Sequence[str] = nearest.own_words or nearest.match_own_words
-    if not words or words[0].isdecimal():
-        words = _QUOTED.split(nearest.tests[1])[1:2] or words or nearest.tests[1:2]
-    return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS]
 
 
 # What a look at a page finds. What a crawl would do depends on who asks, and on what it met before.
@@ -197,7 +169,7 @@ def describe_look(decision: Decision) -> str:
 
 def describe_near_duplicate(decision: Decision) -> str:
     """Name a near-duplicate and its original, and say in some ten words why it is one."""
-    words = " ".join(decision.own_words[:_MOST_WORDS])[:_MOST_CHARACTERS]
+    words = show_words(decision.own_words)
     page, original, own = map(quote, (decision.url, decision.match_url, words))
     why = f"only it says {own}" if words else "it says nothing else"
     if decision.similarity is not None:

@@ -15,9 +15,9 @@ from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
-    from scrapy_simhash.judging.evidence import Evidence, Rule
+    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.wording import Wording
@@ -27,6 +27,7 @@ Standing: TypeAlias = Literal["got", "young", "earlier"]
 MOST_IDENTITY_BYTES = 64
 # A document that more crawls got than these is not known to be of the oldest.
 _CRAWLS_KEPT = 4
+_MOST_WORDS, _MOST_CHARACTERS = 4, 80
 
 # Of a page of which only the text matters.
 _UNKNOWN = Page("", identity=b"-")
@@ -67,43 +68,53 @@ class Document(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stored document that a new one repeats.
+    """A stored document beside a page that is compared with it.
 
     Attributes:
-        document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.
-        fingerprint: the one that matched.
-        distance: bits between it and the query.
-        url: of the document; None for a bulk-loaded fingerprint.
+        document: its number in the store; 0 outside of one.
+        fingerprint: its own.
+        distance: bits between it and that of the page.
+        url: of the document.
         similarity: share of its words that do not stand alone, 0 to 1, or None.
-        tests: what decided, one line each, for people.
-        new_links: share of the new document's links that were not on this one, 0 to 1; None
+        tests: what made it a candidate, what decided, and what was left out, for people.
+        duplicate: the page repeats it.
+        new_links: share of the page's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
-        time: when it was fetched last, seconds since 1970, UTC; None for a bulk-loaded fingerprint.
-        text_digest: of its text then; b"" for a bulk-loaded fingerprint.
+        time: when it was fetched last, seconds since 1970, UTC.
+        text_digest: of its text then.
         standing: `got` (its items came through, in this crawl or where earlier ones count),
             `young` (they are on their way), or `earlier` (an earlier crawl got it).
-        own_words: the first words that only the new document has, beside the other one.
-        match_own_words: those that only the other one has.
-        better_url: the new document has the canonical address of both, the other one has not.
-        evidence: all that decided, see `judging.evidence`.
+        own_words: the first words that only the page has; not kept, nor is what follows.
+        match_own_words: those that only the document has.
+        parted_by: of a page that looks like it, the first words that part the two; else "".
+        other_number: each main text says a number that neither the other page nor an address has.
+        site_known: the site of the page is known, see `judging.rule.Site`.
+        better_url: the page has the canonical address of both, the document has not.
     """
 
     document: int
     fingerprint: int
     distance: int
-    url: str | None
+    url: str
     similarity: float | None = None
     tests: tuple[str, ...] = ()
+    duplicate: bool = True
     new_links: float | None = None
     # Of the moment, not of the match.
-    time: float | None = field(default=None, compare=False)
+    time: float = field(default=0.0, compare=False)
     text_digest: bytes = field(default=b"", compare=False)
     standing: Standing = field(default="got", compare=False)
-    # Neither is kept in the store.
     own_words: tuple[str, ...] = ()
     match_own_words: tuple[str, ...] = ()
+    parted_by: str = ""
+    other_number: bool = False
+    site_known: bool = False
     better_url: bool = False
-    evidence: Evidence | None = field(default=None, compare=False)
+
+
+def show_words(words: Sequence[str]) -> str:
+    """Show the first words of several."""
+    return " ".join(words[:_MOST_WORDS])[:_MOST_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,9 @@
-"""What decides about two documents, and what of it the log keeps."""
+"""What decides about two documents."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
-
-import msgspec
 
 # The paper's k for 64-bit fingerprints (section 2), which decides in plain simhash; and within
 # which candidates are found whose words are compared.
@@ -36,17 +34,6 @@ class Rule(NamedTuple):
     min_features: int = MIN_FEATURES
 
 
-class Relation(StrEnum):
-    """How the titles, or the headings, of two pages are related."""
-
-    SAME = "same"
-    """They say the same words."""
-    SILENT = "silent"
-    """One is missing."""
-    DIFFER = "differ"
-    """They do not."""
-
-
 class Deciding(StrEnum):
     """What decides about two documents, in words for people."""
 
@@ -55,32 +42,3 @@ class Deciding(StrEnum):
     DISTANCE = "plain simhash"
     NO_WORDS = f"no words of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"
     WORDS = "words and names"
-
-
-class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What decided about two documents.
-
-    Attributes:
-        deciding: what decides.
-        distance: bits between their fingerprints.
-        within: how many bits may lie between two candidates.
-        named: one was found by its name; `keys`: by so many rare triples.
-        equal: their digests are equal.
-
-        known: their sites are known; this and what follows only where words decide.
-        title, heading: how their names are related.
-        main_alike: share of either main text that is on both, 0 to 1; the smaller one of the two.
-        other_number: each main text says a number that neither the other page nor an address has.
-    """
-
-    deciding: Deciding
-    distance: int
-    within: int
-    named: bool = False
-    keys: int = 0
-    equal: bool = False
-    known: bool = False
-    title: Relation = Relation.SILENT
-    heading: Relation = Relation.SILENT
-    main_alike: float = 0.0
-    other_number: bool = False

@@ -11,7 +11,8 @@ to be asked for once more, which shows what changes there by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,8 +29,9 @@ from scrapy_simhash.judging.documents import (
     Status,
     Verdict,
     add_crawls,
+    show_words,
 )
-from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS, Deciding, Evidence, Relation
+from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS, Deciding
 from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
@@ -45,19 +47,19 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.words import find_signs, look
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
-from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Reading, Standing
     from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.judging.words import Side
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
 
     MayAsk = Callable[[int, str], bool]
@@ -75,6 +77,10 @@ _MOST_IN_DOUBT = 0.5
 _MOST_DOUBTED = 2
 # Texts that have less in common are not worth a look.
 _LEAST_ALIKE = 0.5
+# Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
+# its triples, in one of 60 words .9; where words are looked at, so much agrees.
+_LOOKS_ALIKE = 0.9
+_QUOTED = re.compile("['\"]")
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
 MOST_CALLED = 8
@@ -107,60 +113,81 @@ class Trusted(NamedTuple):
     changes: tuple[Noisy, ...]
 
 
-class Answer(NamedTuple):
+class _Compared(NamedTuple):
     """What came of comparing a page with a candidate.
 
     Attributes:
-        evidence: what decided.
-        duplicate: whether they are near-duplicates.
-        tests: what made the one a candidate for the other, why they are one or two, and what was
-            left out, for people.
+        candidate: what it was compared with.
+        facts: what is known of the two.
+        duplicate: whether the page repeats it.
+        why: what decided, for people.
         similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
-        words: the first words that either has for itself.
-        candidate: what the page was compared with.
+        known: the page's site is known.
         pages: both without noise; None where no words were compared.
         sides: their words; None where these were compared as a whole.
         rests: the candidate, if the page repeats it but for noise.
         noise: what was left out of them.
     """
 
-    evidence: Evidence
+    candidate: Candidate
+    facts: tuple[Facts, Facts]
     duplicate: bool
-    tests: tuple[str, ...]
+    why: str
     similarity: float | None = None
-    words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    candidate: Candidate = Candidate(-1, 0, 0)
+    known: bool = False
     pages: tuple[Page, Page] | None = None
     sides: tuple[Side, Side] | None = None
     rests: Doubt | None = None
     noise: Iterable[Noisy] = ()
 
-    def describe(self) -> Answer:
-        """Add for people what parts the page from the candidate, and what was left out."""
-        if self.pages is None:
-            return self
-        mine, theirs = self.pages
-        side, other = self.sides or (
+    def describe(self) -> Match:
+        """Name for people what made the one a candidate, what parts the two, and what was left out.
+
+        What only a store knows of the match, it adds.
+        """
+        page, kept = self.facts
+        distance = hamming_distance(page.fingerprint, kept.fingerprint)
+        found = self.candidate if self.similarity is not None and distance > FEW_BITS else None
+        proposal = name_proposal(
+            distance,
+            stub=page.stub or kept.stub,
+            name=found.name if found else "",
+            keys=found.keys if found else 0,
+        )
+        match = Match(
+            self.candidate.number,
+            kept.fingerprint,
+            distance,
+            kept.url,
+            self.similarity,
+            (proposal, self.why),
+            duplicate=self.duplicate,
+            time=kept.time,
+            text_digest=kept.text_digest,
+            site_known=self.known,
+        )
+        return match if self.pages is None else self._describe_words(match, *self.pages)
+
+    def _describe_words(self, match: Match, mine: Page, theirs: Page) -> Match:
+        sides = self.sides or (
             look(mine.words, theirs.words, None),
             look(theirs.words, mine.words, None),
         )
-        of_main = [int((each.alone & each.words.main).sum()) for each in (side, other)]
-        in_main = [max(1, int(each.words.main.sum())) for each in (side, other)]
-        urls = f"{mine.facts.url} {theirs.facts.url}"
-        evidence = structs.replace(
-            self.evidence,
-            title=_relate(mine.title, theirs.title),
-            heading=_relate(mine.heading, theirs.heading),
-            other_number=all(_says_number(each, urls) for each in (side, other)),
-            main_alike=1 - max(n / of for n, of in zip(of_main, in_main, strict=True)),
-        )
-        tests = list(self.tests)
-        if template := int((side.alone & ~side.own).sum()):
-            tests.append(f"{LEFT_OUT}{template} words of the site's template")
+        left_out = []
+        if template := int((sides[0].alone & ~sides[0].own).sum()):
+            left_out.append(f"{LEFT_OUT}{template} words of the site's template")
         noise = islice(dict.fromkeys(map(str, self.noise)), _MOST_NAMED)
-        tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
-        words = tuple(each.words.list_words(each.alone) for each in (side, other))
-        return self._replace(evidence=evidence, tests=tuple(tests), words=(words[0], words[1]))
+        left_out += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
+        own_words, match_own_words = (each.words.list_words(each.alone) for each in sides)
+        urls = f"{mine.facts.url} {theirs.facts.url}"
+        return replace(
+            match,
+            tests=(*match.tests, *left_out),
+            own_words=own_words,
+            match_own_words=match_own_words,
+            other_number=all(_says_number(each, urls) for each in sides),
+            parted_by=_find_parting((mine, theirs), sides, self.why, own_words or match_own_words),
+        )
 
 
 def _says_number(side: Side, urls: str) -> bool:
@@ -168,6 +195,29 @@ def _says_number(side: Side, urls: str) -> bool:
     own = np.flatnonzero(side.own & side.words.main & side.words.numbers)
     numbers = (side.words.tokens[place] for place in own.tolist())
     return any(number not in urls for number in numbers)
+
+
+def _find_parting(
+    pages: tuple[Page, Page], sides: tuple[Side, Side], why: str, words: Sequence[str]
+) -> str:
+    """Find what parts a page from one that it looks like; "" if it does not.
+
+    They have the same title and heading, as far as both have one, and nearly the same main text. It
+    is the first words that only one of them has; where these say nothing by themselves, as a number
+    does, those that the rule names.
+    """
+    mine, theirs = pages
+    names = [(mine.title, theirs.title), (mine.heading, theirs.heading)]
+    named = [one == other for one, other in names if one and other]
+    if not named or not all(named):
+        return ""
+    for side in sides:
+        in_main = max(1, int(side.words.main.sum()))
+        if (side.alone & side.words.main).sum() > (1 - _LOOKS_ALIKE) * in_main:
+            return ""
+    if not words or words[0].isdecimal():
+        words = _QUOTED.split(why)[1:2] or words or (why,)
+    return show_words(words)
 
 
 class _Parted(NamedTuple):
@@ -228,78 +278,53 @@ class Judge:
         """
         self.doubt = self.rests = None
         candidates, complete = self.documents.gather(document, self.rule, own)
-        chosen, answers = list(self._choose(document.facts, candidates)), list[Answer]()
+        found = list(_choose(document.facts, candidates))
         if self.rule.name != "plain" and document.wording:
-            answers = self._compare_words(document, chosen, own)
-            chosen = [each for each in chosen if each.record is None]
-        for candidate in chosen:
-            # A bulk-loaded fingerprint is in every scope.
-            loaded = Facts(b"", candidate.fingerprint, b"", scope=document.facts.scope)
-            other = candidate.record.facts if candidate.record else loaded
-            answer = compare_plainly(document.facts, other, self.rule)
-            answers.append(answer._replace(candidate=candidate))
-        alike = (each for each in answers if each.duplicate)
+            compared = self._compare_words(document, found, own)
+        else:
+            compared = [_compare_plainly(document.facts, *each, self.rule) for each in found]
+        alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
             self.rests = match.rests
-            return self._make_match(document, match.describe()), None, complete
+            return self._make_match(document, match), None, complete
         near = (
             each
-            for each in answers
+            for each in compared
             if (each.similarity or 0.0) >= _LEAST_ALIKE
             or each.candidate.distance <= self.rule.distance
         )
         nearest = min(near, key=_rank_alike, default=None)
-        described = self._make_match(document, nearest.describe()) if nearest else None
-        return None, described, complete
-
-    def _choose(self, page: Facts, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Choose the candidates that count."""
-        for candidate in candidates:
-            record = candidate.record
-            if record is None:
-                if not candidate.number:
-                    yield candidate
-            # A page is no copy of itself, though a fingerprinter may tell its requests apart.
-            elif record.state == State.DONE and (record.facts.url != page.url or not page.url):
-                located = candidate
-                if candidate.distance < 0:  # it was not found by its fingerprint
-                    fingerprint = record.facts.fingerprint
-                    distance = hamming_distance(page.fingerprint, fingerprint)
-                    located = candidate._replace(distance=distance, fingerprint=fingerprint)
-                yield located
+        return None, self._make_match(document, nearest) if nearest else None, complete
 
     def _compare_words(
-        self, document: Document, chosen: Iterable[Candidate], own: int
-    ) -> list[Answer]:
+        self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
+    ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
         page = Page.make(document.facts, unpack(document.wording))
-        found = [
-            (candidate, candidate.record)
-            for candidate in chosen
-            if candidate.record is not None and candidate.record.facts.scope == page.facts.scope
-        ]
-        found.sort(key=lambda each: _rank(page.facts, *each))
-        found = found[:MOST_COMPARED]
-        answers: list[Answer] = []
+        facts = document.facts
+        found = sorted(
+            (each for each in chosen if each[1].scope == facts.scope),
+            key=lambda each: _rank(facts, *each),
+        )[:MOST_COMPARED]
+        compared: list[_Compared] = []
         sites_of: dict[int, tuple[Site, Site]] = {}
-        for candidate, record in found:
-            sites = self._find_sites(page.facts, record.facts, (own, candidate.number))
-            if why := find_names_apart(page.facts, record.facts, *sites):
-                said = Ruling(one=False, why=why)
-                answers.append(_wrap(said, candidate, page.facts, record.facts))
+        for candidate, other in found:
+            sites = self._find_sites(facts, other, (own, candidate.number))
+            if why := find_names_apart(facts, other, *sites):
+                compared.append(_wrap(Ruling(one=False, why=why), candidate, (facts, other)))
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
         parted: list[_Parted] = []
-        for candidate, record in found:
+        for candidate, other in found:
             number = candidate.number
             if number not in wordings:
                 continue
-            kept = Page.make(record.facts, wordings[number])
+            kept = Page.make(other, wordings[number])
             mine, theirs = self._clean(page, kept, number)
             sites = sites_of[number]
-            said = self._doubt_declared(judge(mine, theirs, *sites), page.facts, record.facts)
-            answer = _wrap(said, candidate, page.facts, record.facts, known=sites[0].known)
+            said = self._doubt_declared(judge(mine, theirs, *sites), facts, other)
+            answer = _wrap(said, candidate, (facts, other), known=sites[0].known)
             answer = answer._replace(pages=(mine, theirs))
             has_noise = mine.words is not page.words or theirs.words is not kept.words
             if not said.one:
@@ -308,12 +333,12 @@ class Judge:
             elif (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
                 noise = self._list_noise(page, kept, number)
                 answer = answer._replace(rests=Doubt(number, kept), noise=noise)
-            answers.append(answer)
-            if said.one and self._stand(answer) == "got":
+            compared.append(answer)
+            if said.one and self._stand(candidate) == "got":
                 break
-        if not any(each.duplicate for each in answers):
+        if not any(each.duplicate for each in compared):
             self.doubt = self._find_doubt(page, parted)
-        return answers
+        return compared
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
         """Keep a page whose site declares one address for whatever it says."""
@@ -423,45 +448,44 @@ class Judge:
             record.new_links = match.new_links
         return record
 
-    def _stand(self, answer: Answer) -> Standing:
-        """Tell how a document stands in this crawl; no crawl got what was bulk-loaded."""
-        if answer.candidate.young:
+    def _stand(self, candidate: Candidate) -> Standing:
+        """Tell how a document stands in this crawl."""
+        if candidate.young:
             return "young"
-        record = answer.candidate.record
+        record = candidate.record
         got = self.incremental or (record is not None and self.crawl in record.crawls)
         return "got" if got else "earlier"
 
-    def _rank(self, answer: Answer) -> tuple[object, ...]:
+    def _rank(self, compared: _Compared) -> tuple[object, ...]:
         """Rank documents: by standing, then as `_rank_alike`."""
-        return _STANDINGS.index(self._stand(answer)), *_rank_alike(answer)
+        return _STANDINGS.index(self._stand(compared.candidate)), *_rank_alike(compared)
 
-    def _make_match(self, page: Document, answer: Answer) -> Match:
-        candidate, facts, new_links = answer.candidate, page.facts, None
-        other = candidate.record.facts if candidate.record else None
-        better_url = other is not None and is_better_url(
-            facts.url, facts.canonical, other.url, other.canonical
-        )
-        links = page.links if answer.duplicate else NO_LINKS
-        if other is not None and other.sketch:  # without one nobody looked at its links
+    def _make_match(self, page: Document, compared: _Compared) -> Match:
+        mine, theirs = compared.facts
+        links = page.links if compared.duplicate else NO_LINKS
+        new_links = None
+        if theirs.sketch:  # without one nobody looked at its links
             new_links = measure_new_links(
-                facts.link_sketch, links, facts.url, other.link_sketch, other.url, page.requested
+                mine.link_sketch, links, mine.url, theirs.link_sketch, theirs.url, page.requested
             )
-        return Match(
-            candidate.number,
-            candidate.fingerprint,
-            candidate.distance,
-            other.url if other else None,
-            answer.similarity,
-            answer.tests,
-            new_links,
-            time=other.time if other else None,
-            text_digest=other.text_digest if other else b"",
-            standing=self._stand(answer),
-            evidence=answer.evidence,
-            own_words=answer.words[0],
-            match_own_words=answer.words[1],
+        better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
+        return replace(
+            compared.describe(),
+            new_links=new_links,
+            standing=self._stand(compared.candidate),
             better_url=better_url,
         )
+
+
+def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:
+    """Choose the candidates that count, each with what is known of it."""
+    for candidate in candidates:
+        record = candidate.record
+        # A page is no copy of itself, though a fingerprinter may tell its requests apart.
+        if record is None or record.state != State.DONE or (record.facts.url == page.url != ""):
+            continue
+        distance = hamming_distance(page.fingerprint, record.facts.fingerprint)
+        yield candidate._replace(distance=distance), record.facts
 
 
 def _is_own(document: Document, record: Record) -> bool:
@@ -469,15 +493,9 @@ def _is_own(document: Document, record: Record) -> bool:
     return record.facts.identity == document.facts.identity
 
 
-def _rank_alike(answer: Answer) -> tuple[object, ...]:
+def _rank_alike(compared: _Compared) -> tuple[object, ...]:
     """Rank documents: the one most alike first, then the nearest, then the oldest."""
-    return -(answer.similarity or 0.0), *answer.candidate[:-1]
-
-
-def _relate(mine: tuple[str, ...], theirs: tuple[str, ...]) -> Relation:
-    if not mine or not theirs:
-        return Relation.SILENT
-    return Relation.SAME if mine == theirs else Relation.DIFFER
+    return -(compared.similarity or 0.0), *compared.candidate[:-1]
 
 
 def _are_of_one_host(mine: str, theirs: str) -> bool:
@@ -487,37 +505,22 @@ def _are_of_one_host(mine: str, theirs: str) -> bool:
     return bool(first.netloc) and (first.scheme, first.netloc) == (second.scheme, second.netloc)
 
 
-def _rank(page: Facts, candidate: Candidate, record: Record) -> tuple[object, ...]:
+def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]:
     """Rank candidates before their words are read."""
-    other = record.facts
     named = (page.title == other.title) + (page.heading == other.heading)
     return -named, -candidate.keys, candidate.distance, candidate.number
 
 
 def _wrap(
-    said: Ruling, candidate: Candidate, page: Facts, kept: Facts, *, known: bool = False
-) -> Answer:
-    """Make an answer for log and report."""
-    distance = hamming_distance(page.fingerprint, kept.fingerprint)
-    short = page.stub or kept.stub
-    named, keys = (candidate.name, candidate.keys) if distance > FEW_BITS else ("", 0)
-    evidence = Evidence(
-        deciding=Deciding.DIGEST if page.stub and kept.stub else Deciding.WORDS,
-        distance=distance,
-        within=FEW_BITS,
-        named=bool(named),
-        keys=keys,
-        equal=page.text_digest == kept.text_digest,
-        known=known,
-    )
+    said: Ruling, candidate: Candidate, facts: tuple[Facts, Facts], *, known: bool = False
+) -> _Compared:
     share = float(said.one)
     if said.sides is not None:
         alone = said.sides[0].alone
         share = 1 - int(alone.sum()) / max(1, len(alone))
-    proposal = name_proposal(distance, stub=short, name=named, keys=keys)
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return Answer(
-        evidence, said.one, (proposal, why), round(share, 4), candidate=candidate, sides=said.sides
+    return _Compared(
+        candidate, facts, said.one, why, round(share, 4), known=known, sides=said.sides
     )
 
 
@@ -553,7 +556,7 @@ def compare_by_words(
     wordings: tuple[Wording, Wording],
     *,
     name: str = "",
-) -> Answer:
+) -> Match:
     """Compare two pages word by word, without noise.
 
     Args:
@@ -574,41 +577,30 @@ def compare_by_words(
             hosts.find(documents, kept.url, numbers),
         )
     said = judge(mine, theirs, *sites)
-    answer = _wrap(said, Candidate(-1, 1, 0, name), page, kept, known=sites[0].known)
-    return answer._replace(pages=(mine, theirs)).describe()
+    compared = _wrap(said, Candidate(-1, 0, 0, name), (page, kept), known=sites[0].known)
+    return compared._replace(pages=(mine, theirs)).describe()
 
 
-def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Answer:
+def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:
     """Compare two documents without their words, by digest or distance, whichever comes first."""
-    deciding = _find_deciding(first, second, rule)
-    distance = hamming_distance(first.fingerprint, second.fingerprint)
-    short = first.stub or second.stub
-    evidence = Evidence(
-        deciding=deciding,
-        distance=distance,
-        within=0 if short else rule.distance,
-        equal=first.stub == second.stub and first.text_digest == second.text_digest,
-    )
-    duplicate = distance <= evidence.within
-    if deciding is Deciding.DIGEST:
-        duplicate = evidence.equal
-    elif deciding is Deciding.NO_WORDS:
-        duplicate &= distance <= PLAIN_DISTANCE_BITS
-    elif deciding is not Deciding.DISTANCE:
-        duplicate = False
-    proposal = name_proposal(distance, stub=short)
-    return Answer(evidence, duplicate, (proposal, deciding.value))
+    return _compare_plainly(first, Candidate(-1, 0, 0), second, rule).describe()
 
 
-def _find_deciding(first: Facts, second: Facts, rule: Rule) -> Deciding:
-    """Find what decides about two documents."""
-    if first.scope != second.scope:
-        return Deciding.SCOPE
-    if first.stub or second.stub:
-        return Deciding.DIGEST
-    if rule.name == "plain":
-        return Deciding.DISTANCE
-    return Deciding.WORDS if first.sketch and second.sketch else Deciding.NO_WORDS
+def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule) -> _Compared:
+    distance = hamming_distance(page.fingerprint, kept.fingerprint)
+    if page.scope != kept.scope:
+        deciding, duplicate = Deciding.SCOPE, False
+    elif page.stub or kept.stub:
+        deciding = Deciding.DIGEST
+        duplicate = page.stub == kept.stub and page.text_digest == kept.text_digest
+    elif rule.name == "plain":
+        deciding, duplicate = Deciding.DISTANCE, distance <= rule.distance
+    elif page.sketch and kept.sketch:
+        deciding, duplicate = Deciding.WORDS, False
+    else:
+        deciding = Deciding.NO_WORDS
+        duplicate = distance <= min(rule.distance, PLAIN_DISTANCE_BITS)
+    return _Compared(candidate, (page, kept), duplicate, deciding.value)
 
 
 def name_proposal(distance: int, *, stub: bool, name: str = "", keys: int = 0) -> str:

@@ -586,7 +586,7 @@ class Documents:
         matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
         records = self.get_all(number for *_, number in matches if number)
         urls = {number: record.facts.url for number, record in records.items()}
-        return [Match(number, found, bits, urls.get(number)) for bits, found, number in matches]
+        return [Match(number, found, bits, urls.get(number, "")) for bits, found, number in matches]
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:

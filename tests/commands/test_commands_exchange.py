@@ -9,7 +9,7 @@ from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
-from tests.helpers.documents import document, open_lmdb
+from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import slow_but
 
 DRAWN = np.unique(np.random.default_rng(5).integers(0, 2**64 - 1, 3_000, np.uint64))
@@ -61,24 +61,6 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     done = run("import", "out", "--store", "a")
     assert f"\nfingerprints: {DRAWN.size:,}\nnew: 0\n" in done.out
     assert names(tmp_path) == ["a", "b", "out"]
-
-
-def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> None:
-    run("import", archive, "--store", "s")
-    with open_lmdb(tmp_path / "s") as store:
-        pages = [
-            document("a", 5),
-            document("b", int(DRAWN[0]) ^ 1),
-            document("stub", 1 << 60, stub=True),
-            document("stub of a known one", int(DRAWN[1]), stub=True),
-        ]
-        found = store.find_and_add(pages)
-        assert [verdict.status for verdict in found] == ["new", "near_duplicate", "new", "new"]
-    assert "left out: 1\n" in run("export", "fingerprints", "-o", "both", "--store", "s").out
-    with Archive(tmp_path / "both") as exported:
-        assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
-    write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
-    assert run.answers("import", archive, "--store", "s")[0]["new"] == 1
 
 
 @pytest.mark.parametrize(

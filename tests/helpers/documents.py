@@ -48,7 +48,7 @@ def alter(page: AnyPage, **fields: Any) -> AnyPage:
     return structs.replace(page, facts=structs.replace(page.facts, **facts), **fields)
 
 
-def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:
+def plain_match(number: int, fingerprint: int, distance: int, url: str) -> Match:
     """Make the match of documents without words, which their distance alone decides."""
     tests = f"distance {plural(distance, 'bit')}", Deciding.NO_WORDS.value
     return Match(number, fingerprint, distance, url, tests=tests)

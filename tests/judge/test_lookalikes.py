@@ -7,40 +7,52 @@ import pytest
 
 from scrapy_simhash.judge import alerts
 from scrapy_simhash.judge.alerts import LookAlikes
-from scrapy_simhash.judge.log import find_parting
-from scrapy_simhash.judging.documents import Match
-from scrapy_simhash.judging.evidence import Deciding, Evidence, Relation
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.evidence import Rule
+from scrapy_simhash.judging.judge import compare_by_words
+from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.wording import unpack
 from tests.helpers.judging import new_decision
+from tests.helpers.pages import make_words
 
-SAME, SILENT, DIFFER = Relation.SAME, Relation.SILENT, Relation.DIFFER
+WORDS = make_words(1)[:120]
 
 
-def make_nearest(main_alike: float = 0.95, **fields: Any) -> Match:
-    names = {name: fields.pop(name, SAME) for name in ("title", "heading")}
-    evidence = Evidence(
-        deciding=Deciding.WORDS, distance=1, within=7, main_alike=main_alike, **names
-    )
-    given: dict[str, Any] = {"evidence": evidence, "own_words": ("41", "left"), **fields}
-    return Match(1, 0, 1, "http://a.example/", main_alike, ("distance 1 bit", "why"), None, **given)
+def find_parting(
+    title: str = "Tea", heading: str = "Tea", *, words: str = "41 left", more: str = ""
+) -> str:
+    """Return what parts a page from one that says nothing more."""
+
+    def read(url: str, title: str, heading: str, *texts: str) -> Any:
+        text = "".join(f"<p>{text}</p>" for text in texts)
+        html = f"<title>{title}</title><main><h1>{heading}</h1>{text}</main>"
+        made = fingerprint_page(html.encode(), url=url)
+        document = make_document(made, Rule(7), Page(url, identity=b"-"))
+        return document.facts, unpack(document.wording)
+
+    text = " ".join(WORDS)
+    mine, wording = read("http://a.example/1", title, heading, text, words, more)
+    theirs, other = read("http://a.example/2", "Tea", "Tea", text)
+    return compare_by_words(None, mine, theirs, (wording, other)).parted_by
 
 
 @pytest.mark.parametrize(
-    ("nearest", "parted_by"),
+    ("given", "parted_by"),
     [
-        (make_nearest(), "41 left"),
-        (make_nearest(heading=SILENT), "41 left"),
-        (make_nearest(own_words=tuple("abcdef")), "a b c d"),
-        (make_nearest(own_words=("x" * 99,)), "x" * 80),
-        (make_nearest(own_words=(), match_own_words=("42",)), "42"),
-        (make_nearest(own_words=()), "why"),
-        (make_nearest(main_alike=0.89), ""),
-        (make_nearest(title=SILENT, heading=SILENT), ""),
-        (make_nearest(heading=DIFFER), ""),
-        (make_nearest(evidence=None), ""),
+        ({}, "41 left"),
+        ({"heading": ""}, "41 left"),
+        ({"words": "a b c d e f"}, "a b c d"),
+        ({"words": "x" * 99}, "x" * 80),
+        ({"more": " ".join(make_words(2)[:60])}, ""),
+        ({"title": "", "heading": ""}, ""),
+        ({"heading": "Coffee"}, ""),
     ],
 )
-def test_what_looks_alike_has_one_name_and_nearly_one_text(nearest: Match, parted_by: str) -> None:
-    assert find_parting(nearest) == parted_by
+def test_what_looks_alike_has_one_name_and_nearly_one_text(
+    given: dict[str, Any], parted_by: str
+) -> None:
+    assert find_parting(**given) == parted_by
 
 
 def count(parted: Iterable[str]) -> LookAlikes:

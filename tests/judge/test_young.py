@@ -177,8 +177,7 @@ def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
         crawl.ask(str(number), page(number))
     said = crawl.said[crawl.ask("copy", page(6, menu="Other"), "flag")].decision
     assert said
-    assert said.evidence
-    assert said.evidence.known
+    assert said.site_known
 
 
 def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:

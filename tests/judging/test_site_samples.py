@@ -54,8 +54,7 @@ def test_an_article_in_two_templates_of_a_known_site() -> None:
     match = verdicts[16].match
     assert match
     assert match.document == verdicts[3].document
-    assert match.evidence
-    assert match.evidence.known
+    assert match.site_known
 
 
 def test_hosts_with_one_page() -> None:

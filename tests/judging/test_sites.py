@@ -5,8 +5,8 @@ from html import escape
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, make_document
-from scrapy_simhash.judging.judge import Answer, compare_by_words
+from scrapy_simhash.judging.documents import Document, Match, make_document
+from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
@@ -32,7 +32,7 @@ def read(title: str, headings: str, text: str, url: str = URL, beside: str = "")
     return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
 
 
-def answer_to(first: Document, second: Document) -> Answer:
+def answer_to(first: Document, second: Document) -> Match:
     """Compare two pages of hosts that are not known."""
     wordings = unpack(first.wording), unpack(second.wording)
     return compare_by_words(None, first.facts, second.facts, wordings)

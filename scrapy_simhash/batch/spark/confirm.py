@@ -177,7 +177,7 @@ def _answer_by_words(batch: pa.RecordBatch) -> pa.RecordBatch:
         )
         for name in [_name_alike(first, second)]
     ]
-    near = pa.array([answer.evidence.distance for answer in found], pa.int32())
+    near = pa.array([answer.distance for answer in found], pa.int32())
     named = batch.set_column(batch.schema.get_field_index("distance"), "distance", near)
     confirmed = pa.array([answer.duplicate for answer in found], pa.bool_())
     similarity, tests = [each.similarity for each in found], [[*each.tests] for each in found]
