@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule
+from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule, RuleName
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 
@@ -105,7 +105,7 @@ class Config:
     incremental: _Flag = False
     never_drop: _Patterns = ()
     ignore: _Selectors = ()
-    rule: Literal["words", "plain"] = "words"
+    rule: RuleName = "words"
     refetch: Annotated[int, Meta(ge=0, le=1_000, description="0 to 1,000 requests")] = 10
     unchanged: Literal["pass", "drop"] = "pass"
     follow_new_links: _Flag = False

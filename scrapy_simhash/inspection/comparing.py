@@ -75,11 +75,13 @@ def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Mat
     if not stored:
         theirs = structs.replace(theirs, scope=mine.scope)
     wording, other = _read_wording(first), _read_wording(second)
-    if rule.name == "plain" or mine.scope != theirs.scope or not (wording and other):
+    if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
         return compare_plainly(mine, theirs, rule)
     if store is None or not stored:
-        return compare_by_words(None, mine, theirs, (wording, other))
-    return store.read(lambda docs: compare_by_words(docs, mine, theirs, (wording, other)))
+        return compare_by_words(None, mine, theirs, (wording, other), rule=rule.name)
+    return store.read(
+        lambda docs: compare_by_words(docs, mine, theirs, (wording, other), rule=rule.name)
+    )
 
 
 def _read_wording(page: _Page) -> Wording | None:

@@ -244,7 +244,7 @@ class WithYoung:
         if not (limits.or_nothing and len(near) >= limits.most):
             for bits, each in near:
                 found[each.key] = Candidate(bits, each.key, each.record.facts.fingerprint)
-        if rule.name != "plain":
+        if rule.by_words:
             names = name_keys(facts, facts.group, self._stored.seed)
             called = ((name, young.find("name", key)) for key, name in names.items())
             propose(found, self._list_alike(facts), called)

@@ -194,7 +194,7 @@ def list_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
     fingerprints = []
     if page.facts.features >= rule.min_features:
         fingerprints.append(page.facts.fingerprint)
-    if rule.name != "plain" and page.whole_features >= rule.min_features:
+    if rule.by_words and page.whole_features >= rule.min_features:
         fingerprints.append(page.whole_fingerprint)
     return tuple(dict.fromkeys(fingerprints))
 

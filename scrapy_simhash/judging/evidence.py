@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 # The paper's k for 64-bit fingerprints (section 2), which decides in plain simhash; and within
 # which candidates are found whose words are compared.
@@ -14,8 +14,9 @@ WORDS_DISTANCE_BITS = 7
 MIN_FEATURES = 32
 
 
-# By the name of the rule: SIMHASH_RULE, which a store has, too.
-DEFAULT_DISTANCE_BITS = {"words": WORDS_DISTANCE_BITS, "plain": PLAIN_DISTANCE_BITS}
+# SIMHASH_RULE, which a store has, too; of each the default of SIMHASH_DISTANCE.
+RuleName = Literal["words", "plain"]
+DEFAULT_DISTANCE_BITS: dict[str, int] = {"words": WORDS_DISTANCE_BITS, "plain": PLAIN_DISTANCE_BITS}
 
 
 class Rule(NamedTuple):
@@ -23,8 +24,8 @@ class Rule(NamedTuple):
 
     Attributes:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
-        name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; with `words`
-            `judging.rule` does.
+        name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; else that
+            rule of `judging.rule.RULES` does.
         min_features: a text with fewer distinct features has no fingerprint; asked for plain
             simhash only, which goes by main texts.
     """
@@ -32,6 +33,11 @@ class Rule(NamedTuple):
     distance: int
     name: str = "words"
     min_features: int = MIN_FEATURES
+
+    @property
+    def by_words(self) -> bool:
+        """Whether the words of two pages decide."""
+        return self.name != "plain"
 
 
 class Deciding(StrEnum):

@@ -37,13 +37,13 @@ from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
 from scrapy_simhash.judging.rule import (
     DECLARED,
+    RULES,
     STUB_WORDS,
     UNKNOWN,
     Page,
     Ruling,
     find_declared,
     find_names_apart,
-    judge,
 )
 from scrapy_simhash.judging.words import find_signs, look
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
@@ -279,7 +279,7 @@ class Judge:
         self.doubt = self.rests = None
         candidates, complete = self.documents.gather(document, self.rule, own)
         found = list(_choose(document.facts, candidates))
-        if self.rule.name != "plain" and document.wording:
+        if self.rule.by_words and document.wording:
             compared = self._compare_words(document, found, own)
         else:
             compared = [_compare_plainly(document.facts, *each, self.rule) for each in found]
@@ -300,7 +300,7 @@ class Judge:
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
     ) -> list[_Compared]:
         """Compare a page with the best of its candidates by words, until one is its original."""
-        page = Page.make(document.facts, unpack(document.wording))
+        page, judge = Page.make(document.facts, unpack(document.wording)), RULES[self.rule.name]
         facts = document.facts
         found = sorted(
             (each for each in chosen if each[1].scope == facts.scope),
@@ -375,6 +375,7 @@ class Judge:
         """Find a candidate that the page would repeat, but for what was never tested."""
         if self.trusted is not None:
             return None
+        judge = RULES[self.rule.name]
         parted.sort(key=lambda each: each[:2])
         for alone, number, kept, mine, theirs, sites in parted[:_MOST_DOUBTED]:
             url, words = kept.facts.url, len(mine.words)
@@ -414,9 +415,9 @@ class Judge:
         changed = before.scope != page.scope or (
             (before.text_digest != page.text_digest or self.whole)
             and (
-                before.text_digest != page.text_digest
-                if self.rule.name == "plain"
-                else not is_unchanged(self.documents, self.hosts, document, number, own)
+                not is_unchanged(self.documents, self.hosts, document, number, own)
+                if self.rule.by_words
+                else before.text_digest != page.text_digest
             )
         )
         verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
@@ -555,6 +556,7 @@ def compare_by_words(
     kept: Facts,
     wordings: tuple[Wording, Wording],
     *,
+    rule: str = "words",
     name: str = "",
 ) -> Match:
     """Compare two pages word by word, without noise.
@@ -564,6 +566,7 @@ def compare_by_words(
         page: that would be dropped.
         kept: the other one.
         wordings: of both.
+        rule: by which.
         name: the part of a name that both have, if one was found by it.
     """
     mine, theirs = (
@@ -576,7 +579,7 @@ def compare_by_words(
             hosts.find(documents, page.url, numbers),
             hosts.find(documents, kept.url, numbers),
         )
-    said = judge(mine, theirs, *sites)
+    said = RULES[rule](mine, theirs, *sites)
     compared = _wrap(said, Candidate(-1, 0, 0, name), (page, kept), known=sites[0].known)
     return compared._replace(pages=(mine, theirs)).describe()
 
@@ -593,7 +596,7 @@ def _compare_plainly(page: Facts, candidate: Candidate, kept: Facts, rule: Rule)
     elif page.stub or kept.stub:
         deciding = Deciding.DIGEST
         duplicate = page.stub == kept.stub and page.text_digest == kept.text_digest
-    elif rule.name == "plain":
+    elif not rule.by_words:
         deciding, duplicate = Deciding.DISTANCE, distance <= rule.distance
     elif page.sketch and kept.sketch:
         deciding, duplicate = Deciding.WORDS, False

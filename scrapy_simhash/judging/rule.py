@@ -38,7 +38,7 @@ from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts
@@ -351,6 +351,10 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     else:
         ruling = _judge_one_name(page, kept, side, other, (site, other_site))
     return ruling._replace(sides=(side, other))
+
+
+# By the names of SIMHASH_RULE.
+RULES: dict[str, Callable[[Page, Page, Site, Site], Ruling]] = {"words": judge}
 
 
 def find_names_apart(page: Facts, kept: Facts, site: Site, other_site: Site) -> str:

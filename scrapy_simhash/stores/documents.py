@@ -94,7 +94,7 @@ class Limits(NamedTuple):
 def limit_probe(page: Facts, rule: Rule) -> Limits:
     """Choose the limits of a page's probe; where rare triples propose, too, it may give up."""
     bits = 0 if page.stub else rule.distance
-    if rule.name == "plain" or not page.sketch:
+    if not (rule.by_words and page.sketch):
         return Limits(bits, MOST_CANDIDATES + 1, MOST_IN_PLAIN_BUCKET)
     return Limits(bits, MOST_CALLED + 1, MOST_IN_BUCKET, or_nothing=not page.stub)
 
@@ -550,7 +550,7 @@ class Documents:
 
         The document of the number `own` is the page's own.
         """
-        facts, plain, groups = page.facts, rule.name == "plain", self.list_groups(page.facts)
+        facts, plain, groups = page.facts, not rule.by_words, self.list_groups(page.facts)
         limits = limit_probe(facts, rule)
         probe = self.near(facts.fingerprint, *limits)
         alike = {} if plain else self.list_alike(facts, groups, own)

@@ -20,6 +20,7 @@ import scrapy_simhash
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
+from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -331,7 +332,7 @@ def confirm_of(spark: Session, documents: Any, *, plain: bool = False) -> dict[s
     from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
 
     pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
-    return collect(confirm_pairs(documents, pairs, plain=plain))
+    return collect(confirm_pairs(documents, pairs, Rule(3, "plain" if plain else "words")))
 
 
 def test_one_that_many_documents_have_costs_no_square(

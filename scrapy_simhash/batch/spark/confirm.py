@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from scrapy_simhash.judging.evidence import Rule
 
 # What the rule needs of a document.
 _FACTS = (
@@ -44,10 +45,10 @@ _SCHEMA = pa.schema(
 )
 
 
-def confirm_pairs(documents: DataFrame, pairs: DataFrame, *, plain: bool) -> DataFrame:
+def confirm_pairs(documents: DataFrame, pairs: DataFrame, rule: Rule) -> DataFrame:
     """Find the near-duplicates among documents (see `pages`), given pairs of near fingerprints."""
     # Columns of _SCHEMA: the ids in ascending order, `distance` of their nearest fingerprints,
-    # `similarity` (null if not compared) and `tests`, a readable reason. If it is `plain`, the
+    # `similarity` (null if not compared) and `tests`, a readable reason. In plain simhash the
     # distance alone decides. Documents with the same fingerprint are pairs with distance 0; if
     # there are more than 512, only the first 512 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
@@ -68,12 +69,12 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, *, plain: bool) -> Dat
         called="array<binary>",
     )
     judged = _choose_versions(documents.where("reason IS NULL"))
-    candidates = cut_lineage(_find_candidates(judged, pairs, named=not plain))
+    candidates = cut_lineage(_find_candidates(judged, pairs, named=rule.by_words))
     for side in _SIDES:
         columns = [F.col(name).alias(f"{side}_{name}") for name in _FACTS]
         candidates = candidates.join(judged.select(F.col("id").alias(side), *columns), side)
     return candidates.mapInArrow(
-        lambda batches: _confirm(batches, plain=plain), from_arrow_schema(_SCHEMA)
+        lambda batches: _confirm(batches, rule), from_arrow_schema(_SCHEMA)
     )
 
 
@@ -143,11 +144,11 @@ def _find_called_alike(judged: DataFrame) -> DataFrame:
     return pairs.where("one < other").selectExpr("*", "cast(null AS int)", "false")
 
 
-def _confirm(batches: Iterable[pa.RecordBatch], *, plain: bool) -> Iterator[pa.RecordBatch]:
+def _confirm(batches: Iterable[pa.RecordBatch], rule: Rule) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        alone = pa.array([True] * batch.num_rows) if plain else batch.column("alone")
+        alone = batch.column("alone") if rule.by_words else pa.array([True] * batch.num_rows)
         yield _answer_plain(batch.filter(alone))
-        yield _answer_by_words(batch.filter(pc.invert(alone)))
+        yield _answer_by_words(batch.filter(pc.invert(alone)), rule.name)
 
 
 def _answer_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,10 +169,10 @@ def _complete(
     return pa.RecordBatch.from_pydict(answer | {"similarity": similarity, "tests": tests}, _SCHEMA)
 
 
-def _answer_by_words(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _answer_by_words(batch: pa.RecordBatch, rule: str) -> pa.RecordBatch:
     """Let words and names decide."""
     found = [
-        compare_by_words(None, first, second, (unpack(mine), unpack(theirs)), name=name)
+        compare_by_words(None, first, second, (unpack(mine), unpack(theirs)), rule=rule, name=name)
         for (first, mine), (second, theirs) in zip(
             *(_read(batch, side) for side in _SIDES), strict=True
         )

@@ -121,8 +121,8 @@ class Job:
         """Find which of `--pairs` are near-duplicate documents."""
         pairs = spark.read.parquet(*self._require_second("--pairs"))
         _require_one_recipe(spark, self.inputs)
-        plain = self.config.rule == "plain"
-        return confirm_pairs(spark.read.parquet(*self.inputs), pairs, plain=plain)
+        documents = spark.read.parquet(*self.inputs)
+        return confirm_pairs(documents, pairs, self.config.chosen_rule)
 
     def _require_second(self, option: str) -> list[str]:
         if self.second_input is None:
