@@ -70,16 +70,16 @@ class Match:
     """A stored document that a new one repeats.
 
     Attributes:
-        document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.
+        document: its number in the store.
         fingerprint: the one that matched.
         distance: bits between it and the query.
-        url: of the document; None for a bulk-loaded fingerprint.
+        url: of the document.
         similarity: share of its words that do not stand alone, 0 to 1, or None.
         tests: what decided, one line each, for people.
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
-        time: when it was fetched last, seconds since 1970, UTC; None for a bulk-loaded fingerprint.
-        text_digest: of its text then; b"" for a bulk-loaded fingerprint.
+        time: when it was fetched last, seconds since 1970, UTC.
+        text_digest: of its text then.
         standing: `got` (its items came through, in this crawl or where earlier ones count),
             `young` (they are on their way), or `earlier` (an earlier crawl got it).
         own_words: the first words that only the new document has, beside the other one.
@@ -285,8 +285,7 @@ class Candidate(NamedTuple):
     """A stored document that may be like the one that is judged.
 
     Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read. The items of a `young` one are on their way. A
-    fingerprint that was bulk-loaded has no number and no record.
+    `keys` is -1 until its record is read. The items of a `young` one are on their way.
     """
 
     distance: int

@@ -45,7 +45,6 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.words import find_signs, look
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
-from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.judging.words import Side
+    from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
 
     MayAsk = Callable[[int, str], bool]
@@ -228,16 +228,17 @@ class Judge:
         """
         self.doubt = self.rests = None
         candidates, complete = self.documents.gather(document, self.rule, own)
-        chosen, answers = list(self._choose(document.facts, candidates)), list[Answer]()
+        chosen = self._choose(document.facts, candidates)
         if self.rule.name != "plain" and document.wording:
             answers = self._compare_words(document, chosen, own)
-            chosen = [each for each in chosen if each.record is None]
-        for candidate in chosen:
-            # A bulk-loaded fingerprint is in every scope.
-            loaded = Facts(b"", candidate.fingerprint, b"", scope=document.facts.scope)
-            other = candidate.record.facts if candidate.record else loaded
-            answer = compare_plainly(document.facts, other, self.rule)
-            answers.append(answer._replace(candidate=candidate))
+        else:
+            answers = [
+                compare_plainly(document.facts, each.record.facts, self.rule)._replace(
+                    candidate=each
+                )
+                for each in chosen
+                if each.record is not None
+            ]
         alike = (each for each in answers if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
             self.rests = match.rests
@@ -257,10 +258,9 @@ class Judge:
         for candidate in candidates:
             record = candidate.record
             if record is None:
-                if not candidate.number:
-                    yield candidate
+                continue
             # A page is no copy of itself, though a fingerprinter may tell its requests apart.
-            elif record.state == State.DONE and (record.facts.url != page.url or not page.url):
+            if record.state == State.DONE and (record.facts.url != page.url or not page.url):
                 located = candidate
                 if candidate.distance < 0:  # it was not found by its fingerprint
                     fingerprint = record.facts.fingerprint
@@ -424,7 +424,7 @@ class Judge:
         return record
 
     def _stand(self, answer: Answer) -> Standing:
-        """Tell how a document stands in this crawl; no crawl got what was bulk-loaded."""
+        """Tell how a document stands in this crawl."""
         if answer.candidate.young:
             return "young"
         record = answer.candidate.record

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 # Increased with each change of what is stored, or how.
-FORMAT = 22
+FORMAT = 23
 HEADER_KEY = b"store"
 
 

@@ -8,7 +8,6 @@ The rows of all kinds are::
     header         b"readers"                     Readers
     header         b"shares"                      Shares
     header         b"noise" + digest of a host    Measured
-    header         b"loaded"                      anything, if fingerprints were bulk-loaded
     documents      number                         Record
     identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.wording.pack`

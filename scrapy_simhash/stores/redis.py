@@ -397,8 +397,8 @@ def _width(table: str, key: bytes) -> int:
 class RedisEngine(Engine):
     """A store on a server, see `Engine`.
 
-    Bulk loads and `check --rebuild` want no crawl at work: what that adds while they read may be
-    missing in the tables that they write.
+    `check --rebuild` wants no crawl at work: what that adds while it reads may be missing in the
+    tables that it writes.
     """
 
     shared = True

@@ -10,7 +10,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnusableError
@@ -18,7 +17,6 @@ from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.words import contains, sort_distinct
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
@@ -35,8 +33,7 @@ from scrapy_simhash.stores.header import (
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.upkeep import (
     Check,
-    bulk_load,
-    list_stubs,
+    list_own,
     read_table,
     rebuild,
 )
@@ -46,6 +43,7 @@ from scrapy_simhash.tables.probing import Prober
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Match, Verdict
@@ -233,16 +231,6 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
-        """Add fingerprints, shape (n,), without documents; returns how many were new.
-
-        They match in every group. One transaction reads and rewrites all tables.
-        """
-        if fingerprints.dtype != np.uint64:
-            raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
-        distinct = sort_distinct(fingerprints)
-        return self.write(lambda stored: bulk_load(stored, distinct))
-
     def find_documents(self, urls: Collection[str]) -> dict[str, list[StoredDocument]]:
         """Find documents by their URLs; reads every record, see `Documents.find_at`."""
 
@@ -344,17 +332,14 @@ class Store(AbstractContextManager["Store"]):
         """Read the distinct fingerprints of the tables, sorted; shape (n,).
 
         Those of near-duplicates are not there. Reads one table. `stubs=False` leaves out those that
-        only stubs have, which are no simhashes; that reads every record.
+        only stubs have, which are no simhashes; that reads every record instead.
         """
-
-        def work(stored: Documents) -> NDArray[np.uint64]:
-            found = read_table(stored, 0)
-            return found if stubs else found[~contains(list_stubs(stored), found)]
-
-        return self.read(work)
+        if stubs:
+            return self.read(lambda stored: read_table(stored, 0))
+        return self.read(lambda stored: list_own((each for _, each in stored), stubs=False))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        """Write the tables anew from the documents and the bulk-loaded fingerprints.
+        """Write the tables anew from the documents.
 
         So is all else that leads to documents, in a transaction that reads the whole store.
 
@@ -394,9 +379,8 @@ class Store(AbstractContextManager["Store"]):
     def delete(self, documents: Collection[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
 
-        Documents that do not exist are skipped. Fingerprints that no other document has, and that
-        were not bulk-loaded, leave the tables. Reads every record; each transaction deletes a
-        thousand documents.
+        Documents that do not exist are skipped. Fingerprints that no other document has leave the
+        tables. Reads every record; each transaction deletes a thousand documents.
         """
 
         def work(stored: Documents, numbers: Collection[int]) -> int:

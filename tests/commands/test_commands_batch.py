@@ -19,8 +19,8 @@ def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
     values = np.array([7, 1, 3, 1 << 40], np.uint64)
     write_archive(tmp_path / "few", values)
     with open_lmdb(tmp_path / "s") as store:
-        store.bulk_load(values)
-        (verdict,) = store.find_and_add([document("a", 3 << 40)])
+        store.find_and_add([document(f"{each}", each, scope=f"{each}") for each in values.tolist()])
+        (verdict,) = store.find_and_add([document("a", 3 << 40, scope=f"{1 << 40}")])
         assert verdict.status == "near_duplicate"
     (tmp_path / "queries").write_text("5\n9\n")
     (tmp_path / "numbers").write_text("7\n1\n3\n1099511627776\n1\n")

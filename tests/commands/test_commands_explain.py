@@ -4,12 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.inspection.explanation import add_suggestions
-from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.keyvalues import TEXTS, octets
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import (
@@ -134,18 +132,6 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
-
-
-def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
-    with open_store(str(tmp_path), rule="plain") as opened:
-        made = fingerprint_page(page(1), seed=opened.seed).facts.fingerprint
-        opened.bulk_load(np.array([made ^ 1], np.uint64))
-    fill(tmp_path, [(TWO, page(1))], rule="plain")
-    answer = run.answer("explain", TWO, "--store", tmp_path)
-    said = "its fingerprint is 1 bit away from that of an imported fingerprint"
-    assert answer["verdict"] == f"Dropped: {said}"
-    assert "None" not in run("explain", TWO, "--store", tmp_path).out
-    assert "1 bit, of (an imported fingerprint)" in run("log", "--store", tmp_path).out
 
 
 def test_two_files(run: Run, tmp_path: Path) -> None:

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
-from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -100,21 +98,6 @@ async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) ->
     resumed = await crawl(tmp_path / "s", [site.url("/0?c")], **settings)
     other = await crawl(tmp_path / "s", [site.url("/0?c")])
     assert (reasons(resumed), reasons(other)) == (["near_duplicate"], ["first_copy"])
-
-
-async def test_what_was_bulk_loaded_no_crawl_got(site: Site, tmp_path: Path) -> None:
-    """Only an incremental crawl drops pages for it; it has no address."""
-    first = await crawl(tmp_path / "first", [site.url("/0")])
-    fingerprint = int(first.decisions[0]["fingerprint"], 16)
-    with open_lmdb(tmp_path / "first") as store:
-        seed = store.seed
-    with open_store(str(tmp_path / "s"), seed=seed) as store:
-        store.bulk_load(np.array([fingerprint], np.uint64))
-    urls = [site.url("/0"), site.url("/0?a")]
-    done = await crawl(tmp_path / "s", urls)
-    assert (done.paths, reasons(done)) == (["/0"], ["first_copy", "near_duplicate"])
-    assert done.decisions[0]["match_url"] is None
-    assert (await crawl(tmp_path / "s", urls, SIMHASH_INCREMENTAL=True)).paths == []
 
 
 async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:

@@ -4,12 +4,9 @@ Groups, distances and states are also held against an oracle, see `storemachine`
 what that one does not know, and the plainest case of each.
 """
 
-import numpy as np
-import pytest
-
 from scrapy_simhash.judging.documents import Verdict
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import document, judge, judge_one, plain_match
+from tests.helpers.documents import document, judge, plain_match
 
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B, C = A ^ 2**64 - 1, A ^ 2**32 - 1
@@ -57,19 +54,3 @@ def test_one_fingerprint_of_several_documents(store: Store) -> None:
     assert [match.document for match in store.query(A)] == [2]
     judge(store, document("b", B, scope="two"))
     assert store.query(A) == []
-
-
-@pytest.mark.parametrize("page_first", [True, False])
-def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: Store, *, page_first: bool) -> None:
-    """It stays what it is: matching in every scope, whatever becomes of the page."""
-    page = document("a", A if page_first else B, scope="one")
-    if page_first:
-        judge(store, page)
-    store.bulk_load(np.array([A], np.uint64))
-    if not page_first:
-        judge(store, page)
-    for fingerprint in (A, B)[page_first:]:
-        assert judge(store, document("a", fingerprint, scope="one")) == ["changed 1"]
-        assert judge_one(store, document("b", A, scope="two")).status == "near_duplicate"
-        assert store.check() == []
-    assert judge_one(store, document("c", A, scope="one")).status == "near_duplicate"

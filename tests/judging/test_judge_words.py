@@ -79,37 +79,18 @@ def test_a_kept_document_names_the_one_most_like_it_and_what_parted_them(store: 
     assert judge_one(store, page("a", A, title="Kiwi")).nearest is None
 
 
-def test_what_has_no_words_is_named_as_the_nearest_too(store: Store) -> None:
-    store.bulk_load(np.array([A], np.uint64))
-    nearest = judge_one(store, page("a", flip(5))).nearest
-    assert nearest
-    assert (nearest.document, nearest.url, nearest.similarity) == (0, None, None)
-    assert nearest.tests[0] == "distance 5 bits"
-    assert "no words" in nearest.tests[1]
-
-
 @pytest.mark.parametrize(
     ("bits", "status"), [(0, "near_duplicate"), (3, "near_duplicate"), (4, "new")]
 )
 def test_without_words_only_the_distance_of_the_paper_counts(
     store: Store, bits: int, status: str
 ) -> None:
-    """Both have none, or one was bulk-loaded."""
-    loaded = A ^ 0xFF << 30
-    store.bulk_load(np.array([loaded], np.uint64))
     judge_one(store, document("plain", B))
-    for each in (document("b", flip(bits) ^ A ^ B), page("c", flip(bits) ^ A ^ loaded)):
-        verdict = judge_one(store, each)
-        assert verdict.status == status
-        if verdict.match:
-            assert verdict.match.similarity is None
-            assert verdict.match.tests[0] == f"distance {plural(bits, 'bit')}"
-
-
-def test_a_match_by_words_is_named_before_a_nearer_plain_one(store: Store) -> None:
-    store.bulk_load(np.array([A], np.uint64))
-    store.find_and_add([page("a", flip(7))])
-    assert matched(store, page("b", A)).document == 1
+    verdict = judge_one(store, document("b", flip(bits) ^ A ^ B))
+    assert verdict.status == status
+    if verdict.match:
+        assert verdict.match.similarity is None
+        assert verdict.match.tests[0] == f"distance {plural(bits, 'bit')}"
 
 
 DIGEST = b"s" * 16
@@ -123,7 +104,6 @@ def stub(name: str, fingerprint: int, **fields: Any) -> Document:
 
 
 def test_stubs_and_others_never_match(store: Store) -> None:
-    store.bulk_load(np.array([A], np.uint64))
     assert judge_one(store, stub("stub", A)).status == "new"
     assert judge_one(store, page("page", B)).status == "new"
     assert judge_one(store, stub("stub 2", B, text="other words")).status == "new"

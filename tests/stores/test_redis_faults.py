@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -168,7 +167,6 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
             lambda: store.engine.take_numbers(1),
             lambda: store.delete([1]),
             store.rebuild,
-            lambda: store.bulk_load(np.array([7], np.uint64)),
         ]
         for work in works:
             with (
@@ -183,7 +181,7 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
         assert store.check() == []
 
 
-@pytest.mark.parametrize("work", ["judge", "rebuild", "bulk_load"])
+@pytest.mark.parametrize("work", ["judge", "rebuild"])
 def test_a_server_that_is_full_before_the_commit(
     either: RedisServer, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
@@ -202,7 +200,6 @@ def test_a_server_that_is_full_before_the_commit(
             works: dict[str, Callable[[], object]] = {
                 "judge": lambda: store.find_and_add([document("b", B)]),
                 "rebuild": lambda: store.rebuild("10"),
-                "bulk_load": lambda: store.bulk_load(np.array([B], np.uint64)),
             }
             with pytest.raises(StoreUnavailableError, match="no memory left"):
                 works[work]()
