@@ -154,7 +154,7 @@ class KeysMachine(RuleBasedStateMachine):
             return
         made = keys_in(self.store)
 
-        def find(stored: Documents) -> dict[int, list[list[int]]]:
+        def find(stored: Documents) -> dict[int, list[set[int]]]:
             return {number: stored.keys.find(keys, self.FEW) for number, keys in made.items()}
 
         rows = read_keys(self.store)
