@@ -75,7 +75,7 @@ def load(
     with open_store(str(folder), distance=DISTANCE, tables=design) as store:
         fill(store, pages, fingerprints)
         seconds = time.perf_counter() - start
-        octets = store.stats()["file_bytes"] / len(fingerprints)
+        octets = store.stats()["bytes"] / len(fingerprints)
     return {"load, s": seconds, "bytes a document": octets}
 
 

@@ -231,8 +231,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def measure(self) -> tuple[str, int]:
-        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+    def measure(self) -> int:
+        """Measure the size of the store, of its file or on a server of its memory, in bytes."""
 
     @abstractmethod
     def close(self) -> None:

@@ -474,10 +474,10 @@ class RedisEngine(Engine):
             raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
         return int(last) - count + 1
 
-    def measure(self) -> tuple[str, int]:
+    def measure(self) -> int:
         names = self._server.list_names(f"{self._prefix}:*")
         sizes = self._server.ask(*(("MEMORY", "USAGE", name) for name in names))
-        return "memory_bytes", sum(filter(None, sizes))
+        return sum(filter(None, sizes))
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # do not close a forked child's copy

@@ -55,8 +55,6 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
-# The number of the largest scopes to list.
-_SCOPES_SHOWN = 20
 
 
 class Store(AbstractContextManager["Store"]):
@@ -272,43 +270,32 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def stats(self) -> dict[str, Any]:
-        """Count documents, duplicates by distance and scope, and bytes; reads every record.
+        """Count documents, and bytes; reads every record.
 
         If some records cannot be read, `damaged` counts them.
         """
 
         def work(stored: Documents) -> dict[str, Any]:
-            states, distances, scopes = Counter[str](), Counter[int](), Counter[str]()
+            states, stubs = Counter[str](), 0
             for _, record in stored.scan():
                 if isinstance(record, DamagedError):
                     states["damaged"] += 1
-                    continue
-                states[record.state.name.lower()] += 1
-                states["stubs"] += record.facts.stub
-                scopes[record.facts.scope] += 1
-                if record.state == State.DUPLICATE:
-                    distances[record.distance] += 1
-            documents = states["damaged"] + scopes.total()
-            name, octets = self.engine.measure()
+                else:
+                    states[record.state.name.lower()] += 1
+                    stubs += record.facts.stub
             return {
                 "store": self.url,
-                "format": self._header.format,
-                "created": self._header.created,
-                "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "version": self._header.version,
+                "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "design": stored.design.name,
-                "tables": len(stored.design.tables),
                 "complete_for_bits": stored.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,
-                "documents": documents,
+                "documents": states.total(),
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
                 "done": states["done"],
                 "near_duplicates": states["duplicate"],
-                "distances": {str(bits): distances[bits] for bits in sorted(distances)},
-                "stubs": states["stubs"],
-                "scopes": dict(scopes.most_common(_SCOPES_SHOWN)),
-                name: octets,
-                "bytes_per_document": round(octets / max(1, documents), 1),
+                "stubs": stubs,
+                "bytes": self.engine.measure(),
             }
 
         return self.read(work)

@@ -83,7 +83,7 @@ class KeysMachine(RuleBasedStateMachine):
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
-        self.store = Store(MemoryEngine(), rule="plain")
+        self.store = Store(MemoryEngine("memory:"), rule="plain")
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
