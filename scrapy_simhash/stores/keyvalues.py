@@ -88,8 +88,8 @@ class KeyValues(ABC):
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Read keys that begin so with their values; of a set, the key once with each member.
 
-        DOCUMENTS come in ascending order of their keys, others in any order. The table must not be
-        changed by this transaction before the last row was read.
+        DOCUMENTS come in ascending order of their keys, others in any order. This transaction must
+        not have changed the table, nor change it before the last row was read.
         """
 
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from scrapy_simhash._fingerprints import check_fingerprint
-from scrapy_simhash.errors import DamagedError, StoreUnusableError
+from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
@@ -21,13 +21,8 @@ from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
-    check_design,
-    check_recipe,
-    check_rule,
-    check_seed,
     choose_distance,
     new_header,
-    require_reach,
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
@@ -101,10 +96,8 @@ class Store(AbstractContextManager["Store"]):
             if not self.readonly:
                 self._make(new_header(recipe or Recipe(), design.name, seed, rule or "words"))
             self.read(lambda _: None)
-            check_seed(self._header, seed)
-            self.recipe = check_recipe(self._header, recipe)
-            check_design(self._header, None if automatic else design.name)
-            check_rule(rule, self._header.rule)
+            self._header.require(recipe, seed, rule, None if automatic else design.name)
+            self.recipe = Recipe(**self._header.recipe)  # type: ignore[arg-type]  # by its writer
             self.rule = self._header.rule
             self.distance = choose_distance(distance, self._prober.design, self.rule)
         except BaseException:
@@ -148,10 +141,15 @@ class Store(AbstractContextManager["Store"]):
         """Adopt this header: another process may have changed the tables."""
         if self._opened:
             # The store may have been deleted, and another one made in its place.
-            check_seed(header, self.seed)
-            check_recipe(header, self.recipe)
-            require_reach(header, self.distance)
-        self._header, self._prober = header, Prober(parse_design(header.design))
+            header.require(self.recipe, self.seed)
+        design = parse_design(header.design)
+        if self._opened and self.distance > design.reach_bits:
+            raise StoreUnavailableError(
+                f"the tables were rebuilt as {design.name} meanwhile, which is complete for "
+                f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
+                "a wider design"
+            )
+        self._header, self._prober = header, Prober(design)
 
     def _require_writable(self) -> None:
         if self.readonly:

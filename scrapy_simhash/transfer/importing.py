@@ -38,9 +38,8 @@ from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
-from scrapy_simhash.stores.header import check_rule
 from scrapy_simhash.stores.keyvalues import cut
-from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.opening import open_store, show_url
 from scrapy_simhash.transfer.sources import FEEDS, TABLE, Skipped, SourcePage, read_source
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def import_sources(
         counts = _Counts(name, kind, show_url(config.store))
         try:
             if kind == "store":
-                with open_as_it_is(name) as source:
+                with open_store(name, 0, readonly=True, rule=config.rule) as source:
                     _take_store(config, source, counts)
             else:
                 with show_progress("records") as show:
@@ -270,7 +269,6 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> None:
     """Import what came through of a store; a new store adopts its recipe and seed."""
     if source.url == counts.store:
         raise ValueError(f"{source.url} is the store itself; name another one with --store")
-    check_rule(config.rule, source.rule)
     numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
     distance, recipe, seed = config.distance_to_open, source.recipe, source.seed
     with (

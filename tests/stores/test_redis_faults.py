@@ -14,7 +14,7 @@ from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.redis import Server
+from scrapy_simhash.stores.redis import RedisEngine
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import document
@@ -108,9 +108,9 @@ def test_what_is_sent_again_is_done_once(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """The answer to one of the round trips is lost, whichever it is: the last one commits."""
-    ask, left = Server.ask, [lost]
+    ask, left = RedisEngine.ask, [lost]
 
-    def lose(self: Server, *commands: Any, **options: Any) -> list[Any]:
+    def lose(self: RedisEngine, *commands: Any, **options: Any) -> list[Any]:
         answers = ask(self, *commands, **options)
         left[0] -= 1
         if not left[0]:
@@ -120,7 +120,7 @@ def test_what_is_sent_again_is_done_once(
 
     with open_store(redis_server.url()) as store:
         store.find_and_add([document("near", A ^ 1)])
-        monkeypatch.setattr(Server, "ask", lose)
+        monkeypatch.setattr(RedisEngine, "ask", lose)
         assert add(store, "a", A) == "near_duplicate"
         assert add(store, "b", B) == "new"
         monkeypatch.undo()
