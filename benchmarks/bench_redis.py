@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from measuring import make_parser, print_figures, split_numbers, write_result
 from redis import Redis
-from subjects import SEED, Pages, Times, add_pages, draw
+from subjects import SEED, Pages, Times, add_pages, draw, fill
 
 from scrapy_simhash.stores.opening import open_store
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 DISTANCES = (3, 7)
+PAGES_PER_BLOCK, ROUNDS = 128, 5
 GROUPS = (1, 16, 64)
-PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 
 
 @contextmanager
@@ -57,8 +57,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
         client = stack.enter_context(Redis.from_url(server))
         empty = client.info("memory")["used_memory"]
         filled = stack.enter_context(open_store(f"{server}?prefix=bench", distance=0))
-        for done in range(0, count, PAGES_PER_FILL):
-            filled.find_and_add(pages.make_of(fingerprints[done : done + PAGES_PER_FILL]))
+        fill(filled, pages, fingerprints)
         octets = (client.info("memory")["used_memory"] - empty) / count
         stores: dict[str, Store] = {}
         for distance in DISTANCES:
@@ -69,7 +68,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
                 store = stack.enter_context(open_store(url, distance))
                 stores[f"{count:,}: {kind}, {distance} bits"] = store
                 if kind == "lmdb":
-                    store.bulk_load(filled.fingerprints())
+                    fill(store, pages, fingerprints)
         times = {group: Times() for group in GROUPS}
         for _ in range(ROUNDS):
             for group, noted in times.items():

@@ -5,14 +5,14 @@ the machine hits all of them. Times are medians over the rounds, ratios are medi
 within a round; all must find the same.
 
 * probe: `store.query` within 3 bits, transaction included; random fingerprints, and stored ones
-  with up to three bits flipped; within 7 bits beside numpy; cold, when nothing of the file is in
-  the system's cache. FAISS answers one at a time on one thread.
+  with up to three bits flipped; within 7 bits beside numpy. FAISS answers one at a time on one
+  thread.
 * find and add: `store.find_and_add` of whole documents, a page, in synced groups; every tenth is a
   near-duplicate. FAISS keeps nothing.
-* bytes of the tables a fingerprint, bulk-loaded.
+* bytes of the file a document without its text.
 
 Not measured: real pages (of one template they crowd), several processes. Above 10 million
-documents FAISS and numpy are left out; 100 million take 7 GB of memory and 3.3 GB of disk.
+documents FAISS and numpy are left out; 10 million take 6 GB of disk.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from subjects import (
     brute_subject,
     draw,
     faiss_subject,
+    fill,
     load_faiss,
     near,
     our_subject,
@@ -61,35 +62,21 @@ if TYPE_CHECKING:
 WIDE_BITS = 7
 GROUPS = (1, 16, 64)
 PAGES_PER_BLOCK = 256
-VERIFIED_QUERIES, COLD_QUERIES, WIDE_QUERIES = 200, 200, 300
+VERIFIED_QUERIES, WIDE_QUERIES = 200, 300
 FAISS, NUMPY = "FAISS", "numpy"
 MOST_FOR_OTHERS = 10_000_000
 
 
-def forget_pages(path: Path) -> None:
-    """Drop a file from the system's cache; nobody must have it mapped."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(file)
-
-
-def load(folder: Path, design: str, fingerprints: NDArray[np.uint64]) -> dict[str, Any]:
-    """Load a store, and probe it while nothing of it is in memory."""
-    random = np.random.default_rng(SEED)
+def load(
+    folder: Path, design: str, fingerprints: NDArray[np.uint64], pages: Pages
+) -> dict[str, Any]:
+    """Fill a store."""
     start = time.perf_counter()
     with open_store(str(folder), distance=DISTANCE, tables=design) as store:
-        store.bulk_load(fingerprints)
+        fill(store, pages, fingerprints)
         seconds = time.perf_counter() - start
-        octets = store.stats()["file_bytes"] / len(fingerprints)
-    forget_pages(folder / "data.mdb")
-    with open_store(str(folder)) as store:
-        ours = {"": our_subject(store, queries=COLD_QUERIES)}
-        cold = time_probes(ours, 1, partial(draw, random)).median("")
-        store.check()  # reads every page: warm from here on
-    return {"load, s": seconds, "bytes a fingerprint": octets, "cold probe, us": cold}
+        octets = store.stats()["bytes"] / len(fingerprints)
+    return {"load, s": seconds, "bytes a document": octets}
 
 
 def add_to_faiss(index: Any, documents: Sequence[Document]) -> None:
@@ -128,8 +115,10 @@ def measure(count: int, designs: Sequence[str], runs: int, folder: Path) -> dict
     random = np.random.default_rng([SEED, count])
     fingerprints = np.unique(draw(random, count))
     progress(f"{count:,}: loading")
+    pages = Pages(fingerprints, random)
     rows = {
-        f"ours, {design} tables": load(folder / design, design, fingerprints) for design in designs
+        f"ours, {design} tables": load(folder / design, design, fingerprints, pages)
+        for design in designs
     }
     with ExitStack() as stack:
         stores = {
@@ -154,7 +143,7 @@ def measure(count: int, designs: Sequence[str], runs: int, folder: Path) -> dict
             "probe, matches": time_probes(subjects, runs, partial(near, fingerprints, random)),
             f"probe within {WIDE_BITS} bits": time_probes(wide, runs, partial(draw, random)),
         }
-        writes = time_writes(stores, others, runs, Pages(fingerprints, random))
+        writes = time_writes(stores, others, runs, pages)
     for what, times in probes.items():
         for name in times.rounds:
             row = rows.setdefault(name, {})

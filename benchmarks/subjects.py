@@ -26,7 +26,7 @@ DISTANCE = 3
 # FAISS hashes the four blocks of 16 bits like our four tables; no bit flips. Its radius is
 # exclusive: it finds what is nearer than it.
 FAISS_HASHES, FAISS_HASH_BITS, FAISS_RADIUS = 4, 16, DISTANCE + 1
-PAGES_BETWEEN_DUPLICATES = 10
+PAGES_BETWEEN_DUPLICATES, PAGES_PER_FILL = 10, 10_000
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,12 @@ def time_probes(
             prepared = [subject.prepare(query) for query in queries(subject.queries).tolist()]
             times.time(name, lambda: search(subject, prepared), subject.queries)  # noqa: B023
     return times
+
+
+def fill(store: Store, pages: Pages, fingerprints: NDArray[np.uint64]) -> None:
+    """Fill a store with pages of these fingerprints."""
+    for start in range(0, fingerprints.size, PAGES_PER_FILL):
+        store.find_and_add(pages.make_of(fingerprints[start : start + PAGES_PER_FILL]))
 
 
 def add_pages(store: Store, documents: Sequence[Document], group: int) -> None:

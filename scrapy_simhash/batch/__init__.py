@@ -5,28 +5,23 @@ An island: of the package, only `commands` imports it. The functions here are ab
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch.archive.format import SORTED_ONLY, write_archive
-from scrapy_simhash.batch.archive.reader import Archive
 from scrapy_simhash.batch.joins import batch, selfjoin
-from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
@@ -35,11 +30,8 @@ __all__ = [
     "export_archive",
     "find_all",
     "find_clusters",
-    "import_archive",
     "list_recorded_pairs",
 ]
-
-_PROBLEMS_SHOWN = 3
 
 
 def find_all(store: Store, distance: int | None = None) -> NDArray[np.uint64]:
@@ -88,25 +80,11 @@ def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
     def work(stored: Documents) -> list[tuple[int, int]]:
         pairs = []
         for _, record in stored:
-            if record.state == State.DUPLICATE:
-                own, possible = record.facts.fingerprint, _list_originals(stored, record)
-                nearest = min(possible, key=partial(hamming_distance, own), default=None)
-                if nearest is not None:
-                    pairs.append((own, nearest))
+            if record.state == State.DUPLICATE and (original := stored.get(record.original)):
+                pairs.append((record.facts.fingerprint, original.facts.fingerprint))
         return pairs
 
     return np.array(store.read(work), np.uint64).reshape(-1, 2)
-
-
-def _list_originals(stored: Documents, record: Record) -> Iterable[int]:
-    """List the fingerprints of the original of a near-duplicate, or those that may be its."""
-    if record.original:
-        original = stored.get(record.original)
-        return (original.facts.fingerprint,) if original else ()
-    # Of a bulk-loaded fingerprint only the distance is recorded, as far as the design reaches.
-    distance = min(record.distance, stored.design.reach_bits)
-    near = stored.near(record.facts.fingerprint, distance).near
-    return (found for _, found in near if stored.numbers(found, most=1) == [0])
 
 
 def batch_query(
@@ -152,29 +130,3 @@ def export_archive(
         "left_out": everything - fingerprints.size,
         "file_bytes": file_bytes,
     }
-
-
-def import_archive(config: Config, archive_path: Path) -> dict[str, Any]:
-    """Bulk-load an archive into the store; a new store adopts its seed and recipe.
-
-    Raises:
-        ArchiveError: its checksums are wrong; nothing was changed.
-    """
-    with Archive(archive_path) as archive:
-        if problems := archive.verify():
-            more = len(problems) - _PROBLEMS_SHOWN
-            shown = "; ".join(problems[:_PROBLEMS_SHOWN])
-            raise ArchiveError(shown + (f"; and {more} more" if more > 0 else ""))
-        fingerprints = archive.read_all()
-        seed, recipe = archive.seed, archive.recipe
-    how = config.distance_to_open, config.tables, recipe
-    with open_store(config.store, *how, rule=config.rule, seed=seed) as store:
-        added = store.bulk_load(fingerprints)
-        return {
-            "source": str(archive_path),
-            "kind": "archive",
-            "store": store.url,
-            "design": store.design,
-            "fingerprints": fingerprints.size,
-            "new": added,
-        }

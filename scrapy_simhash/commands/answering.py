@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = dict[str, Any]
 
-_TIMES = {"created", "time", "first_time", "last_time"}
+_TIMES = {"time", "first_time", "last_time"}
 _WHOLE = 1_000
 _NUMBERS = int | float | None
 _UNBOUNDED_COLUMNS = 10_000

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.batch import export_archive, import_archive
+from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.answering import (
     describe_match,
-    name_page,
     print_fields,
     take_crawl,
     take_overwrite,
@@ -37,23 +35,20 @@ def _import(config: Config, options: Namespace) -> Iterator[Answer]:
     from scrapy_simhash.transfer import importing  # noqa: PLC0415 - loads turbohtml
 
     sources = [(name, importing.find_kind(name)) for name in options.sources]
-    yield from importing.import_sources(config, options.settings, sources, import_archive)
+    yield from importing.import_sources(config, options.settings, sources)
 
 
 def add_import(make: Make) -> None:
     """Add the command `import`."""
     parser = make(
-        "Fill a store from pages, an archive or other stores. What the store has already is "
-        "recognised: run an import that was interrupted again. An archive has fingerprints, not "
-        "documents, so importing it does not restore a store; to restore one, put its backup in "
-        "its place. Of a store, the pages that came through come in, if its recipe and seed are "
-        "those of the store.",
+        "Fill a store from pages or other stores. What the store has already is recognised: run "
+        "an import that was interrupted again. Of a store, the pages that came through come in, if "
+        "its recipe and seed are those of the store; to restore one, put its backup in its place.",
         _import,
-        "import probed.archive --store seeded",
         "import crawl.warc.gz --store seeded",
         "import .scrapy/simhash --store copy",
     )
-    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, archive, or store"
+    about = "WARC or WACZ, feed (JSON Lines), folder with pages.csv, or store"
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=about)
 
 
@@ -67,8 +62,7 @@ def list_kept(
 
     Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
     `crawl` is that of the near-duplicates, if not any; with `every` also pages that have none. A
-    page that was deleted or cannot be read has its number only; the near-duplicates of imported
-    fingerprints come last, with `document` 0.
+    page that was deleted or cannot be read has its number only.
     """
 
     def work(stored: Documents) -> dict[int, list[tuple[dict[str, Any], str]]]:
@@ -91,7 +85,7 @@ def list_kept(
         return groups
 
     groups = store.read(work)
-    for number in sorted(groups, key=lambda number: number or inf):
+    for number in sorted(groups):
         kept = store.get_documents([number]).get(number)
         page = kept.pick(*_KEPT) if kept else dict.fromkeys(_KEPT)
         better = (
@@ -133,9 +127,9 @@ def _print_export(answer: Answer) -> Iterable[str]:
     if "duplicates" not in answer:
         yield from print_fields(answer)
         return
-    gone = answer["url"] is None and answer["document"]
+    gone = f"document {answer['document']}, deleted or damaged"
     better = f"  (better: {printable(answer['better_url'])})" * bool(answer["better_url"])
-    yield f"document {gone}, deleted or damaged" if gone else f"{name_page(answer['url'])}{better}"
+    yield gone if answer["url"] is None else f"{printable(answer['url'])}{better}"
     for duplicate in answer["duplicates"]:
         undone = ", undone" * duplicate["undone"]
         yield f"    {printable(duplicate['url'])}  ({describe_match(duplicate)}{undone})"

@@ -48,7 +48,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
         folder, before = store_folder(config.store), _measure(config)
         with show_progress("packing the store"):
             compact(folder)
-        yield {"file_bytes_before": before, "file_bytes_after": _measure(config)}
+        yield {"bytes_before": before, "bytes_after": _measure(config)}
     elif options.rebuild:
         tables = DEFAULT_DESIGN if options.tables == "auto" else options.tables
         with _open_to_change(config) as store:
@@ -72,7 +72,7 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
 
 def _measure(config: Config) -> int:
     with open_as_it_is(config.store) as store:
-        return store.engine.measure()[1]
+        return store.engine.measure()
 
 
 def _print_check(answer: Answer) -> Iterable[str]:
@@ -220,11 +220,10 @@ def _describe(store: Store, document: StoredDocument, requested: Mapping[str, st
 def add_check(make: Make) -> None:
     """Add the command `check`."""
     parser = make(
-        "Count and compare what a store has, pack it or rebuild its tables. Counts pages, and "
-        "near-duplicates at each distance (bits); `done` are those whose items came through, "
-        "`stubs` are too short for a simhash. Then it prints one problem a line; the exit code "
-        "is 1 if there are any. --compact is for a store in a folder, while nobody else has it "
-        "open.",
+        "Count and compare what a store has, pack it or rebuild its tables. Of the pages `done` "
+        "are those whose items came through, `stubs` are too short for a simhash. Then it prints "
+        "one problem a line; the exit code is 1 if there are any. --compact is for a store in a "
+        "folder, while nobody else has it open.",
         _check,
         "check",
         "check --rebuild --tables 4",

@@ -296,8 +296,7 @@ class Candidate(NamedTuple):
     """A stored document that may be like the one that is judged.
 
     Candidates sort by these fields. The distance of one that was found by its `name` or by so many
-    `keys` is -1 until its record is read. The items of a `young` one are on their way. A
-    fingerprint that was bulk-loaded has no number and no record.
+    `keys` is -1 until its record is read. The items of a `young` one are on their way.
     """
 
     distance: int

@@ -1,4 +1,4 @@
-"""Copy LMDB stores: into a backup while crawls write, or row by row in place of the file.
+"""Copy LMDB stores row by row: into a backup while crawls write, or in place of the file.
 
 Locks are not copied. A process that is killed in between leaves a folder whose name begins with a
 dot and ends in `.partial`.
@@ -7,9 +7,8 @@ dot and ends in `.partial`.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -19,9 +18,11 @@ from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusab
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.lmdb import (
     DATA_FILE,
-    LIB_VERSION,
+    DATABASES,
     LOCK_FILE,
+    OPTIONS,
     LmdbEngine,
+    LmdbValues,
     explained,
     lock_folder,
     peek,
@@ -33,11 +34,28 @@ if TYPE_CHECKING:
 
 # LMDB keeps the pages of a commit in memory; most rows have at most 1,000 bytes.
 _ROWS_PER_COMMIT = 16_384
-_LEAST_MAP_BYTES = 16 * 2**20
+
+
+def _copy_rows(source: LmdbValues, target: Path) -> None:
+    """Write all rows of a store, in order, into a new file: with full pages, and no free ones."""
+    # Not `Environment.copy`: where one key has more members than fit into a page, as a fingerprint
+    # that 300 documents have, `compact=True` ends the process by SIGSEGV (lmdb 3.0.0).
+    try:
+        with lmdb.open(str(target), subdir=False, lock=False, sync=False, **OPTIONS) as copy:
+            for name, flags in DATABASES.items():
+                made, rows = copy.open_db(name.encode(), **flags), source.databases[name]
+                for some in cut(source.transaction.cursor(rows), _ROWS_PER_COMMIT):
+                    with copy.begin(write=True) as writing:
+                        writing.cursor(made).putmulti(some, append=True)
+        with target.open("rb") as file:
+            os.fchmod(file.fileno(), OPTIONS["mode"])  # whatever the umask is
+            os.fsync(file.fileno())
+    except (lmdb.Error, OSError) as error:  # of the copy: the store did not fail
+        raise StoreUnavailableError(str(error)) from error
 
 
 def compact(folder: Path) -> None:
-    """Rewrite the file of a store in the order of its rows: with full pages, and no free ones.
+    """Rewrite the file of a store without free pages.
 
     Needs space for both files. If the process is killed, the store is as it was, or as it will be.
 
@@ -53,48 +71,22 @@ def compact(folder: Path) -> None:
         with lock_folder(folder, lambda: True, 0):
             try:
                 packed.unlink(missing_ok=True)  # that of a process that was killed
-                _copy_rows(folder, packed)
+                with peek(folder, lock=False) as (env, transaction):
+                    names = {name: env.open_db(name.encode(), transaction) for name in DATABASES}
+                    _copy_rows(LmdbValues(transaction, names), packed)
                 # LMDB's lock file counts the transactions of the old file. A reader that has it
                 # open would pass it on to the next writer, which would start from an old state.
                 (folder / LOCK_FILE).unlink(missing_ok=True)
                 # An empty one shows that the data file was not copied here.
                 (folder / LOCK_FILE).touch(0o600)
                 packed.rename(data)
-            except (lmdb.Error, OSError) as error:
+            except (StoreUnavailableError, lmdb.Error, OSError) as error:
                 raise StoreUnavailableError(
                     f"the store at {folder} could not be packed and is unchanged: {error}"
                 ) from error
             finally:
                 packed.unlink(missing_ok=True)
             sync_folder(folder)
-
-
-def _copy_rows(folder: Path, target: Path) -> None:
-    """Write all rows of a store into a new file, durably."""
-    mode = (folder / DATA_FILE).stat().st_mode & 0o777
-    with peek(folder) as source, source.begin() as transaction:
-        used = (source.info()["last_pgno"] + 1) * source.stat()["psize"]
-        names = list(transaction.cursor().iternext(values=False))
-        with lmdb.open(
-            str(target),
-            subdir=False,
-            lock=False,
-            sync=False,
-            mode=mode,
-            map_size=max(2 * used, _LEAST_MAP_BYTES),
-            max_dbs=len(names),
-            lib_version=LIB_VERSION,
-        ) as copy:
-            for name in names:
-                opened = source.open_db(name, transaction, create=False)
-                flags = opened.flags()
-                made = copy.open_db(name, dupsort=flags["dupsort"], dupfixed=flags["dupfixed"])
-                for some in cut(transaction.cursor(opened), _ROWS_PER_COMMIT):
-                    with copy.begin(write=True) as writing:
-                        writing.cursor(made).putmulti(some, append=True)
-    with target.open("rb") as file:
-        os.fchmod(file.fileno(), mode)  # whatever the umask is
-        os.fsync(file.fileno())
 
 
 def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]:
@@ -109,7 +101,7 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
         check: compare everything in the copy before it gets its name, see `Store.check`.
 
     Returns:
-        `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
+        `folder`, `documents`, `fingerprints`, `bytes` and `checked`.
 
     Raises:
         FileExistsError: the folder exists.
@@ -117,44 +109,43 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
             copy could not be written: nothing is left of it.
         ValueError: the folder is inside the store.
     """
-    if not isinstance(store.engine, LmdbEngine):
+    engine = store.engine
+    if not isinstance(engine, LmdbEngine):
         raise StoreError(
-            f"the store at {store.engine.url} is on a server, which makes its own backups: BGSAVE "
+            f"the store at {engine.url} is on a server, which makes its own backups: BGSAVE "
             "writes them, and appendonly keeps later writes. `scrapy simhash export` writes the "
             "fingerprints to a file"
         )
-    source, target = Path(store.engine.url).resolve(), folder.parent.resolve() / folder.name
+    source, target = Path(engine.url).resolve(), folder.parent.resolve() / folder.name
     if os.path.lexists(target):
         raise FileExistsError(f"{target} exists already; name a new folder")
     if target.is_relative_to(source):
         raise ValueError(f"{target} is within the store itself; name a folder outside of it")
     if not os.access(source, os.W_OK):
-        # Without LMDB's table of readers, writers would overwrite the pages of the snapshot.
+        # Without LMDB's table of readers, writers would overwrite the pages that are being read.
         raise StoreUnavailableError(
             f"the folder {source} cannot be written, so crawls would not see that it is being "
             "read; run this as the user who owns it, or copy it when no process has it open"
         )
-    temporary: Path | None = None
+    _require_sound(engine.find_damage())
     try:
-        temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
-        store.engine.copy(temporary / DATA_FILE)
-        with open_as_it_is(str(temporary)) as made:  # this verifies every page of it
-            _require_sound(made.check() if check else [])
-            counted = made.stats()
-        (temporary / LOCK_FILE).unlink(missing_ok=True)  # of its reader
-        sync_folder(temporary)
-        # Fails if anything but an empty folder was made there meanwhile.
-        temporary.rename(target)
+        with TemporaryDirectory(".partial", f".{target.name}.", target.parent) as temporary:
+            engine.read(lambda values: _copy_rows(values, Path(temporary, DATA_FILE)))
+            Path(temporary, LOCK_FILE).touch()  # it need not be verified
+            with open_as_it_is(temporary) as made:
+                _require_sound(made.check() if check else [])
+                counted = made.stats()
+            Path(temporary, LOCK_FILE).unlink(missing_ok=True)  # of its reader
+            sync_folder(Path(temporary))
+            # Fails if anything but an empty folder was made there meanwhile.
+            Path(temporary).rename(target)
         sync_folder(target.parent)
-    except (lmdb.Error, OSError) as error:
+    except (StoreUnavailableError, OSError) as error:
         raise StoreUnavailableError(
             f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
             "or name a folder whose parent exists and can be written"
         ) from error
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)  # unless it has its name
-    shown = {name: counted[name] for name in ("documents", "fingerprints", "file_bytes")}
+    shown = {name: counted[name] for name in ("documents", "fingerprints", "bytes")}
     return {"folder": str(target), **shown, "checked": check}
 
 

@@ -1,9 +1,7 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A page is compared with the documents of its group (`Facts.group`), and with what was imported into
-its scope. In a store that something was bulk-loaded into, a fingerprint in the tables that has no
-row in FINGERPRINTS was, for every group; if a document has it, too, a member of zeros says so. In
-others such a row is damaged, and leads to nothing.
+its scope.
 
 Rows are packed so::
 
@@ -69,16 +67,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.probing import Probe, Prober
 
 
-BULK_LOADED = bytes(16)
 # The most documents under a name: one more than are read, so that a full one is known.
 CALLED = MOST_CALLED + 1
 # Of plain simhash: no page may cost more than this many records, however many are near to it.
 MOST_CANDIDATES = 512
-# Keys in HEADER: of the readers; of the noise of hosts, with a digest behind; and of a store that
-# fingerprints were bulk-loaded into.
+# Keys in HEADER: of the readers; of the shares; and of the noise of hosts, with a digest behind.
 READERS_KEY, SHARES_KEY = b"readers", b"shares"
 NOISE = b"noise"
-LOADED = b"loaded"
 _CHECKSUM_BYTES = 8
 
 
@@ -132,11 +127,6 @@ class Documents:
     def design(self) -> Design:
         """The design of the tables."""
         return self._prober.design
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether there may be fingerprints that were bulk-loaded."""
-        return self.values.get(HEADER, LOADED) is not None
 
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
@@ -310,11 +300,8 @@ class Documents:
         # As they are at one moment: another writer may be about to add both.
         values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
         if not values.members(FINGERPRINTS, key, most=1):
-            if self.is_loaded and values.has(TABLES, *rows[0]):
-                values.add(FINGERPRINTS, key, BULK_LOADED)
-            else:
-                for table_row in rows:
-                    values.add(TABLES, *table_row)
+            for table_row in rows:
+                values.add(TABLES, *table_row)
         self.enter(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
@@ -450,16 +437,11 @@ class Documents:
     ) -> list[int]:
         """List the documents that have exactly this fingerprint, oldest first within a group.
 
-        `group` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
+        `group` and `most` limit them, unless None.
         """
-        values, key = self.values, octets(fingerprint)
         prefix = b"" if group is None else hash_group(group)
-        found = values.members(FINGERPRINTS, key, prefix, most)
-        first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
-        numbers = [number_of(row[8:]) for row in found if row != BULK_LOADED]
-        # Of all members the mark comes first.
-        bulk_loaded = first in ([], [BULK_LOADED]) and self.is_loaded
-        return [0, *numbers][:most] if bulk_loaded else numbers
+        found = self.values.members(FINGERPRINTS, octets(fingerprint), prefix, most)
+        return [number_of(row[8:]) for row in found]
 
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get what a reader sees of documents; leaves out missing and damaged ones."""
@@ -535,7 +517,6 @@ class Documents:
         fingerprint = record.facts.fingerprint
         rows.append((FINGERPRINTS, octets(fingerprint)))
         rows.append((TABLES, self._prober.split(fingerprint)[0][0]))
-        rows.append((HEADER, LOADED))
         return rows
 
     def find_own(self, page: Document) -> list[tuple[int, Record]]:
@@ -558,7 +539,7 @@ class Documents:
         found, complete = self._list_near(probe, groups, limits)
         propose(found, alike, called)
         candidates = sorted(found.values())[: MOST_CANDIDATES if plain else None]
-        records = self.get_all([each.number for each in candidates if each.number])
+        records = self.get_all([each.number for each in candidates])
         candidates = [each._replace(record=records.get(each.number)) for each in candidates]
         return candidates, complete or not plain
 
@@ -580,13 +561,16 @@ class Documents:
         return {} if limits.or_nothing and not complete else found, complete
 
     def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
+        """List the documents within a distance, nearest first."""
         near = self.near(fingerprint, distance).near
         self.values.fetch((FINGERPRINTS, octets(found)) for _, found in near)
         matches = [(bits, found, number) for bits, found in near for number in self.numbers(found)]
-        records = self.get_all(number for *_, number in matches if number)
-        urls = {number: record.facts.url for number, record in records.items()}
-        return [Match(number, found, bits, urls.get(number, "")) for bits, found, number in matches]
+        records = self.get_all(number for *_, number in matches)
+        return [
+            Match(number, found, bits, records[number].facts.url)
+            for bits, found, number in matches
+            if number in records
+        ]
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:

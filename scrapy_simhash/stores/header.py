@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import msgspec
 from scrapy_simhash.errors import (
     DamagedError,
     StoreMismatchError,
-    StoreUnavailableError,
     StoreUnusableError,
 )
 from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 # Increased with each change of what is stored, or how.
-FORMAT = 22
+FORMAT = 23
 HEADER_KEY = b"store"
 
 
@@ -40,23 +38,54 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     recipe: dict[str, str | int]
     design: str
     seed: int
-    created: float
     version: str
     rule: str
+
+    def require(
+        self,
+        recipe: Recipe | None,
+        seed: int | None,
+        rule: str | None = None,
+        design: str | None = None,
+    ) -> None:
+        """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
+        differing = "; ".join(Recipe(**self.recipe).differences(recipe)) if recipe else ""  # type: ignore[arg-type]  # checked by its writer
+        if seed not in {None, self.seed}:
+            problem = (
+                "the store was made with another seed, and fingerprints of different seeds cannot "
+                "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
+            )
+        elif differing:
+            problem = (
+                f"the store was made with another recipe (store / wanted): {differing}. Name "
+                "another SIMHASH_STORE and crawl again"
+            )
+        elif design not in {None, self.design}:
+            problem = (
+                f"the store has table design {self.design}, not {design}. Set SIMHASH_TABLES to "
+                f"'auto' or {self.design!r}, or change the store with `scrapy simhash check "
+                f"--rebuild --tables {design}`, with a SIMHASH_DISTANCE within its reach"
+            )
+        elif rule not in {None, self.rule}:
+            problem = (
+                f"SIMHASH_RULE is {rule!r}, but the store was made with {self.rule!r}, whose "
+                "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
+                "SIMHASH_STORE"
+            )
+        else:
+            return
+        raise StoreMismatchError(problem)
 
 
 def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Header:
     """Make the header of a new store."""
-    return Header(
-        format=FORMAT,
-        recipe=asdict(recipe),
-        design=design,
-        # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
-        seed=secrets.randbits(64) if seed is None else seed,
-        created=time.time(),
-        version=_find_version(),
-        rule=rule,
-    )
+    try:
+        made_by = version("scrapy-simhash")
+    except PackageNotFoundError:
+        made_by = "of an unknown version"
+    # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
+    seed = secrets.randbits(64) if seed is None else seed
+    return Header(FORMAT, asdict(recipe), design, seed, made_by, rule)
 
 
 def unpack_header(packed: bytes) -> Header:
@@ -75,63 +104,6 @@ def unpack_header(packed: bytes) -> Header:
             f"{header.version} made it)"
         )
     return header
-
-
-def _find_version() -> str:
-    try:
-        return version("scrapy-simhash")
-    except PackageNotFoundError:
-        return "of an unknown version"
-
-
-def require_reach(header: Header, distance: int) -> None:
-    """Raise a StoreError if the tables were rebuilt and would miss pairs within the distance."""
-    reach_bits = parse_design(header.design).reach_bits
-    if distance > reach_bits:
-        raise StoreUnavailableError(
-            f"the tables were rebuilt as {header.design} meanwhile, which is complete for "
-            f"{reach_bits} bits but not for distance {distance}; rebuild them with a wider design"
-        )
-
-
-def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
-    """Return the store's recipe, or raise a StoreMismatchError if the wanted one differs."""
-    stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
-    if recipe is not None and recipe != stored:
-        raise StoreMismatchError(
-            "the store was made with another recipe (store / wanted): "
-            f"{'; '.join(stored.differences(recipe))}. Name another SIMHASH_STORE and crawl again"
-        )
-    return stored
-
-
-def check_seed(header: Header, wanted: int | None) -> None:
-    """Raise a StoreMismatchError if the wanted seed is not the store's."""
-    if wanted is not None and wanted != header.seed:
-        raise StoreMismatchError(
-            "the store was made with another seed, and fingerprints of different seeds cannot be "
-            "compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
-        )
-
-
-def check_rule(wanted: str | None, stored: str) -> None:
-    """Raise a StoreMismatchError if the fingerprints of a store are those of another rule."""
-    if wanted is not None and stored != wanted:
-        raise StoreMismatchError(
-            f"SIMHASH_RULE is {wanted!r}, but the store was made with {stored!r}, whose "
-            "fingerprints are those of other texts. Set SIMHASH_RULE back, or name another "
-            "SIMHASH_STORE"
-        )
-
-
-def check_design(header: Header, wanted: str | None) -> None:
-    """Raise a StoreMismatchError if the wanted table design is not the store's."""
-    if wanted is not None and wanted != header.design:
-        raise StoreMismatchError(
-            f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or change the store with `scrapy simhash check "
-            f"--rebuild --tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
-        )
 
 
 def choose_distance(distance: int | None, design: Design, rule: str) -> int:

@@ -31,15 +31,14 @@ from scrapy_simhash.pages.features import normalise, read_shingles, tokenise
 from scrapy_simhash.stores.keyvalues import FINGERPRINTS, IDENTITIES, KEYS, SITES, number_of, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keyvalues import KeyValues
 
-    _Climbing: TypeAlias = Iterator[tuple[int, list[bytes]]]
-    _Members: TypeAlias = dict[int, list[bytes] | None]  # of keys; None of those dissolved
 
+_Members: TypeAlias = dict[int, set[int]]  # of keys; {0} of those dissolved
 _Row: TypeAlias = tuple[str, bytes, bytes]  # table, key and member of a set
 
 # With 8 keys a page a quarter of edits of 30 % are missed on sites of records, with 16 a tenth;
@@ -56,7 +55,7 @@ _LEAST_SCORE = 2.0
 # Odd, so that no two triples become one key: 2**64 by the golden ratio (Knuth, volume 3, 6.4).
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 DISSOLVED = bytes(8)
-# Read at first, where a document may need more than its keys.
+# Read ahead of a document, which may need more than its keys.
 _AHEAD = 24
 # Of some 60 bytes each.
 _MOST_REMEMBERED = 200_000
@@ -112,12 +111,7 @@ def make_keys(sketch: bytes, group: str) -> Keys:
     return Keys(whole or 1, spread.tolist())
 
 
-def choose_triples(keys: Keys, dissolved: Container[int], most: int) -> list[int]:
-    """List the first triples that are not dissolved."""
-    return list(islice((key for key in keys.triples if key not in dissolved), most))
-
-
-def rank_by_keys(found: Iterable[Sequence[int]]) -> dict[int, int]:
+def rank_by_keys(found: Iterable[Collection[int]]) -> dict[int, int]:
     """Choose at most 8 of the documents that keys lead to, with the numbers of these keys.
 
     Args:
@@ -142,6 +136,11 @@ def keys_of(record: Record) -> Keys | None:
     if record.state == State.DUPLICATE or not record.facts.sketch:
         return None
     return make_keys(record.facts.sketch, record.facts.group)
+
+
+def choose_triples(keys: Keys, dissolved: Container[int], most: int) -> list[int]:
+    """List the first triples that are not dissolved."""
+    return list(islice((key for key in keys.triples if key not in dissolved), most))
 
 
 def choose_keys(keys: Keys, dissolved: Container[int]) -> list[int]:
@@ -246,113 +245,86 @@ class KeyTable:
         triples = choose_triples(keys, self.dissolved, _AHEAD)
         return [(KEYS, octets(key)) for key in (keys.whole, *triples)]
 
-    def find(self, keys: Keys, most: int) -> list[list[int]]:
-        """List the documents of the first keys that are not dissolved, and of equal sketches."""
-        whole, triples = self._take(keys, most)
-        found = [whole or (), *(members for _, members in triples)]
-        return [list(map(number_of, members)) for members in found if members]
-
     def list_alike(self, keys: Keys, most: int, own: int = 0) -> dict[int, int]:
         """List the documents most alike but for number `own`, see `rank_by_keys`."""
         found = self.find(keys, most)
-        return rank_by_keys([[each for each in key if each != own] for key in found])
+        return rank_by_keys([under - {own} for under in found])
+
+    def find(self, keys: Keys, most: int) -> list[set[int]]:
+        """List the documents of the first keys that are not dissolved, and of equal sketches."""
+        under: _Members = {}
+        self._read([keys.whole, *choose_triples(keys, self.dissolved, most)], under)
+        chosen = [keys.whole, *islice(self._climb(keys, most, under), most)]
+        return [under[key] for key in chosen if 0 not in under[key]]
 
     def enter(self, number: int, keys: Keys) -> None:
-        """Enter a document that is not there; dissolves the keys that are full."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
+        """Enter a document that is not there.
+
+        Keys that are full are dissolved, and those that had them move on, until all fit.
+        """
+        under: _Members = {}
+        ladders = {number: self._climb(keys, KEYS_OF_A_PAGE, under)}
+        self._read([keys.whole], under)
+        whole, waiting = under[keys.whole], [number] * KEYS_OF_A_PAGE
+        added, full = [(keys.whole, number)] * (0 not in whole), set[int]()
         # On a server, two writers may have entered one more than fits.
-        if whole is not None and len(whole) >= MOST_UNDER_KEY:
-            self._mark(keys.whole)
-        elif whole is not None:
-            self._values.add(KEYS, octets(keys.whole), octets(number))
-        if any(len(members) >= MOST_UNDER_KEY for _, members in triples):
-            self._place([number] * KEYS_OF_A_PAGE, {number: self._climb(keys, _AHEAD)})
-        else:
-            for key, _ in triples:
-                self._values.add(KEYS, octets(key), octets(number))
+        if len(whole) >= MOST_UNDER_KEY:
+            full.add(keys.whole)
+        while waiting:
+            each = waiting.pop()
+            if each not in ladders:
+                ladders |= self._read_ladders({each, *waiting} - ladders.keys(), under)
+            for key in ladders[each]:
+                if each in under[key] or 0 in under[key]:
+                    continue
+                if len(under[key]) < MOST_UNDER_KEY:
+                    under[key].add(each)
+                    added.append((key, each))
+                    break
+                waiting += under[key]
+                under[key] = {0}
+                full.add(key)
+        for key in full:
+            self._values.delete(KEYS, octets(key))
+            self._values.add(KEYS, octets(key), DISSOLVED)
+        self._dissolved_now |= full
+        for key, each in added:
+            if key not in full:
+                self._values.add(KEYS, octets(key), octets(each))
 
     def remove(self, number: int, keys: Keys) -> None:
         """Remove a document."""
-        whole, triples = self._take(keys, KEYS_OF_A_PAGE)
-        for key in [key for key, _ in triples] + [keys.whole] * (whole is not None):
+        for key in (keys.whole, *islice(self._climb(keys, KEYS_OF_A_PAGE, {}), KEYS_OF_A_PAGE)):
             self._values.discard(KEYS, octets(key), octets(number))
 
-    def _place(self, waiting: list[int], ladders: dict[int, _Climbing]) -> None:
-        """Find one more key for each of these documents, which may be repeated."""
-        # Once for all that move: the seventeenth page of a template dissolves some 200 keys.
-        before: dict[int, frozenset[bytes]] = {}
-        after: dict[int, set[bytes]] = {}
-        seen: _Members = {}
-        while waiting:
-            number = waiting.pop()
-            member = octets(number)
-            if number not in ladders:
-                ladders |= self._read_ladders({number, *waiting}.difference(ladders), seen)
-            for key, members in ladders[number]:
-                if key not in before:
-                    before[key], after[key] = frozenset(members), set(members)
-                if member in after[key] or DISSOLVED in after[key]:
-                    continue
-                if len(after[key]) < MOST_UNDER_KEY:
-                    after[key].add(member)
-                    break
-                waiting += map(number_of, after[key])
-                after[key] = {DISSOLVED}
-        for key, now in after.items():
-            if DISSOLVED in now - before[key]:
-                self._mark(key)
-            else:
-                for member in now - before[key]:
-                    self._values.add(KEYS, octets(key), member)
-
-    def _read_ladders(self, numbers: Iterable[int], seen: _Members) -> dict[int, _Climbing]:
-        """Read which triples documents have or may take, in two round trips; none if damaged.
-
-        `seen` is what was read before, and gets what is read: those of a template share most keys.
-        """
+    def _read_ladders(self, numbers: set[int], under: _Members) -> dict[int, Iterator[int]]:
+        """Read which triples documents have or may take, in two round trips; none if damaged."""
         made = self._get_keys(numbers)
         self._values.fetch(row for keys in made.values() for row in self.list_ahead(keys))
-        found = {number: self._climb(keys, _AHEAD, seen) for number, keys in made.items()}
-        return dict.fromkeys(numbers, iter(())) | found
+        ladders = {number: self._climb(keys, _AHEAD, under) for number, keys in made.items()}
+        return dict.fromkeys(numbers, iter(())) | ladders
 
-    def _take(
-        self, keys: Keys, most: int
-    ) -> tuple[list[bytes] | None, list[tuple[int, list[bytes]]]]:
-        """Read who has the whole sketch of a document, and its first triples not dissolved."""
-        first = [keys.whole, *choose_triples(keys, self.dissolved, most)]
-        seen: _Members = dict(zip(first, self._read(first), strict=True))
-        return seen[keys.whole], list(islice(self._climb(keys, most, seen), most))
-
-    def _climb(self, keys: Keys, ahead: int, seen: _Members | None = None) -> _Climbing:
-        """Pass the triples of a document that are not dissolved, in their order, and who has them.
+    def _climb(self, keys: Keys, ahead: int, under: _Members) -> Iterator[int]:
+        """Pass the triples of a document that are not dissolved, in their order.
 
         Reads so many at first, and more each time: only the first pages of a template, and those
         of a process, meet many dissolved keys that it does not remember.
         """
         left = (key for key in keys.triples if key not in self.dissolved)
-        seen = {} if seen is None else seen
         while some := list(islice(left, ahead)):
-            if new := [key for key in some if key not in seen]:
-                seen |= zip(new, self._read(new), strict=True)
-            read = ((key, seen[key]) for key in some)
-            yield from ((key, members) for key, members in read if members is not None)
+            self._read([key for key in some if key not in under], under)
+            yield from (key for key in some if 0 not in under[key])
             ahead *= 2
 
-    def _read(self, keys: Iterable[int]) -> list[list[bytes] | None]:
-        """List the members of each key, or None if it is dissolved."""
-        found: list[list[bytes] | None] = []
-        rows = list(map(octets, keys))
-        for key, members in zip(rows, self._values.read_sets(KEYS, rows), strict=True):
-            # It comes first; on a server, others may have been added while a key was dissolved.
-            dissolved = members[:1] == [DISSOLVED]
-            found.append(None if dissolved else members)
-            if dissolved and (number := number_of(key)) not in self._dissolved_now:
-                if len(self.dissolved) > _MOST_REMEMBERED:
-                    self.dissolved.clear()
-                self.dissolved.add(number)
-        return found
-
-    def _mark(self, key: int) -> None:
-        self._values.delete(KEYS, octets(key))
-        self._values.add(KEYS, octets(key), DISSOLVED)
-        self._dissolved_now.add(key)
+    def _read(self, keys: list[int], under: _Members) -> None:
+        """Read who is under keys."""
+        read = self._values.read_sets(KEYS, list(map(octets, keys)))
+        for key, members in zip(keys, read, strict=True):
+            under[key] = set(map(number_of, members))
+            # On a server, others may have been added while a key was dissolved.
+            if 0 in under[key]:
+                under[key] = {0}
+                if key not in self._dissolved_now:
+                    if len(self.dissolved) > _MOST_REMEMBERED:
+                        self.dissolved.clear()
+                    self.dissolved.add(key)

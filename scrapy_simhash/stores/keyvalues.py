@@ -8,7 +8,6 @@ The rows of all kinds are::
     header         b"readers"                     Readers
     header         b"shares"                      Shares
     header         b"noise" + digest of a host    Measured
-    header         b"loaded"                      anything, if fingerprints were bulk-loaded
     documents      number                         Record
     identities     identity                       number
     texts          number                         8 bytes of a checksum, `pages.wording.pack`
@@ -89,8 +88,8 @@ class KeyValues(ABC):
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Read keys that begin so with their values; of a set, the key once with each member.
 
-        DOCUMENTS come in ascending order of their keys, others in any order. The table must not be
-        changed by this transaction before the last row was read.
+        DOCUMENTS come in ascending order of their keys, others in any order. This transaction must
+        not have changed the table, nor change it before the last row was read.
         """
 
     @abstractmethod
@@ -232,8 +231,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def measure(self) -> tuple[str, int]:
-        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+    def measure(self) -> int:
+        """Measure the size of the store, of its file or on a server of its memory, in bytes."""
 
     @abstractmethod
     def close(self) -> None:

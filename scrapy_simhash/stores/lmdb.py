@@ -48,7 +48,6 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.stores.opening import MEMORY
 from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
@@ -57,15 +56,18 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
-FILE_MODE = 0o600
 # Engine 0.9; without this, an environment variable of the user would decide the file's format.
 LIB_VERSION = 0
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
-# Address space, not memory or disk; it is doubled when it is full.
-MAP_BYTES = 2**28
-_GROWTHS_PER_WRITE = 8
-_MOST_DATABASES = 32
-_MOST_READERS = 512  # commands and crawls at the same time; the default is 126
+# The largest store. It takes address space, not memory or disk; some ARM kernels have 2**39.
+_MAP_BYTES = 2**38
+OPTIONS: dict[str, Any] = {
+    "map_size": _MAP_BYTES,
+    "max_dbs": 32,
+    "max_readers": 512,  # commands and crawls at the same time; the default is 126
+    "mode": 0o600,
+    "lib_version": LIB_VERSION,
+}
 # To make a store or to open a small one takes milliseconds.
 _OPENING_SECONDS = 30.0
 _PAUSE_SECONDS = 0.0005
@@ -77,7 +79,7 @@ _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 _LAST = b"last"
 # By the name of the database: how LMDB opens it.
-_DATABASES: dict[str, dict[str, bool]] = {
+DATABASES: dict[str, dict[str, Any]] = {
     **{name: {} for name in VALUES},
     **{name: {"dupsort": True, "dupfixed": True} for name in SETS},
 }
@@ -85,6 +87,7 @@ _DATABASES: dict[str, dict[str, bool]] = {
 _SUSPECT_FILE = "suspect"
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
 _MOST_LOOKS = 3
+_FULL = "cannot grow: the disk is full; make room"
 # With less free space than this, an I/O error means a full disk: LMDB reports short writes as EIO.
 _ROOM_BYTES = 2**20
 _NETWORK_FILE_SYSTEMS = {
@@ -92,25 +95,27 @@ _NETWORK_FILE_SYSTEMS = {
     *("davfs", "fuse", "glusterfs", "gpfs", "lustre", "macfuse", "ncpfs", "ocfs2", "osxfuse"),
     "webdav",
 }
+# What is wrong and what helps, by a part of an error, its class or code; the first one that fits.
 _CURES = {
-    lmdb.InvalidError: "is not an LMDB file of this kind, or it is damaged; restore it from a "
-    "backup, move it away, or name another folder",
-    lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
-    lmdb.CorruptedError: "is damaged; restore it from a backup",
-    lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
+    "already open in this process": "cannot be opened twice in a process: close it first; for two "
+    "crawls in a process, set SIMHASH_PROCESSES = 1",
+    "InvalidError": "is not an LMDB file of this kind, or it is damaged; restore it from a backup, "
+    "move it away, or name another folder",
+    "VersionMismatchError": "was written by another LMDB engine; name another folder",
+    "CorruptedError": "is damaged; restore it from a backup",
+    "ReadersFullError": "has too many readers; end some of the processes that use it",
+    "MapFullError": f"has reached its largest size, {_MAP_BYTES >> 30} GiB; prune it",
     # Without a limit, it is the number of the last page that cannot be, in the first ones.
-    lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`); "
-    "if there is none, its first pages are damaged: restore it from a backup",
-    lmdb.NotFoundError: "was not made to its end; crawl again, which does that",
-    lmdb.DiskError: "cannot grow: the disk is full; make room",
-    NotADirectoryError: "is not a folder; name a folder",
-    FileExistsError: "is a file; name a folder",
-    errno.EACCES: "cannot be read or written; check who owns it and its permissions",
-    errno.EROFS: "is on a read-only file system; set SIMHASH_READONLY = True",
-    errno.EIO: "is on a failing disk; restore it from a backup to another one",
+    "MemoryError": f"needs {_MAP_BYTES >> 30} GiB of address space (not of memory): lift the limit "
+    "(`ulimit -v`); if there is none, its first pages are damaged: restore it from a backup",
+    "NotFoundError": "was not made to its end; crawl again, which does that",
+    "DiskError": _FULL,
+    "NotADirectoryError": "is not a folder; name a folder",
+    "FileExistsError": "is a file; name a folder",
+    "EACCES": "cannot be read or written; check who owns it and its permissions",
+    "EROFS": "is on a read-only file system; set SIMHASH_READONLY = True",
+    "EIO": "is on a failing disk; restore it from a backup to another one",
 }
-_TWICE = "cannot be opened twice in a process: close it first; for two crawls in a process, set "
-_TWICE += "SIMHASH_PROCESSES = 1"
 
 
 class LmdbEngine(Engine):
@@ -155,35 +160,33 @@ class LmdbEngine(Engine):
             closing.callback(self._close_file)
             self._file_number = self._find_file()
             if not self.readonly:
-                flags = os.O_RDWR | os.O_CREAT
-                self._turns = os.open(folder / "writer.lock", flags, FILE_MODE)
+                turns = folder / "writer.lock"
+                self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 closing.callback(os.close, self._turns)
                 self.write(self._make_databases)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
                 self._env.reader_check()
                 (folder / _SUSPECT_FILE).unlink(missing_ok=True)  # it was verified
-            self._open_databases()
+            for name, flags in DATABASES.items():
+                database = self._env.open_db(name.encode(), create=False, **flags)
+                self._databases[name] = database
             with suppress(OSError):  # see `lock_folder`
                 fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
             self._closing = closing.pop_all()
 
     def _open_file(self) -> lmdb.Environment:
         if exists := self._data.exists():
-            _require_whole(self._folder)
+            _require_ours(self._folder)
         try:
             return lmdb.open(
                 str(self._folder),
-                map_size=MAP_BYTES,
                 readonly=self.readonly,
                 sync=self.synced,
                 lock=os.access(self._folder, os.W_OK),
-                max_readers=_MOST_READERS,
-                max_dbs=_MOST_DATABASES,
-                mode=FILE_MODE,
                 # Probes read scattered pages: reading ahead makes them slower.
                 readahead=False,
-                lib_version=LIB_VERSION,
+                **OPTIONS,
             )
         except lmdb.Error:
             if not exists:
@@ -194,17 +197,8 @@ class LmdbEngine(Engine):
     def _make_databases(self, values: LmdbValues) -> None:
         """Make the databases in an empty file."""
         if not values.transaction.stat()["entries"]:
-            for name, flags in _DATABASES.items():
+            for name, flags in DATABASES.items():
                 self._env.open_db(name.encode(), values.transaction, **flags)
-
-    def _open_databases(self) -> None:
-        for name, flags in _DATABASES.items():
-            work = partial(self._env.open_db, name.encode(), None, create=False, **flags)
-            self._databases[name] = self._fit(work)
-            if name == HEADER:  # the first one: another format may have other databases
-                packed = self.read(lambda values: values.get(HEADER, HEADER_KEY))
-                if packed is not None:
-                    unpack_header(packed)
 
     def read(self, work: Callable[[LmdbValues], Result]) -> Result:
         return self._run(work, writing=False)
@@ -218,30 +212,17 @@ class LmdbEngine(Engine):
                 f"the store at {self._folder} was opened before a fork; open it in a process that "
                 "is not forked, such as one that multiprocessing spawns"
             )
-
-        def begin() -> Result:
-            with self._env.begin(write=writing) as transaction:
-                return work(LmdbValues(transaction, self._databases))
-
         with self._lock:
             if self._failure:
                 raise StoreUnavailableError(self._failure)
             try:
-                with self._turn() if writing else nullcontext():
-                    return self._fit(begin)
+                with (
+                    self._turn() if writing else nullcontext(),
+                    self._env.begin(write=writing) as transaction,
+                ):
+                    return work(LmdbValues(transaction, self._databases))
             except (lmdb.Error, OSError) as error:
                 raise self._failed(error) from error
-
-    def _fit(self, work: Callable[[], Result]) -> Result:
-        """Call a function until what it does fits into the map, which grows."""
-        for _ in range(_GROWTHS_PER_WRITE):
-            try:
-                return work()
-            except lmdb.MapFullError:
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.MapResizedError:  # another process grew it
-                self._env.set_mapsize(0)
-        raise StoreUnavailableError(f"the store at {self._folder} does not fit its map; try again")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -281,13 +262,14 @@ class LmdbEngine(Engine):
     def _failed(self, error: Exception) -> StoreUnavailableError:
         """Describe an error; stop using a file or disk that cannot be trusted after it."""
         damaged = isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError))
-        broken = _code_of(error) == errno.EIO
+        cure = _find_cure(error, "failed")
+        broken = cure == _CURES["EIO"]
         full = broken and not _has_room(self._data)
-        cure = _CURES[lmdb.DiskError] if full else _find_cure(error, "failed")
+        cure = _FULL if full else cure
         text = f"the store at {self._folder} {cure} ({error})"
         if damaged or (broken and not full):
             with suppress(OSError):  # the disk may have failed
-                (self._folder / _SUSPECT_FILE).touch(FILE_MODE)
+                (self._folder / _SUSPECT_FILE).touch(OPTIONS["mode"])
                 (self._folder / _SUSPECT_FILE).write_text(text, "utf-8")
             text += ". Nothing more is read or written; the store is verified when it is reopened"
             self._failure = text
@@ -304,20 +286,11 @@ class LmdbEngine(Engine):
 
         return self.write(take)
 
-    def measure(self) -> tuple[str, int]:
-        return "file_bytes", self._data.stat().st_size
+    def measure(self) -> int:
+        return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
 
     def find_damage(self) -> list[str]:
-        return self.read(lambda _: _find_damage(self._data))
-
-    def copy(self, target: Path) -> None:
-        """Copy the file as it is now, durably, whatever others write meanwhile."""
-        with self._lock, target.open("xb") as file:
-            os.fchmod(file.fileno(), FILE_MODE)
-            # Not `compact`: that ends the process by SIGSEGV where one key has more members than
-            # fit into a page (lmdb 3.0.0), as a fingerprint that 300 documents have.
-            self._fit(lambda: self._env.copyfd(file.fileno()))
-            os.fsync(file.fileno())
+        return self.read(lambda _: _find_damage(self._data)) if self._data.exists() else []
 
     def close(self) -> None:
         self._closing.close()
@@ -333,9 +306,6 @@ class MemoryEngine(LmdbEngine):
 
     synced = False
 
-    def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
-        super().__init__(place, readonly=readonly)
-
     def exists(self) -> bool:
         return False
 
@@ -348,17 +318,9 @@ class MemoryEngine(LmdbEngine):
         # However this process ends, nothing is left.
         with explained(Path(self.url)), TemporaryDirectory() as folder:
             self._folder = Path(folder)
-            self._data = self._folder / "data.mdb"
+            self._data = self._folder / DATA_FILE
             super().open()
-
-    def _find_file(self) -> int:
-        return 0
-
-    def measure(self) -> tuple[str, int]:
-        return "memory_bytes", (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-
-    def find_damage(self) -> list[str]:
-        return []
+        self._file_number = 0
 
 
 def _wait_for(lock: Callable[[], object], deadline: float) -> None:
@@ -529,21 +491,20 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def peek(folder: Path, *, lock: bool = False) -> Iterator[lmdb.Environment]:
-    """Open a file to read it; without `lock`, nothing is made beside it, and nobody may write."""
-    with lmdb.open(
-        str(folder),
-        readonly=True,
-        lock=lock,
-        max_readers=_MOST_READERS,
-        max_dbs=_MOST_DATABASES,
-        lib_version=LIB_VERSION,
-    ) as env:
-        yield env
+def peek(folder: Path, *, lock: bool) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction[bytes]]]:
+    """Read a file; without `lock`, nothing is made beside it, and nobody may write."""
+    with (
+        lmdb.open(str(folder), readonly=True, lock=lock, **OPTIONS) as env,
+        env.begin() as transaction,
+    ):
+        yield env, transaction
 
 
-def _require_whole(folder: Path) -> None:
-    """Refuse a file that LMDB would overwrite or crash on; verify all pages of a suspect one."""
+def _require_ours(folder: Path) -> None:
+    """Refuse a file that LMDB would overwrite or crash on, or that is no store of this format.
+
+    Verifies all pages of a suspect one.
+    """
     data, restore = folder / DATA_FILE, "Restore it from a backup; to start over, move it away"
     if not data.is_file():
         raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
@@ -552,33 +513,32 @@ def _require_whole(folder: Path) -> None:
             f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
             f"{restore} yourself"
         )
-    with peek(folder) as env:
-        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    # Read last, as the file only grows.
-    size = data.stat().st_size
-    # An undamaged file may end before pages that a transaction allocated and freed.
-    short = size < needed
     # Without LMDB's lock file, the file was copied here and has not been opened since.
     copied = not (folder / LOCK_FILE).exists()
     # Writers would not see a reader that cannot write here, and their writes would look like
     # damage. But reading a truncated file would kill this process: better to refuse once too often.
     writable = os.access(folder, os.W_OK)
-    if short or copied or (writable and (folder / _SUSPECT_FILE).exists()):
-        # A read transaction keeps the pages unchanged.
-        with peek(folder, lock=writable and not copied) as env, env.begin():
-            problems = _find_damage(data)
-        if problems:
+    # A read transaction that writers see keeps the pages unchanged.
+    with peek(folder, lock=writable and not copied) as (env, transaction):
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        size = data.stat().st_size  # read last, as the file only grows
+        # An undamaged file may end before pages that a transaction allocated and freed.
+        short = size < needed
+        suspect = writable and (folder / _SUSPECT_FILE).exists()
+        if (short or copied or suspect) and (problems := _find_damage(data)):
             what = f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
             what = what if short else f"damaged: {problems[0]}"
             raise StoreUnusableError(f"{data} is {what}. {restore} yourself")
-    # Without a reader's lock, writers may use the page again that is being read.
-    with peek(folder, lock=writable and not copied) as env, env.begin() as transaction:
         found = list(transaction.cursor().iternext(values=False))
-    if found and HEADER.encode() not in found:  # without any, its maker was killed
-        raise StoreUnusableError(
-            f"{folder} is not a store of scrapy_simhash but an LMDB file with "
-            f"{', '.join(map(repr, found[:8]))}; name another folder"
-        )
+        if HEADER.encode() in found:
+            header = env.open_db(HEADER.encode(), transaction, create=False)
+            if packed := transaction.get(HEADER_KEY, db=header):
+                unpack_header(packed)
+        elif found:  # without any, its maker was killed
+            raise StoreUnusableError(
+                f"{folder} is not a store of scrapy_simhash but an LMDB file with "
+                f"{', '.join(map(repr, found[:8]))}; name another folder"
+            )
 
 
 def _find_damage(data: Path) -> list[str]:
@@ -598,21 +558,15 @@ def _find_damage(data: Path) -> list[str]:
     return problems
 
 
-def _code_of(error: Exception) -> int:
-    """Return the number of an error of LMDB or of the operating system, or 0."""
-    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
-    return code or 0
-
-
 def _has_room(data: Path) -> bool:
     """Whether a file may grow; False for one without a name, which nobody can open any more."""
     if not data.exists():
         return False
-    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if limit != resource.RLIM_INFINITY and limit < data.stat().st_size + _ROOM_BYTES:
-        return False
-    disk = os.statvfs(data.parent)
-    return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
+    disk, (limit, _) = os.statvfs(data.parent), resource.getrlimit(resource.RLIMIT_FSIZE)
+    room = disk.f_bavail * disk.f_frsize
+    if limit != resource.RLIM_INFINITY:
+        room = min(room, limit - data.stat().st_size)
+    return room >= _ROOM_BYTES
 
 
 @contextmanager
@@ -627,7 +581,6 @@ def explained(folder: Path) -> Iterator[None]:
 
 def _find_cure(error: Exception, otherwise: str) -> str:
     """Find what is wrong and what helps."""
-    if "already open in this process" in str(error):
-        return _TWICE
-    kinds = (kind for kind in _CURES if isinstance(kind, type) and isinstance(error, kind))
-    return _CURES.get(next(kinds, _code_of(error)), otherwise)
+    code = errno.errorcode.get(getattr(error, "errno", 0) or getattr(error, "code", 0))
+    found = f"{type(error).__name__} {code} {error}"
+    return next((cure for sign, cure in _CURES.items() if sign in found), otherwise)

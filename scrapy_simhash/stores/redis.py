@@ -21,7 +21,6 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import lru_cache
-from heapq import merge
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.stores.opening import ServerAddress
 
 Result = TypeVar("Result")
 _Row: TypeAlias = tuple[str, bytes]  # table and key
@@ -139,100 +137,11 @@ class _ChangedError(Exception):
     """The header is another one by now: tables of another design look damaged."""
 
 
-class Server:
-    """A server; several threads may use it. It refuses one that would lose data."""
-
-    def __init__(self, address: ServerAddress, *, readonly: bool) -> None:
-        self._address = address
-        self.is_open = False
-        """Whether the store is open; before, an error says that it cannot be opened."""
-        self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
-        options: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "protocol": 2}
-        if not address.url.startswith("unix:"):
-            options["socket_connect_timeout"] = TIMEOUT_SECONDS
-        with self._explained():  # who asks knows whether a command may be sent again
-            self._client = Redis.from_url(address.url, retry=Retry(NoBackoff(), 0), **options)
-        try:
-            self._check(dict(self.ask(("INFO",))[0]), readonly=readonly)
-        except BaseException:
-            self.close()
-            raise
-
-    def _check(self, info: dict[str, Any], *, readonly: bool) -> None:
-        shown, version = self._address.shown, info["redis_version"]
-        policy, reason = info["maxmemory_policy"], ""
-        if version.startswith(("2.", "3.", "4.", "5.", "6.")):
-            reason = f"is Redis {version}; it must be 7.0 or later"
-        elif info["cluster_enabled"]:
-            reason = "is a node of a cluster, which cannot keep a store; name one server"
-        elif not readonly and policy.startswith("allkeys"):  # nothing of a store is volatile
-            reason = f"deletes keys when memory is full (maxmemory-policy {policy}): set noeviction"
-        elif not readonly and info["role"] != "master":
-            reason = "is a replica and accepts no writes; name the primary"
-        if reason:
-            raise StoreUnusableError(f"the server at {shown} {reason}")
-        if not (readonly or info["aof_enabled"]):
-            logger.warning(
-                "The server at %s keeps no append-only file: if it crashes, it loses writes "
-                "that it acknowledged. Set appendonly to yes, and appendfsync to always",
-                shown,
-            )
-
-    def ask(self, *commands: _Command, atomic: bool = False) -> list[Any]:
-        """Run commands in one round trip; `atomic` ones all at once.
-
-        Raises:
-            NoAnswerError: it is not known whether they were run.
-            StoreUnavailableError: the server refused one, or did not answer twice in a row.
-        """
-        if self._failures > 1 and time.monotonic() < self._pause_ends:
-            raise StoreUnavailableError(f"{self._failure}; it is tried again every few seconds")
-        with self._explained():
-            pipeline = self._client.pipeline(transaction=atomic)
-            for command in commands:
-                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-            answers: list[Any] = pipeline.execute(raise_on_error=False)
-            self._failures = 0
-            for error in (answer for answer in answers if isinstance(answer, Exception)):
-                raise error
-        return answers
-
-    def list_names(self, pattern: str) -> set[bytes]:
-        """List the keys that match a pattern; looks at all of them."""
-        with self._explained():
-            return set(self._client.scan_iter(pattern, count=1_000))
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn errors of redis-py into one that names the cure."""
-        try:
-            yield
-        except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
-            # The error message may contain the URL.
-            said = str(error).replace(self._address.url, self._address.shown)
-            found = f"{type(error).__name__} {said}"
-            cure = next(cure for sign, cure in _CURES.items() if sign in found)
-            text = f"the server at {self._address.shown} {cure} ({said})"
-            if not self.is_open:
-                raise StoreUnusableError(text) from error
-            if not isinstance(
-                error, exceptions.ConnectionError | exceptions.TimeoutError | OSError
-            ):
-                raise StoreUnavailableError(text) from error
-            self._failures, self._failure = self._failures + 1, text
-            self._pause_ends = time.monotonic() + PAUSE_SECONDS
-            raise NoAnswerError(text) from error
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._client.close()
-
-
 class RedisValues(KeyValues):
     """A transaction, see `KeyValues`; `header` is what the header was when it was last read."""
 
-    def __init__(self, server: Server, prefix: str, header: bytes | None) -> None:
-        self._server, self._prefix = server, prefix
+    def __init__(self, engine: RedisEngine, header: bytes | None) -> None:
+        self._engine, self._prefix = engine, engine.prefix
         # What the server has; of a large set in TABLES, how many bytes.
         self._rows: dict[_Row, Any] = {(HEADER, HEADER_KEY): header}
         # What this transaction puts in its place, and which members it adds (True) or removes then.
@@ -244,7 +153,7 @@ class RedisValues(KeyValues):
     def ask(self, *commands: _Command) -> list[Any]:
         """Read in one round trip, the header last: then it was the same all the time."""
         last = ("HGET", *self._place(HEADER, HEADER_KEY))
-        *answers, header = self._server.ask(*commands, last)
+        *answers, header = self._engine.ask(*commands, last)
         if header != self._rows[HEADER, HEADER_KEY]:
             raise _ChangedError
         return answers
@@ -295,8 +204,7 @@ class RedisValues(KeyValues):
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
         row, changed = self.get(table, key) or b"", self._changed.get((table, key))
-        width = _width(table, key)
-        found = [row[at : at + width] for at in range(0, len(row), width)]
+        found = _cut_row(table, key, row)
         if changed:
             found = [each for each in {*found, *changed} if changed.get(each, True)]
         return sorted(each for each in found if each.startswith(prefix))[:most]
@@ -317,26 +225,17 @@ class RedisValues(KeyValues):
         return unpack_buckets(joined), crowded
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        own = {key for each, key in (*self._put, *self._changed) if each == table}
-        stored = (row for row in self._scan_stored(table) if row[0] not in own)
-        written = ((key, self.get(table, key)) for key in sorted(own))
-        for key, row in merge(stored, written, key=itemgetter(0)):
-            if key.startswith(prefix) and table in SETS:
-                if key not in own:
-                    self._rows[table, key] = row
-                yield from ((key, member) for member in self.members(table, key))
-            elif key.startswith(prefix) and row is not None:
-                yield key, row
-
-    def _scan_stored(self, table: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Read what the server has, in ascending order."""
         name = _name(self._prefix, table)
-        names = self._server.list_names(f"{self._prefix}:{table}:*") or {name}
-        for some in cut(sorted(names), _HASHES_PER_CALL):
+        lead = prefix[: _LEAD_BYTES[table]].hex()
+        names = self._engine.list_names(f"{table}:{lead}*") or [name]
+        for some in cut(names, _HASHES_PER_CALL):
             found = self.ask(*(("HGETALL", each) for each in some))
             for each, rows in zip(some, found, strict=True):
-                lead = bytes.fromhex(each[len(name) + 1 :].decode())
-                yield from ((lead + field, rows[field]) for field in sorted(rows))
+                first = bytes.fromhex(each[len(name) + 1 :].decode())
+                for key, row in sorted((first + field, row) for field, row in rows.items()):
+                    if key.startswith(prefix):
+                        parts = _cut_row(table, key, row) if table in SETS else [row]
+                        yield from ((key, part) for part in parts)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._put[table, key] = value
@@ -350,11 +249,6 @@ class RedisValues(KeyValues):
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = False
-
-    def clear(self, table: str) -> None:
-        changed = {key for each, key in self._changed if each == table}
-        for key in changed.union(key for key, _ in self._scan_stored(table)):
-            self.delete(table, key)
 
     def fill(self, rows: bytes, *, key_bytes: int) -> None:
         for key, some in groupby(keyvalues.cut_rows(rows, key_bytes), itemgetter(0)):
@@ -381,7 +275,7 @@ class RedisValues(KeyValues):
             calls = [[*wanted, ("put", *stamp)]]
             calls += ([("has", *stamp), *some] for some in cut(changes, _CHANGES_PER_CALL))
         commands = (("EVAL", _WRITE, 0, *chain.from_iterable(call)) for call in calls)
-        return bool(self._server.ask(*commands, atomic=len(calls) > 1)[0])
+        return bool(self._engine.ask(*commands, atomic=len(calls) > 1)[0])
 
 
 @lru_cache(maxsize=2**18)
@@ -394,24 +288,106 @@ def _width(table: str, key: bytes) -> int:
     return ROW_BYTES - len(key) if table == TABLES else SETS[table]
 
 
-class RedisEngine(Engine):
-    """A store on a server, see `Engine`.
+def _cut_row(table: str, key: bytes, row: bytes) -> list[bytes]:
+    """Cut the field of a set into its members."""
+    width = _width(table, key)
+    return [row[at : at + width] for at in range(0, len(row), width)]
 
-    Bulk loads and `check --rebuild` want no crawl at work: what that adds while they read may be
-    missing in the tables that they write.
+
+class RedisEngine(Engine):
+    """A store on a server, see `Engine`. It refuses a server that would lose data.
+
+    `check --rebuild` wants no crawl at work: what that adds while it reads may be missing in the
+    tables that it writes.
     """
 
     shared = True
 
     def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         address = server_address(str(place))
-        self.url, self.readonly, self._prefix = address.shown, readonly, address.prefix
-        self._pid = os.getpid()
+        self.url, self.readonly, self.prefix = address.shown, readonly, address.prefix
+        self._address, self._pid = address, os.getpid()
+        self._is_open = False  # before, an error says that it cannot be opened
+        self._failures, self._failure, self._pause_ends = 0, "", 0.0  # in a row, the last one
         self._header: bytes | None = None  # as it was last read
-        self._server = Server(address, readonly=readonly)
+        options: dict[str, Any] = {"socket_timeout": TIMEOUT_SECONDS, "protocol": 2}
+        if not address.url.startswith("unix:"):
+            options["socket_connect_timeout"] = TIMEOUT_SECONDS
+        with self._explained():  # who asks knows whether a command may be sent again
+            self._client = Redis.from_url(address.url, retry=Retry(NoBackoff(), 0), **options)
+        try:
+            self._check(dict(self.ask(("INFO",))[0]))
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self, info: dict[str, Any]) -> None:
+        policy, reason = info["maxmemory_policy"], ""
+        if (version := info["redis_version"]).startswith(("2.", "3.", "4.", "5.", "6.")):
+            reason = f"is Redis {version}; it must be 7.0 or later"
+        elif info["cluster_enabled"]:
+            reason = "is a node of a cluster, which cannot keep a store; name one server"
+        elif not self.readonly and policy.startswith("allkeys"):  # nothing of a store is volatile
+            reason = f"deletes keys when memory is full (maxmemory-policy {policy}): set noeviction"
+        elif not self.readonly and info["role"] != "master":
+            reason = "is a replica and accepts no writes; name the primary"
+        if reason:
+            raise StoreUnusableError(f"the server at {self.url} {reason}")
+        if not (self.readonly or info["aof_enabled"]):
+            logger.warning(
+                "The server at %s keeps no append-only file: if it crashes, it loses writes "
+                "that it acknowledged. Set appendonly to yes, and appendfsync to always",
+                self.url,
+            )
+
+    def ask(self, *commands: _Command, atomic: bool = False) -> list[Any]:
+        """Run commands in one round trip; `atomic` ones all at once.
+
+        Raises:
+            NoAnswerError: it is not known whether they were run.
+            StoreUnavailableError: the server refused one, or did not answer twice in a row.
+        """
+        if self._failures > 1 and time.monotonic() < self._pause_ends:
+            raise StoreUnavailableError(f"{self._failure}; it is tried again every few seconds")
+        with self._explained():
+            pipeline = self._client.pipeline(transaction=atomic)
+            for command in commands:
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+            self._failures = 0
+            for error in (answer for answer in answers if isinstance(answer, Exception)):
+                raise error
+        return answers
+
+    def list_names(self, pattern: str) -> list[bytes]:
+        """List the keys of the store that match a pattern, sorted; looks at all of the server."""
+        with self._explained():
+            found = self._client.scan_iter(f"{self.prefix}:{pattern}", count=1_000)
+            return sorted(set(found))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of redis-py into one that names the cure."""
+        try:
+            yield
+        except (exceptions.RedisError, OSError, ValueError, TypeError) as error:
+            # The error message may contain the URL.
+            said = str(error).replace(self._address.url, self.url)
+            found = f"{type(error).__name__} {said}"
+            cure = next(cure for sign, cure in _CURES.items() if sign in found)
+            text = f"the server at {self.url} {cure} ({said})"
+            if not self._is_open:
+                raise StoreUnusableError(text) from error
+            if not isinstance(
+                error, exceptions.ConnectionError | exceptions.TimeoutError | OSError
+            ):
+                raise StoreUnavailableError(text) from error
+            self._failures, self._failure = self._failures + 1, text
+            self._pause_ends = time.monotonic() + PAUSE_SECONDS
+            raise NoAnswerError(text) from error
 
     def _read_header(self) -> bytes | None:
-        (self._header,) = self._server.ask(("HGET", _name(self._prefix, HEADER), HEADER_KEY))
+        (self._header,) = self.ask(("HGET", _name(self.prefix, HEADER), HEADER_KEY))
         return self._header
 
     def exists(self) -> bool:
@@ -422,15 +398,15 @@ class RedisEngine(Engine):
             raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
         # Reading all keys takes too long; another program's data would use one of these.
         leads = ((HEADER, b""), (DOCUMENTS, bytes(7)), (TABLES, bytes(1)))
-        names = [_name(self._prefix, *lead) for lead in leads]
-        there = self._server.ask(*(("EXISTS", name) for name in names))
+        names = [_name(self.prefix, *lead) for lead in leads]
+        there = self.ask(*(("EXISTS", name) for name in names))
         if any(there) and not self.exists():  # by now: another process may just have made it
             raise StoreUnusableError(
                 f"the server at {self.url} has a key {names[there.index(1)].decode()!r}, but "
                 "no header of a store: the data is another program's, or damaged. Name "
                 "another prefix (?prefix=...) in SIMHASH_STORE"
             )
-        self._server.is_open = True
+        self._is_open = True
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         return self._run(work, lambda _: True)
@@ -452,7 +428,7 @@ class RedisEngine(Engine):
         for _ in range(_TRIES):
             try:
                 header = self._header or self._read_header()
-                values = RedisValues(self._server, self._prefix, header)
+                values = RedisValues(self, header)
                 result = work(values)
                 if end(values):
                     self._header = values.get(HEADER, HEADER_KEY)
@@ -468,17 +444,16 @@ class RedisEngine(Engine):
         # A header that was lost is not made anew.
         script = "return redis.call('HEXISTS', ARGV[1], ARGV[2]) == 1 "
         script += "and redis.call('HINCRBY', ARGV[1], 'last', ARGV[3])"
-        command = ("EVAL", script, 0, _name(self._prefix, HEADER), HEADER_KEY, count)
+        command = ("EVAL", script, 0, _name(self.prefix, HEADER), HEADER_KEY, count)
         last = self._run(lambda values: values.ask(command)[0], lambda _: True)
         if last is None:
             raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
         return int(last) - count + 1
 
-    def measure(self) -> tuple[str, int]:
-        names = self._server.list_names(f"{self._prefix}:*")
-        sizes = self._server.ask(*(("MEMORY", "USAGE", name) for name in names))
-        return "memory_bytes", sum(filter(None, sizes))
+    def measure(self) -> int:
+        sizes = self.ask(*(("MEMORY", "USAGE", name) for name in self.list_names("*")))
+        return sum(filter(None, sizes))
 
     def close(self) -> None:
         if os.getpid() == self._pid:  # do not close a forked child's copy
-            self._server.close()
+            self._client.close()

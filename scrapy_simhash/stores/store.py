@@ -10,33 +10,25 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from scrapy_simhash._fingerprints import check_fingerprint
-from scrapy_simhash.errors import DamagedError, StoreUnusableError
+from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.judging.words import contains, sort_distinct
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
-    check_design,
-    check_recipe,
-    check_rule,
-    check_seed,
     choose_distance,
     new_header,
-    require_reach,
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, HEADER, Engine, KeyValues, cut
 from scrapy_simhash.stores.upkeep import (
     Check,
-    bulk_load,
-    list_stubs,
+    list_own,
     read_table,
     rebuild,
 )
@@ -46,6 +38,7 @@ from scrapy_simhash.tables.probing import Prober
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.documents import Document, Match, Verdict
@@ -57,8 +50,6 @@ Result = TypeVar("Result")
 _CHECKS_BESIDE_OTHERS = 2
 # A deletion of so many locks the store for less than a second at a time.
 _DOCUMENTS_PER_DELETION = 1_000
-# The number of the largest scopes to list.
-_SCOPES_SHOWN = 20
 
 
 class Store(AbstractContextManager["Store"]):
@@ -105,10 +96,8 @@ class Store(AbstractContextManager["Store"]):
             if not self.readonly:
                 self._make(new_header(recipe or Recipe(), design.name, seed, rule or "words"))
             self.read(lambda _: None)
-            check_seed(self._header, seed)
-            self.recipe = check_recipe(self._header, recipe)
-            check_design(self._header, None if automatic else design.name)
-            check_rule(rule, self._header.rule)
+            self._header.require(recipe, seed, rule, None if automatic else design.name)
+            self.recipe = Recipe(**self._header.recipe)  # type: ignore[arg-type]  # by its writer
             self.rule = self._header.rule
             self.distance = choose_distance(distance, self._prober.design, self.rule)
         except BaseException:
@@ -152,10 +141,15 @@ class Store(AbstractContextManager["Store"]):
         """Adopt this header: another process may have changed the tables."""
         if self._opened:
             # The store may have been deleted, and another one made in its place.
-            check_seed(header, self.seed)
-            check_recipe(header, self.recipe)
-            require_reach(header, self.distance)
-        self._header, self._prober = header, Prober(parse_design(header.design))
+            header.require(self.recipe, self.seed)
+        design = parse_design(header.design)
+        if self._opened and self.distance > design.reach_bits:
+            raise StoreUnavailableError(
+                f"the tables were rebuilt as {design.name} meanwhile, which is complete for "
+                f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
+                "a wider design"
+            )
+        self._header, self._prober = header, Prober(design)
 
     def _require_writable(self) -> None:
         if self.readonly:
@@ -233,16 +227,6 @@ class Store(AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
-        """Add fingerprints, shape (n,), without documents; returns how many were new.
-
-        They match in every group. One transaction reads and rewrites all tables.
-        """
-        if fingerprints.dtype != np.uint64:
-            raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
-        distinct = sort_distinct(fingerprints)
-        return self.write(lambda stored: bulk_load(stored, distinct))
-
     def find_documents(self, urls: Collection[str]) -> dict[str, list[StoredDocument]]:
         """Find documents by their URLs; reads every record, see `Documents.find_at`."""
 
@@ -284,43 +268,32 @@ class Store(AbstractContextManager["Store"]):
         return self.read(work)
 
     def stats(self) -> dict[str, Any]:
-        """Count documents, duplicates by distance and scope, and bytes; reads every record.
+        """Count documents, and bytes; reads every record.
 
         If some records cannot be read, `damaged` counts them.
         """
 
         def work(stored: Documents) -> dict[str, Any]:
-            states, distances, scopes = Counter[str](), Counter[int](), Counter[str]()
+            states, stubs = Counter[str](), 0
             for _, record in stored.scan():
                 if isinstance(record, DamagedError):
                     states["damaged"] += 1
-                    continue
-                states[record.state.name.lower()] += 1
-                states["stubs"] += record.facts.stub
-                scopes[record.facts.scope] += 1
-                if record.state == State.DUPLICATE:
-                    distances[record.distance] += 1
-            documents = states["damaged"] + scopes.total()
-            name, octets = self.engine.measure()
+                else:
+                    states[record.state.name.lower()] += 1
+                    stubs += record.facts.stub
             return {
                 "store": self.url,
-                "format": self._header.format,
-                "created": self._header.created,
-                "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "version": self._header.version,
+                "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "design": stored.design.name,
-                "tables": len(stored.design.tables),
                 "complete_for_bits": stored.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,
-                "documents": documents,
+                "documents": states.total(),
                 **({"damaged": states["damaged"]} if states["damaged"] else {}),
                 "done": states["done"],
                 "near_duplicates": states["duplicate"],
-                "distances": {str(bits): distances[bits] for bits in sorted(distances)},
-                "stubs": states["stubs"],
-                "scopes": dict(scopes.most_common(_SCOPES_SHOWN)),
-                name: octets,
-                "bytes_per_document": round(octets / max(1, documents), 1),
+                "stubs": stubs,
+                "bytes": self.engine.measure(),
             }
 
         return self.read(work)
@@ -344,17 +317,14 @@ class Store(AbstractContextManager["Store"]):
         """Read the distinct fingerprints of the tables, sorted; shape (n,).
 
         Those of near-duplicates are not there. Reads one table. `stubs=False` leaves out those that
-        only stubs have, which are no simhashes; that reads every record.
+        only stubs have, which are no simhashes; that reads every record instead.
         """
-
-        def work(stored: Documents) -> NDArray[np.uint64]:
-            found = read_table(stored, 0)
-            return found if stubs else found[~contains(list_stubs(stored), found)]
-
-        return self.read(work)
+        if stubs:
+            return self.read(lambda stored: read_table(stored, 0))
+        return self.read(lambda stored: list_own((each for _, each in stored), stubs=False))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        """Write the tables anew from the documents and the bulk-loaded fingerprints.
+        """Write the tables anew from the documents.
 
         So is all else that leads to documents, in a transaction that reads the whole store.
 
@@ -394,9 +364,8 @@ class Store(AbstractContextManager["Store"]):
     def delete(self, documents: Collection[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
 
-        Documents that do not exist are skipped. Fingerprints that no other document has, and that
-        were not bulk-loaded, leave the tables. Reads every record; each transaction deletes a
-        thousand documents.
+        Documents that do not exist are skipped. Fingerprints that no other document has leave the
+        tables. Reads every record; each transaction deletes a thousand documents.
         """
 
         def work(stored: Documents, numbers: Collection[int]) -> int:

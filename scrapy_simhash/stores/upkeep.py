@@ -16,13 +16,7 @@ from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.judging.words import contains, sort_distinct
-from scrapy_simhash.stores.documents import (
-    BULK_LOADED,
-    LOADED,
-    NOISE,
-    unpack_row,
-    unpack_wording,
-)
+from scrapy_simhash.stores.documents import NOISE, unpack_row, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
@@ -55,14 +49,12 @@ _ROWS_PER_SLICE = 65_536
 class Check:
     """Compares all that is in a store, in one transaction.
 
-    It keeps the tables in memory, 8 bytes a fingerprint each, all records but for most of their
-    sketches, some 2 kB each, and the rows of one table at a time.
+    It keeps all records but for most of their sketches in memory, some 2 kB each, and the rows of
+    one table at a time.
     """
 
     def __init__(self, stored: Documents) -> None:
         self._stored, self._values = stored, stored.values
-        self._tables = _read_tables(stored)
-        self._trusted = _trust(self._tables)
         dissolved = {number_of(key) for key in _list_dissolved(stored)}
         self._keys: dict[int, list[int]] = {}
         self._records: dict[int, Record] = {}
@@ -113,19 +105,16 @@ class Check:
                 del left[row]
                 # Two writers on a server may each have made a document of one identity.
                 led |= {row[0]} if table == IDENTITIES else set()
-            elif row not in may and self._is_stray(table, *row):
+            elif row not in may and self._is_stray(table, row[1]):
                 yield self._describe(table, "is in {}, where it does not belong, at key", *row)
         for row in left:
             if row[0] not in led:
                 yield self._describe(table, "is missing in {}, at key", *row)
 
-    def _is_stray(self, table: str, key: bytes, member: bytes) -> bool:
+    def _is_stray(self, table: str, member: bytes) -> bool:
         """Return True if a row that leads to no record should not be there."""
-        if table == FINGERPRINTS and member == BULK_LOADED:
-            return not contains(self._trusted, np.array([number_of(key)], np.uint64))[0]
-        if table == KEYS and member == DISSOLVED:
-            return False
-        return _lead(table, member) not in self._damaged
+        dissolved = table == KEYS and member == DISSOLVED
+        return not dissolved and _lead(table, member) not in self._damaged
 
     def _describe(self, table: str, what: str, key: bytes, member: bytes) -> str:
         return f"{self._name(_lead(table, member))} {what.format(table)} {key.hex()}"
@@ -136,9 +125,10 @@ class Check:
         return f"document {number}" + (f" ({record.facts.url!r})" if record else "")
 
     def _compare_tables(self) -> Iterator[str]:
-        """Compare each table with the fingerprints of the records, and with the other tables."""
-        wanted = sort_distinct(np.concatenate([self._trusted, _list_own(self._records.values())]))
-        for number, held in enumerate(self._tables):
+        """Compare each table with the fingerprints of the records."""
+        wanted = list_own(self._records.values())
+        for number in range(len(self._stored.design.tables)):
+            held = read_table(self._stored, number)
             for what, some in (
                 ("is missing in", wanted[~contains(held, wanted)]),
                 ("leads to nothing in", held[~contains(wanted, held)]),
@@ -175,9 +165,13 @@ def _list_dissolved(stored: Documents) -> list[bytes]:
     return [key for key, member in stored.values.scan(KEYS) if member == DISSOLVED]
 
 
-def _list_own(records: Iterable[Record]) -> NDArray[np.uint64]:
+def list_own(records: Iterable[Record], *, stubs: bool = True) -> NDArray[np.uint64]:
     """List the fingerprints by which documents are found; sorted, shape (n,)."""
-    found = (each.facts.fingerprint for each in records if each.state != State.DUPLICATE)
+    found = (
+        each.facts.fingerprint
+        for each in records
+        if each.state != State.DUPLICATE and (stubs or not each.facts.stub)
+    )
     return sort_distinct(np.fromiter(found, np.uint64))
 
 
@@ -188,9 +182,7 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
     """
     values, dissolved = stored.values, _list_dissolved(stored)
-    own = _list_own(record for _, record in stored)
-    loaded = list_bulk_loaded(stored, own)
-    fingerprints = sort_distinct(np.concatenate([loaded, own]))
+    fingerprints = list_own(record for _, record in stored)
     rewrite_tables(stored, design, fingerprints)
     for table in _DERIVED:
         values.clear(table)
@@ -198,10 +190,6 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     stored.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    if loaded.size:
-        values.put(HEADER, LOADED, b"1")
-    for fingerprint in loaded[contains(own, loaded)].tolist():
-        values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
     readers, damaged = set(), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
@@ -215,9 +203,6 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
     return counted | ({"damaged": damaged} if damaged else {})
 
 
-# The fingerprints as a whole: those in the tables, and those that have no document
-
-
 def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     """Read the distinct fingerprints of a table, sorted; leaves out damaged keys, see `Check`."""
     lead, key_bytes = bytes((number,)), 1 + stored.design.key_bytes
@@ -229,18 +214,6 @@ def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
     return sort_distinct(stored.design.tables[number].restore(np.concatenate(parts)))
 
 
-def _read_tables(stored: Documents) -> list[NDArray[np.uint64]]:
-    return [read_table(stored, number) for number in range(len(stored.design.tables))]
-
-
-def _trust(tables: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """List what two tables have, as damage affects one; sorted, shape (n,)."""
-    if len(tables) == 1:
-        return tables[0]
-    held = np.sort(np.concatenate(tables))
-    return sort_distinct(held[1:][held[1:] == held[:-1]])
-
-
 def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
     """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
     stored.values.clear(TABLES)
@@ -248,48 +221,3 @@ def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.u
         rows = np.empty(fingerprints.size, ROW)
         rows["table"], rows["permuted"] = number, np.sort(table.permute(fingerprints))
         stored.values.fill(rows.tobytes(), key_bytes=1 + design.key_bytes)
-
-
-def _list_indexed(stored: Documents, *, noted: bool = False) -> NDArray[np.uint64]:
-    """List the fingerprints that have rows, or are noted as bulk-loaded; sorted, shape (n,)."""
-    rows = stored.values.scan(FINGERPRINTS)
-    keys = (number_of(key) for key, member in rows if not noted or member == BULK_LOADED)
-    return sort_distinct(np.fromiter(keys, np.uint64))
-
-
-def list_bulk_loaded(
-    stored: Documents, own: NDArray[np.uint64] | None = None
-) -> NDArray[np.uint64]:
-    """List the fingerprints that were bulk-loaded; sorted, shape (n,).
-
-    `own` are those of documents, in case that their rows were lost.
-    """
-    if own is None and not stored.is_loaded:
-        return np.empty(0, np.uint64)
-    held, noted = _trust(_read_tables(stored)), _list_indexed(stored, noted=True)
-    alone = held[~contains(_list_indexed(stored), held)]
-    alone = alone if own is None else alone[~contains(own, alone)]
-    return sort_distinct(np.concatenate([alone, noted[contains(held, noted)]]))
-
-
-def bulk_load(stored: Documents, fingerprints: NDArray[np.uint64]) -> int:
-    """Add distinct fingerprints without documents, shape (n,); returns how many were new."""
-    indexed = _list_indexed(stored)
-    before = sort_distinct(np.concatenate([_trust(_read_tables(stored)), indexed]))
-    together = sort_distinct(np.concatenate([before, fingerprints]))
-    rewrite_tables(stored, stored.design, together)
-    stored.values.put(HEADER, LOADED, b"1")
-    for fingerprint in indexed[contains(fingerprints, indexed)].tolist():
-        stored.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
-    return together.size - before.size
-
-
-def list_stubs(stored: Documents) -> NDArray[np.uint64]:
-    """List the fingerprints that only stubs have, and were not bulk-loaded; sorted, shape (n,)."""
-    of_stubs: set[int] = set()
-    others: set[int] = set()
-    for _, record in stored:
-        if record.state != State.DUPLICATE:
-            (of_stubs if record.facts.stub else others).add(record.facts.fingerprint)
-    left = [each for each in of_stubs - others if stored.numbers(each, most=1) != [0]]
-    return np.array(sorted(left), np.uint64)

@@ -38,10 +38,8 @@ from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
-from scrapy_simhash.stores.header import check_rule
 from scrapy_simhash.stores.keyvalues import cut
-from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
-from scrapy_simhash.stores.upkeep import list_bulk_loaded
+from scrapy_simhash.stores.opening import open_store, show_url
 from scrapy_simhash.transfer.sources import FEEDS, TABLE, Skipped, SourcePage, read_source
 
 if TYPE_CHECKING:
@@ -63,7 +61,6 @@ _PROBLEMS_SHOWN = 3
 _DOCUMENTS_PER_GROUP = 64  # as a crawl writes them: this locks a store for some milliseconds
 # A copy, because the store's constant is in a module that loads lmdb.
 _DATA_FILE_OF_STORE = "data.mdb"
-_ARCHIVE = b"\x89SIMHASH"  # MAGIC of `batch.archive.format`, which is not imported here
 
 
 def find_kind(name: str) -> str:
@@ -80,45 +77,35 @@ def find_kind(name: str) -> str:
             "columns url and path"
         )
     plain = path.name.lower().removesuffix(".gz")
-    with path.open("rb") as file:
-        if file.read(len(_ARCHIVE)) == _ARCHIVE:
-            return "archive"
+    path.stat()  # raises if it does not exist
     kinds = {"warc": (".warc", ".warc.zst"), "wacz": (".wacz",), "jsonl": FEEDS}
     for kind, endings in kinds.items():
         if plain.endswith(endings):
             return kind
     raise ValueError(
-        f"{name} cannot be used: it is no archive or store; name a WARC .warc, .warc.gz or "
-        f".wacz, and a feed {' or '.join(FEEDS)}"
+        f"{name} cannot be used: it is no store; name a WARC .warc, .warc.gz or .wacz, "
+        f"and a feed {' or '.join(FEEDS)}"
     )
 
 
 def import_sources(
-    config: Config,
-    settings: Settings,
-    sources: Sequence[tuple[str, str]],
-    load_archive: Callable[[Config, Path], dict[str, Any]],
+    config: Config, settings: Settings, sources: Sequence[tuple[str, str]]
 ) -> Iterator[dict[str, Any]]:
     """Fill the store from sources, by name and kind, in the given order; yields what was counted.
 
-    `load_archive` is `batch.import_archive`.
-
     Raises:
         PartlyFailedError: a source, or a record of one, could not be read; all others were.
-        StoreError: the store cannot be used, or an archive is damaged.
+        StoreError: the store cannot be used.
         ValueError: a source is the store itself.
     """
     fingerprinter = _make_fingerprinter(settings)
     problems: list[str] = []
     for name, kind in sources:
-        if kind == "archive":
-            yield load_archive(config, Path(name))
-            continue
-        counts, loaded = _Counts(name, kind, show_url(config.store)), {}
+        counts = _Counts(name, kind, show_url(config.store))
         try:
             if kind == "store":
-                with open_as_it_is(name) as source:
-                    loaded = {"fingerprints": _take_store(config, source, counts)}
+                with open_store(name, 0, readonly=True, rule=config.rule) as source:
+                    _take_store(config, source, counts)
             else:
                 with show_progress("records") as show:
                     pages = _make_pages(config, fingerprinter, counts, show)
@@ -131,7 +118,7 @@ def import_sources(
             ) from error
         more = len(counts.problems) - _PROBLEMS_SHOWN
         problems += [*counts.problems[:_PROBLEMS_SHOWN], *[f"and {more:,} more"] * (more > 0)]
-        yield counts.describe() | loaded
+        yield counts.describe()
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
@@ -278,16 +265,11 @@ def _make_page(
     return made, response.body
 
 
-def _take_store(config: Config, source: Store, counts: _Counts) -> int:
-    """Import what came through of a store; a new store adopts its recipe and seed.
-
-    Returns the number of bulk-loaded fingerprints.
-    """
+def _take_store(config: Config, source: Store, counts: _Counts) -> None:
+    """Import what came through of a store; a new store adopts its recipe and seed."""
     if source.url == counts.store:
         raise ValueError(f"{source.url} is the store itself; name another one with --store")
-    check_rule(config.rule, source.rule)
     numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
-    fingerprints = source.read(list_bulk_loaded)
     distance, recipe, seed = config.distance_to_open, source.recipe, source.seed
     with (
         open_store(
@@ -312,6 +294,3 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> int:
             for verdict in verdicts:
                 counts.count(verdict.status, verdict.reason)
             show(counts.records, len(numbers))
-        if fingerprints.size:
-            store.bulk_load(fingerprints)
-    return int(fingerprints.size)

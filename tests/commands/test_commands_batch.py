@@ -9,16 +9,19 @@ import pytest
 
 from scrapy_simhash.batch.archive import write_archive
 from tests.helpers.commanding import Done, Run
-from tests.helpers.documents import open_lmdb
+from tests.helpers.documents import document, open_lmdb
 
 PAIRS = "[1, 3]\n[3, 7]\n"
 
 
 def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
+    """Three near ones, and another that the store dropped as a near-duplicate of the last."""
     values = np.array([7, 1, 3, 1 << 40], np.uint64)
     write_archive(tmp_path / "few", values)
     with open_lmdb(tmp_path / "s") as store:
-        store.bulk_load(values)
+        store.find_and_add([document(f"{each}", each, scope=f"{each}") for each in values.tolist()])
+        (verdict,) = store.find_and_add([document("a", 3 << 40, scope=f"{1 << 40}")])
+        assert verdict.status == "near_duplicate"
     (tmp_path / "queries").write_text("5\n9\n")
     (tmp_path / "numbers").write_text("7\n1\n3\n1099511627776\n1\n")
     for source in (("-i", "few"), ("-i", "numbers"), ("--store", "s")):
@@ -30,8 +33,10 @@ def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
         done = run("batch-query", "--queries", "queries", "-d", "1", *source)
         assert done == Done(0, "[5, 1, 1]\n[5, 7, 1]\n[9, 1, 1]\n", "")
     assert run("find-all", "--clusters", "-d", "1", "-i", "few") == Done(0, "[1, 3, 7]\n", "")
+    both = f"[1, 3, 7]\n{[1 << 40, 3 << 40]}\n"
+    assert run("find-all", "--clusters", "-d", "1", "--store", "s") == Done(0, both, "")
     done = run("find-all", "--clusters", "-d", "1", "--representative", "--store", "s")
-    assert done.out == "[3, 1, 7]\n"
+    assert done.out == f"[3, 1, 7]\n{[1 << 40, 3 << 40]}\n"
     # Beyond what the tables of the store are complete for.
     assert len(run("find-all", "-d", "9", "--store", "s").out.splitlines()) == 6
     for command in (("find-all",), ("batch-query", "--queries", "queries")):

@@ -5,12 +5,10 @@ import time
 from pathlib import Path
 
 import lmdb
-import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_lmdb
 
@@ -136,8 +134,7 @@ def test_rebuild_in_another_design(
 def test_rebuild_of_a_store_that_reaches_too_little(run: Run, tmp_path: Path) -> None:
     """The settings' distance keeps nobody from the cure."""
     with open_lmdb(tmp_path / "new", distance=3, tables=10) as store:
-        assert isinstance(store, Store)
-        store.bulk_load(np.array([OLD], np.uint64))
+        store.find_and_add([document("old", OLD)])
     assert run("check", "--rebuild", "--tables", "4", "--store", "new").exit_code == 0
     with open_lmdb(tmp_path / "new", distance=7) as store:
         assert len(store.query(OLD ^ 0x7F)) == 1

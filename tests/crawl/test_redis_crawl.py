@@ -88,7 +88,7 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     crawl_into(url)  # type: ignore[arg-type]
     (stats,) = run("check", "--store", url, "--json").answers
     assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
-    assert stats["memory_bytes"] > 0
+    assert stats["bytes"] > 0
     for command in (["check"], ["find-all"]):
         done = run(*command, "--store", url, "--json")
         assert done.exit_code in (0, 1), (command, done.err)

@@ -11,8 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
@@ -48,7 +46,6 @@ def make_store(folder: Path, pages: int = 80) -> None:
                 for n in range(start, start + 20)
             ]
             store.find_and_add([*made, document(f"twin {start}", made[0].facts.fingerprint)])
-        store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
 
 

@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from scrapy_simhash.stores.redis import Server
+from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.needing import require_program
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
@@ -105,11 +105,11 @@ def free_port() -> int:
 def count_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count round trips from now on, in a list of one number."""
     counted = [0]
-    ask = Server.ask
+    ask = RedisEngine.ask
 
-    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+    def count(self: RedisEngine, *arguments: Any, **options: Any) -> list[Any]:
         counted[0] += 1
         return ask(self, *arguments, **options)
 
-    monkeypatch.setattr(Server, "ask", count)
+    monkeypatch.setattr(RedisEngine, "ask", count)
     return counted

@@ -3,7 +3,6 @@
 from operator import methodcaller
 from typing import Any
 
-import numpy as np
 import pytest
 import xxhash
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import document
-from tests.helpers.oracle import Oracle, Page, distance_between
+from tests.helpers.oracle import Oracle, distance_between
 from tests.helpers.strategies import fingerprints as any_fingerprint
 from tests.helpers.strategies import masks
 
@@ -188,19 +187,6 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.design == (design or self.design)
         assert done["fingerprints"] == len(self.expected_fingerprints())
         self.left = False
-
-    @rule(data=st.data(), flips=st.lists(flips, min_size=1, max_size=3))
-    def bulk_load(self, data: st.DataObject, flips: list[int]) -> None:
-        """Each is like a document of its own, with number 0."""
-        loaded = {data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips}
-        before = self.expected_fingerprints()
-        count = self.store.bulk_load(np.array(sorted(loaded), np.uint64))
-        assert count == len(loaded - before)
-        for fingerprint in loaded:
-            identity = b"bulk-loaded %016x" % fingerprint
-            self.oracle.pages[identity] = Page(fingerprint, duplicate=False)
-            self.numbers[identity] = 0
-        self.seen += loaded
 
     @precondition(lambda self: self.numbers)
     @rule(data=st.data())

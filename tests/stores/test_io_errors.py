@@ -158,7 +158,7 @@ from tests.helpers.documents import document, open_lmdb
 
 with open_lmdb("memory:") as store:
     store.find_and_add([document("before", 1)])
-    room = store.engine.measure()[1] + 6_000  # in the middle of a page
+    room = store.engine.measure() + 6_000  # in the middle of a page
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
     try:
         store.find_and_add([document("during", 1 << 40, text=ascii([*range(9_999)]))])

@@ -83,7 +83,7 @@ class KeysMachine(RuleBasedStateMachine):
         self.patch.setattr(stores_keys, "MOST_UNDER_KEY", self.MOST)
         self.patch.setattr(stores_keys, "_AHEAD", 2)
         self.dissolved: set[int] = set()
-        self.store = Store(MemoryEngine(), rule="plain")
+        self.store = Store(MemoryEngine("memory:"), rule="plain")
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -154,7 +154,7 @@ class KeysMachine(RuleBasedStateMachine):
             return
         made = keys_in(self.store)
 
-        def find(stored: Documents) -> dict[int, list[list[int]]]:
+        def find(stored: Documents) -> dict[int, list[set[int]]]:
             return {number: stored.keys.find(keys, self.FEW) for number, keys in made.items()}
 
         rows = read_keys(self.store)

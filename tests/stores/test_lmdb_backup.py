@@ -144,7 +144,7 @@ def test_command(run: Run, tmp_path: Path) -> None:
     )
     octets = (backup / "data.mdb").stat().st_size
     assert (done.exit_code, done.err) == (0, "")
-    said = f"folder: {backup}\ndocuments: 3\nfingerprints: 2\nfile bytes: {octets:,}\n"
+    said = f"folder: {backup}\ndocuments: 3\nfingerprints: 2\nbytes: {octets:,}\n"
     assert done.out == f"{said}checked: yes\n"
     assert files(backup) == {"data.mdb": 0o600}  # and no locks
     assert stat.S_IMODE(backup.stat().st_mode) == 0o700

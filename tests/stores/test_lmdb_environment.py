@@ -40,17 +40,19 @@ os._exit(0)
     assert len(modes) == len(files) + 2
 
 
-def test_a_limit_on_address_space_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_limit_on_address_space_is_named(tmp_path: Path) -> None:
     script = """
 import resource, sys
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.opening import open_store
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
-with open_store(sys.argv[1]) as store:
-    print(store.find_and_add([Document(Facts(b"a", 1, b""))])[0].status)
+try:
+    open_store(sys.argv[1])
+except StoreUnusableError as error:
+    print(error)
 """
-    assert run_script(script, tmp_path / "store") == "new\n"
+    assert "lift the limit (`ulimit -v`)" in run_script(script, tmp_path / "store")
+    open_lmdb(tmp_path / "store").close()
 
 
 def test_a_store_is_opened_once_in_a_process(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
@@ -107,7 +106,6 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         assert store.check() == []
         assert store.stats()["documents"] == 2
         for write in (
-            lambda: store.bulk_load(np.array([7], np.uint64)),
             lambda: store.delete([1]),
             store.rebuild,
         ):

@@ -18,7 +18,6 @@ QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
 WRITER = """
 import os, random, sys
 from pathlib import Path
-import numpy as np
 from scrapy_simhash.stores.copying import compact
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
@@ -42,16 +41,13 @@ def add(store):
 def forget(store):
     store.write(lambda stored: stored.forget(f"page {draw.randrange(pages)}".encode()))
 
-def bulk_load(store):
-    store.bulk_load(np.array([draw.getrandbits(64) for _ in range(50)], np.uint64))
-
 def delete(store):
     store.delete([draw.randint(1, pages)])
 
 def rebuild(store):
     store.rebuild()
 
-steps = [add] * 24 + [forget] * 4 + [bulk_load, delete, delete, rebuild]
+steps = [add] * 24 + [forget] * 4 + [delete, delete, rebuild]
 draw.shuffle(steps)
 {sabotage}
 with open_lmdb(folder) as store:

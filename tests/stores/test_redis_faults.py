@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -15,7 +14,7 @@ from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.redis import Server
+from scrapy_simhash.stores.redis import RedisEngine
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import document
@@ -109,9 +108,9 @@ def test_what_is_sent_again_is_done_once(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """The answer to one of the round trips is lost, whichever it is: the last one commits."""
-    ask, left = Server.ask, [lost]
+    ask, left = RedisEngine.ask, [lost]
 
-    def lose(self: Server, *commands: Any, **options: Any) -> list[Any]:
+    def lose(self: RedisEngine, *commands: Any, **options: Any) -> list[Any]:
         answers = ask(self, *commands, **options)
         left[0] -= 1
         if not left[0]:
@@ -121,7 +120,7 @@ def test_what_is_sent_again_is_done_once(
 
     with open_store(redis_server.url()) as store:
         store.find_and_add([document("near", A ^ 1)])
-        monkeypatch.setattr(Server, "ask", lose)
+        monkeypatch.setattr(RedisEngine, "ask", lose)
         assert add(store, "a", A) == "near_duplicate"
         assert add(store, "b", B) == "new"
         monkeypatch.undo()
@@ -168,7 +167,6 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
             lambda: store.engine.take_numbers(1),
             lambda: store.delete([1]),
             store.rebuild,
-            lambda: store.bulk_load(np.array([7], np.uint64)),
         ]
         for work in works:
             with (
@@ -183,7 +181,7 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
         assert store.check() == []
 
 
-@pytest.mark.parametrize("work", ["judge", "rebuild", "bulk_load"])
+@pytest.mark.parametrize("work", ["judge", "rebuild"])
 def test_a_server_that_is_full_before_the_commit(
     either: RedisServer, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
@@ -202,7 +200,6 @@ def test_a_server_that_is_full_before_the_commit(
             works: dict[str, Callable[[], object]] = {
                 "judge": lambda: store.find_and_add([document("b", B)]),
                 "rebuild": lambda: store.rebuild("10"),
-                "bulk_load": lambda: store.bulk_load(np.array([B], np.uint64)),
             }
             with pytest.raises(StoreUnavailableError, match="no memory left"):
                 works[work]()

@@ -14,7 +14,7 @@ from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.opening import check_store_url, open_store
-from scrapy_simhash.stores.redis import RedisEngine, Server
+from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
 from tests.helpers.processes import wait_until
@@ -175,12 +175,12 @@ def test_a_replica_is_read_only() -> None:
 def test_an_older_server_is_refused(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Server.ask
+    ask = RedisEngine.ask
 
-    def ask_older(self: Server, *commands: Any) -> list[Any]:
+    def ask_older(self: RedisEngine, *commands: Any) -> list[Any]:
         return [{**ask(self, *commands)[0], "redis_version": "6.2.14"}]
 
-    monkeypatch.setattr(Server, "ask", ask_older)
+    monkeypatch.setattr(RedisEngine, "ask", ask_older)
     with pytest.raises(StoreUnusableError, match=r"is Redis 6\.2\.14; it must be 7\.0 or later"):
         open_store(redis_server.url())
 

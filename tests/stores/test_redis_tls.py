@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.opening import open_store, server_address
-from scrapy_simhash.stores.redis import Server
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.documents import document
 from tests.helpers.needing import require_program
 from tests.helpers.redisservers import free_port, run_redis
@@ -71,5 +71,4 @@ def test_a_wrong_door_is_named(
 
 
 def test_who_checks_no_certificate_says_so(ports: tuple[int, int]) -> None:
-    address = server_address(f"rediss://{HOST}:{ports[0]}/0?ssl_cert_reqs=none")
-    Server(address, readonly=False).close()
+    RedisEngine(f"rediss://{HOST}:{ports[0]}/0?ssl_cert_reqs=none").close()

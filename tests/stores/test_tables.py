@@ -30,7 +30,7 @@ class Aborted(Exception):  # noqa: N818 - not an error
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    made = MemoryEngine()
+    made = MemoryEngine("memory:")
     made.open()
     yield made
     made.close()

@@ -3,26 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.upkeep import list_bulk_loaded
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, judge, open_lmdb
 
 ONE, TWO, THREE, FOUR = (0x1111_1111 << 8 * place for place in range(4))
-BULK = np.array([0xFFFF_0000_FFFF_0000], np.uint64)
 
 
 def fill(path: Path) -> None:
-    """Make a store with delivered pages, others, and a fingerprint that was bulk-loaded."""
+    """Make a store with delivered pages, and others."""
     first = document("one", ONE, text="words", title="First", time=5.0)
     pages = [first, document("two", TWO), document("near one", ONE ^ 1), document("three", THREE)]
     with open_lmdb(path, seed=7) as store:
         store.find_and_add(pages)
-        store.bulk_load(BULK)
         # Its drop is taken back, and it is delivered.
         assert judge(store, document("undone", TWO ^ 1)) == ["near_duplicate 5 of 2"]
         store.spare([5])
@@ -33,7 +29,6 @@ def read(path: str) -> dict[str, list[Any]]:
     with open_store(path) as store:
         assert store.check() == []
         found = store.get_documents([each.document for each in store.list_documents()]).values()
-        assert store.read(list_bulk_loaded).tolist() == BULK.tolist()
         assert store.seed == 7
         return {
             each.facts.url.rpartition("/")[2]: [each.facts, each.wording]
@@ -50,16 +45,16 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     fill(tmp_path / "source")
     answer = run.answer("import", "source", "--store", target)
     assert answer["verdicts"] == {"new": 3, "near_duplicate": 1}
-    assert (answer["skipped"], answer["fingerprints"]) == ({"duplicate": 1}, 1)
+    assert answer["skipped"] == {"duplicate": 1}
     assert read(target) == read(str(tmp_path / "source"))
     # What was taken back is no near-duplicate from now on.
     again = run.answer("import", "source", "--store", target)
     assert again["verdicts"] == {"revisit/unchanged": 3, "new": 1}
     with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
-        pages += [document("undone", TWO ^ 1), document("near bulk", int(BULK[0]) ^ 1)]
+        pages.append(document("undone", TWO ^ 1))
         verdicts = store.find_and_add(pages)
-        assert [verdict.match is None for verdict in verdicts] == [True, False, True, False]
+        assert [verdict.match is None for verdict in verdicts] == [True, False, True]
 
 
 @pytest.mark.parametrize(
