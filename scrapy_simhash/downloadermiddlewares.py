@@ -49,10 +49,9 @@ from scrapy_simhash.crawl.running import (
     name_store,
     place_log,
     place_store,
-    tell_bad_setting,
     tell_half,
 )
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import (
     CUT_OFF,
@@ -62,6 +61,7 @@ from scrapy_simhash.judge.log import (
     describe_look,
     new_crawl,
 )
+from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.crawl.policy import JudgedPages
     from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judge.messages import Closed, Opened, Outcome, Wanted
+    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,6 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None, processes=0)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
-        self._text_reader = self.config.text_reader
         self._crawler = crawler
         self._given = make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
@@ -123,7 +122,7 @@ class SimhashDownloaderMiddleware:
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
         self.pages: JudgedPages = WeakKeyDictionary()
-        self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
+        self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
         self.end = End(crawler, self.config)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
@@ -133,11 +132,7 @@ class SimhashDownloaderMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware; called by Scrapy."""
-        try:
-            return cls(crawler)
-        except SettingError as error:
-            tell_bad_setting(error)
-            raise
+        return cls(crawler)
 
     # Opening
 
@@ -217,7 +212,7 @@ class SimhashDownloaderMiddleware:
         """End all waits once the spider closes: else it would close only after them."""
         self._polling = asyncio.get_running_loop().call_later(_POLLING_SECONDS, self._poll)
         if self._judges is not None and self._judges.waiting and is_closing(self._crawler):
-            self._judges.end_waits()
+            self._tell(EndWaits())
 
     # Closing
 
@@ -291,7 +286,7 @@ class SimhashDownloaderMiddleware:
         if page.number and self.delivery.followed:
             self.delivery.expect(page)
         elif page.number:
-            self._settle(page.number, "done")
+            self._tell(Settled(page.number, "done"))
         self.end.add(decision)
         if decision.is_judged and (warning := self._fuse.add(page)):
             logger.warning("%s", warning, extra={"spider": self._crawler.spider})
@@ -316,19 +311,6 @@ class SimhashDownloaderMiddleware:
             self.end.add(decision)
             self._log.write(decision)
 
-    def _warn_of_unnamed(self, request: Request) -> None:
-        """Warn once of callbacks that have no name."""
-        if self._has_warned_of_unnamed:
-            return
-        self._has_warned_of_unnamed = True
-        logger.warning(
-            "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-            "and no page is dropped for one of them",
-            quote(repr(request.callback)),
-            quote(request.url),
-            extra={"spider": self._crawler.spider},
-        )
-
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
         judges, octets = self._judges, len(response.body)
@@ -339,8 +321,15 @@ class SimhashDownloaderMiddleware:
                 return JudgedPage(self._pass_over(request, response, reason, scheduled))
             if self.looking:
                 return await self._look(judges, request, response)
-            if asked.reader == NOBODY:
-                self._warn_of_unnamed(request)
+            if asked.reader == NOBODY and not self._has_warned_of_unnamed:
+                self._has_warned_of_unnamed = True
+                logger.warning(
+                    "The callback %s of %s is no method of the spider: none of its pages is "
+                    "dropped, and no page is dropped for one of them",
+                    quote(repr(request.callback)),
+                    quote(request.url),
+                    extra={"spider": self._crawler.spider},
+                )
             young, action = scheduled and asked.reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = choose_action(self._crawler, self.config, request)
@@ -355,7 +344,7 @@ class SimhashDownloaderMiddleware:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self._text_reader and decision.action != "drop":
+            if self.config.text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision, asked.reader)
@@ -378,11 +367,11 @@ class SimhashDownloaderMiddleware:
         self, request: Request, response: Response, reason: str, scheduled: bool
     ) -> Decision:
         """Pass over what is not judged; a page that is gone is forgotten."""
-        if response.status in _GONE and scheduled and self._judges is not None:
+        if response.status in _GONE and scheduled:
             across = self.config.across_spiders
             reader = find_reader(self._crawler, request, across_spiders=across)
             fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-            self._judges.forget(identify(fingerprint, reader))
+            self._tell(Gone(identify(fingerprint, reader)))
         decision = self._log.pass_over(response.url, reason, len(response.body))
         decision.tests = [f"HTTP {response.status}"] * (reason == "status")
         return decision
@@ -416,7 +405,7 @@ class SimhashDownloaderMiddleware:
             logger.log(
                 logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self._text_reader,
+                self.config.text_reader,
                 quote(response.url),
                 failed,
                 extra={"spider": self._crawler.spider},
@@ -440,9 +429,9 @@ class SimhashDownloaderMiddleware:
 
     # What is told and written
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    def _tell(self, message: ToJudge) -> None:
         if self._judges is not None:
-            self._judges.settle(number, outcome)
+            self._judges.tell(message)
 
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from scrapy_simhash.errors import (
     StoreUnusableError,
 )
 from scrapy_simhash.judge import client
-from scrapy_simhash.judge.client import Job, JudgeProcess, Judges, LateSites, Turns, read_only
-from scrapy_simhash.judge.messages import Ask, Open, Said
+from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
+from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
 from scrapy_simhash.pages.facts import Page
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -56,7 +57,7 @@ def ask(judges: Judges, name: str, html: str, host: str = "site.example") -> asy
 
     def settle(done: asyncio.Future[Said]) -> None:
         if not (done.cancelled() or done.exception()) and done.result().young:
-            judges.settle(number, "done")
+            judges.tell(Settled(number, "done"))
 
     future.add_done_callback(settle)
     return future
@@ -178,7 +179,7 @@ async def test_a_judge_that_stands_still_while_pages_only_wait_is_replaced(
         (pid,) = list_judges()
         os.kill(pid, signal.SIGSTOP)
         if ends_waits:
-            judges.end_waits()
+            judges.tell(EndWaits())
         assert await asyncio.wait_for(outcomes(waits), 20) == ["new"]
     assert not is_running(pid)
 
@@ -191,7 +192,7 @@ async def test_a_judge_that_had_nothing_to_say_is_not_killed(tmp_path: Path) -> 
         judge._watch()
         assert await outcomes(other) == ["new"]
         judge._last_heard -= 40
-        judges.end_waits()
+        judges.tell(EndWaits())
         judge._watch()
         assert await outcomes(waits) == ["near_duplicate"]
         assert judges.ends == 0
@@ -232,7 +233,7 @@ async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path:
         for pid in list_judges():
             os.kill(pid, signal.SIGKILL)
         await until(lambda: judges.ends)
-        judges.forget(fetched("0").identity)
+        judges.tell(Gone(fetched("0").identity))
         assert await outcomes(ask(judges, "1", page(1))) == ["new"]
     with open_store(str(tmp_path)) as store:
         assert [each.facts.url for each in store.list_documents()] == ["http://site.example/1"]
@@ -316,7 +317,7 @@ async def test_slow_sites_hold_up_no_other(
         assert await outcomes(ask(judges, "x", page(50), "slow.example")) == ["slow_site"]
         (told,) = [text for text in caplog.messages if "are not judged for 10 minutes" in text]
         assert told.startswith("Pages of 'slow.example' are not judged for 10 minutes: three of ")
-        monkeypatch.setattr(client.LateSites, "passes", lambda *_: False)
+        monkeypatch.setattr(judges._judges[0], "_site_passes_until", {})
         assert await outcomes(ask(judges, "y", page(51), "slow.example")) == ["new"]
 
 
@@ -370,32 +371,37 @@ async def test_after_the_end_pages_pass(tmp_path: Path) -> None:
         assert await outcomes(ask(judges, "0", page(0))) == ["store_unavailable"]
 
 
-def make_job(number: int, site: str) -> Job:
-    asked = Ask(number, Page(f"http://{site}/{number}"))
-    return Job(asked, b"", site, asyncio.get_running_loop().create_future())
+async def test_sites_take_turns_and_within_a_site_the_first_comes_first(tmp_path: Path) -> None:
+    """As long as pages come while no judge is there."""
+    async with judging(tmp_path) as judges:
+        for pid in list_judges():
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: judges.ends)
+        taken: list[int] = []
+
+        def note(number: int, _: object) -> None:
+            taken.append(number)
+
+        futures = [ask(judges, str(n), page(n), f"{site}.example") for n, site in enumerate("aaab")]
+        for n, future in enumerate(futures):
+            future.add_done_callback(partial(note, n))
+        await outcomes(*futures)
+        assert taken == [0, 3, 1, 2]
 
 
-async def test_sites_take_turns_and_within_a_site_the_first_comes_first() -> None:
-    turns = Turns()
-    for number, site in enumerate("aaaabbc"):
-        turns.add(make_job(number, site))
-    taken = [turns.take().asked.number for _ in range(4)]
-    turns.add(make_job(7, "b"))
-    taken += [turns.take().asked.number for _ in range(4)]
-    assert taken == [0, 4, 6, 1, 5, 2, 7, 3]
-    assert not turns
-
-
-def test_a_site_passes_after_three_time_outs_in_a_hundred_pages() -> None:
-    sites = LateSites()
-
-    def note(pages: str) -> list[bool]:
-        return [sites.note("a", 0.0, timed_out=each == "x") for each in pages]
-
-    assert not any(note("x" + "." * 60 + "x" + "." * 60 + "x" + "." * 30))
-    assert note("x")[-1]
-    assert (sites.passes("a", 599.0), sites.passes("a", 600.0)) == (True, False)
-    assert not sites.passes("b", 0.0)
-    assert not any(note("xx"))
-    assert not any(note("." * 100 + "xx"))
-    assert note("x")[-1]
+async def test_a_site_passes_after_three_time_outs_in_a_hundred_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with judging(tmp_path) as judges:
+        (judge,) = judges._judges
+        assert isinstance(judge, JudgeProcess)
+        monkeypatch.setattr(client, "_OF_PAGES", 5)
+        for number, each in enumerate("x...x...x.x"):
+            if each == "x":
+                judge._note_late("site.example")
+            else:
+                name = str(number)
+                assert await outcomes(ask(judges, name, page(number))) == ["new"]
+        judge._note_late("site.example")
+        assert await outcomes(ask(judges, "late", page(50))) == ["slow_site"]
+        assert await outcomes(ask(judges, "other", page(51), "other.example")) == ["new"]
