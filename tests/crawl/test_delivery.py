@@ -141,7 +141,7 @@ async def test_a_page_that_does_not_come_through_is_no_original(
 
     Then no signal says so, and its copy waits in vain.
     """
-    monkeypatch.setattr(judging, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(judging, "WAIT_SECONDS", 0.6)
     done = await crawl_twins(site, tmp_path, SIMHASH_PROCESSES=0, **given)
     assert done.paths == paths
     said = statuses(done)
@@ -343,7 +343,7 @@ class SlowPipeline:
     """Takes long for each item."""
 
     async def process_item(self, item: Any) -> Any:
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(1.2)
         return item
 
 

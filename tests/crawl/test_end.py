@@ -12,6 +12,7 @@ import pytest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
+from scrapy_simhash.crawl import end as end_of_crawl
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
 from tests.helpers.pages import make_page, make_words, page
@@ -120,14 +121,15 @@ async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path,
     ("bad", "good", "said"),
     [
         (1, 0, "1 page (1 no text); it came through, even if a copy."),
-        (2, 99, "2 pages (2 no text); all came through, even copies."),
-        (1, 99, ""),
+        (2, 9, "2 pages (2 no text); all came through, even copies."),
+        (1, 9, ""),
     ],
 )
 async def test_pages_that_nobody_compared_are_told_if_they_are_many(
-    tmp_path: Path, end: End, bad: int, good: int, said: str
+    tmp_path: Path, end: End, monkeypatch: pytest.MonkeyPatch, bad: int, good: int, said: str
 ) -> None:
     """What no option or kind of response exempts."""
+    monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
     answers = {f"/bad{n}": Answer(b"<html><body></body></html>") for n in range(bad)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
@@ -170,17 +172,19 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
     [
         ([404, 410], 1, None),
         ([500, 404], 1, logging.WARNING),
-        ([500, 404, 404], 99, logging.INFO),
+        ([500, 404, 404], 9, logging.INFO),
     ],
 )
 async def test_pages_that_are_gone_warn_nobody(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     statuses: list[int],
     pages: int,
     level: int | None,
 ) -> None:
     caplog.set_level(logging.INFO, "scrapy_simhash")
+    monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
     answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
     with serve(answers) as site:
