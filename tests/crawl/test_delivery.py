@@ -151,14 +151,6 @@ async def test_a_page_that_does_not_come_through_is_no_original(
     assert stored(tmp_path) == {"/twin": "done"}
 
 
-async def test_flagged_copies_wait_for_nobody(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, "pass", SIMHASH_ACTION="flag")
-    assert sorted(done.paths) == sorted(TWINS)
-    assert statuses(done) == ["new", "near_duplicate"]
-    assert "waited_seconds" not in done.counted
-    assert stored(tmp_path) == {"/one": "done", "/twin": "duplicate"}
-
-
 async def test_a_wait_in_vain_ends_and_both_pages_are_kept(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,31 +285,6 @@ async def test_pipelines_that_drop_all_items_may_mean_it(tmp_path: Path, wanted:
     kept = {path for path, state in stored(tmp_path).items() if state == "done"}
     # Those that counted are forgotten once an item came through: copies of theirs may be wanted.
     assert kept == ({wanted} if wanted else {f"/g{group}/c0" for group in counting})
-
-
-class PricePipeline:
-    """As the documentation of Scrapy has it."""
-
-    def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-        if "unpriced" in item["path"]:
-            raise DropItem("Missing price")
-        return item
-
-
-@pytest.mark.parametrize("at_once", [1, 8])
-async def test_the_copy_that_pipelines_want_comes_through(tmp_path: Path, at_once: int) -> None:
-    """After two that they dropped; the last one is dropped for it."""
-    names = ("unpriced", "unpriced-too", "priced", "last")
-    answers = {"/first": page(1)} | {f"/{name}": page(2, menu=name) for name in names}
-    settings: dict[str, Any] = {
-        "ITEM_PIPELINES": {PricePipeline: 300},
-        "CONCURRENT_REQUESTS": at_once,
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls(), **settings)
-    assert sorted(done.paths) in (["/first", "/priced"], ["/first", "/last"])
-    # Of several at once any may come first.
-    assert done.counted["near_duplicate"] in ((1,) if at_once == 1 else (1, 2, 3))
 
 
 class SwallowingMiddleware:

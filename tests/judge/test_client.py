@@ -152,18 +152,6 @@ async def test_pages_without_an_answer_are_asked_again(
         assert store.check() == []
 
 
-async def test_a_judge_that_stands_still_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_SILENT_SECONDS", 0.5)
-    async with judging(tmp_path) as judges:
-        (pid,) = list_judges()
-        os.kill(pid, signal.SIGSTOP)
-        assert await outcomes(*(ask(judges, str(n), page(n)) for n in range(6))) == ["new"] * 6
-        assert list_judges() != {pid}
-    assert not is_running(pid)
-
-
 async def until(holds: Callable[[], object]) -> None:
     """Wait until something holds, which is seen in the turn of the event loop when it does."""
     async with asyncio.timeout(20):
@@ -267,16 +255,6 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
         monkeypatch.undo()
         monkeypatch.setattr(judges._judges[0], "_passing_until", 0.0)
         assert await outcomes(ask(judges, "2", page(2))) == ["new"]
-
-
-@pytest.mark.parametrize("program", ["/bin/false", "/nowhere/python"])
-async def test_a_judge_that_does_not_start_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
-) -> None:
-    monkeypatch.setattr(sys, "executable", program)
-    with pytest.raises(StoreError, match="ended while it opened the store"):
-        async with judging(tmp_path):
-            pass
 
 
 @pytest.mark.parametrize("count", [0, 1])
