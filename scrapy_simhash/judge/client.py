@@ -78,7 +78,7 @@ _SILENT_SECONDS, _LOADING_SECONDS, _OPENING_SECONDS = 30.0, 60.0, 600.0
 _WAITING_SECONDS = 60.0
 _CLOSING_SECONDS = 60.0
 _ENDING_SECONDS = 1.0
-# After so many judges within a while that ended without an answer, all pages pass for a while.
+# After so many judges in a row that ended without an answer, all pages pass for a while.
 _MOST_DEATHS, _WHILE_SECONDS = 3, 60.0
 _DEATHS_OF_A_PAGE = 2
 _MOST_REFETCHERS = 1_000
@@ -321,7 +321,7 @@ class JudgeProcess(_Judge):
         # Of sites with a time-out, which of the last pages were one; and those that pass for it.
         self._late: dict[str, deque[bool]] = {}
         self._site_passes_until: dict[str, float] = {}
-        self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        self._deaths = 0  # in a row, of judges that answered nothing
         self._killed = 0  # the page for which the judge was killed
         self._is_ready = self._has_answered = self._is_closing = False
         self._last_heard = self._loop.time()
@@ -525,18 +525,16 @@ class JudgeProcess(_Judge):
         self._blame(code, at)
         self._sent.clear()
         self.waiting.clear()
-        now = self._loop.time()
-        if not (at or self._has_answered):
-            self._deaths.append(now)
-        if len(self._deaths) == _MOST_DEATHS and now - self._deaths[0] < _WHILE_SECONDS:
+        self._deaths = 0 if at or self._has_answered else self._deaths + 1
+        if self._deaths >= _MOST_DEATHS:
             logger.warning(
                 "Pages are not judged for %d seconds: the process that judges them ended: %s",
                 _WHILE_SECONDS,
                 why,
             )
-            self._passing_until, self._trouble = now + _WHILE_SECONDS, why
+            self._passing_until, self._trouble = self._loop.time() + _WHILE_SECONDS, why
             self._fail_all(why)
-            self._deaths.clear()
+            self._deaths = 0
         else:
             self._trouble = ""
             self._running = asyncio.ensure_future(self._run())
