@@ -142,15 +142,14 @@ class SimhashDownloaderMiddleware:
             opened = await self._open(spider)
         except Exception as error:
             if self.config.readonly and isinstance(error, StoreUnusableError):
-                logger.info("Pages are not judged: %s", error, extra={"spider": spider})
+                self._logger.info("Pages are not judged: %s", error)
                 return
             # Scrapy would log any other exception of a handler and continue the crawl.
-            logger.error(  # noqa: TRY400 - no traceback for an expected error
+            self._logger.error(  # noqa: TRY400 - no traceback for an expected error
                 "Crawl stopped before it started; store %s: %s",
                 show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
-                extra={"spider": spider},
             )
             fail_command()
             raise CloseSpider(CLOSE_REASON) from error
@@ -183,29 +182,25 @@ class SimhashDownloaderMiddleware:
         return opened
 
     def _tell_opened(self, spider: Spider, opened: Opened) -> None:
-        extra = {"spider": spider}
         if self.config.store == MEMORY:
-            logger.warning(
+            self._logger.warning(
                 "SIMHASH_STORE = %r: nothing is kept when this crawl ends, or its judge does, and "
                 "its drops cannot be explained later; name a folder to keep what it saw",
                 self.config.store,
-                extra=extra,
             )
-        logger.info(
+        self._logger.info(
             "On near-duplicates: %s; store %s%s",
             self.config.action,
             show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
-            extra=extra,
         )
         theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
         if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
-            logger.info(
+            self._logger.info(
                 "The store has pages of %s, but of other callbacks (%s): they are compared with no "
                 "page of this crawl",
                 quote(spider.name),
                 ", ".join(theirs),
-                extra=extra,
             )
 
     def _poll(self) -> None:
@@ -225,9 +220,8 @@ class SimhashDownloaderMiddleware:
             await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own
             return
-        extra = {"spider": self._crawler.spider}
         for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
-            logger.log(level, "%s", add_option(text, self._option), extra=extra)
+            self._logger.log(level, "%s", add_option(text, self._option))
 
     async def _close(self, judges: Judges, limits: str) -> None:
         """Have everything written; whatever breaks, the judges and the log are closed."""
@@ -240,10 +234,9 @@ class SimhashDownloaderMiddleware:
             closed = await judges.close()
             gc.unfreeze()
         if closed.unwritten:
-            logger.warning(
+            self._logger.warning(
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
-                extra={"spider": self._crawler.spider},
             )
         await self._note_links(closed)
         if limits and self._log.has_lines:
@@ -288,8 +281,8 @@ class SimhashDownloaderMiddleware:
         elif page.number:
             self._tell(Settled(page.number, "done"))
         self.end.add(decision)
-        if decision.is_judged and (warning := self._fuse.add(page)):
-            logger.warning("%s", warning, extra={"spider": self._crawler.spider})
+        if warning := self._fuse.add(page):
+            self._logger.warning("%s", warning)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -323,12 +316,11 @@ class SimhashDownloaderMiddleware:
                 return await self._look(judges, request, response)
             if asked.reader == NOBODY and not self._has_warned_of_unnamed:
                 self._has_warned_of_unnamed = True
-                logger.warning(
+                self._logger.warning(
                     "The callback %s of %s is no method of the spider: none of its pages is "
                     "dropped, and no page is dropped for one of them",
                     quote(repr(request.callback)),
                     quote(request.url),
-                    extra={"spider": self._crawler.spider},
                 )
             young, action = scheduled and asked.reader != NOBODY, "flag"
             if young and self.delivery.followed:
@@ -357,9 +349,7 @@ class SimhashDownloaderMiddleware:
             # For instance if the user's request fingerprinter fails. One line without a traceback,
             # because the error may quote the page.
             about = quote(response.url), describe_error(error)
-            logger.error(  # noqa: TRY400
-                "Not judged: %s: %s", *about, extra={"spider": self._crawler.spider}
-            )
+            self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             decision = self._log.pass_over(response.url, "failed", octets)
         return JudgedPage(decision)
 
@@ -402,32 +392,32 @@ class SimhashDownloaderMiddleware:
         if failed:
             has_warned = self._crawler.stats.get_value("simhash/failed/text")
             self._crawler.stats.inc_value("simhash/failed/text")
-            logger.log(
+            self._logger.log(
                 logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
                 self.config.text_reader,
                 quote(response.url),
                 failed,
-                extra={"spider": self._crawler.spider},
             )
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
         """Warn of the first pages that the user's code fails on, and of a store that does."""
-        level, extra = logging.DEBUG, {"spider": self._crawler.spider}
-        detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        level, detail = logging.DEBUG, printable(error.detail)[:MOST_ERROR_CHARACTERS]
         if error.reason == "store_unavailable":
             if not self._is_failing:
-                logger.warning(
-                    "Pages are not judged while the store fails: %s", detail, extra=extra
-                )
+                self._logger.warning("Pages are not judged while the store fails: %s", detail)
             self._is_failing = True
         elif error.reason in _USERS_FAULTS and self._warned < _MOST_WARNED:
             self._warned += 1
             level = logging.WARNING
-        logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail, extra=extra)
+        self._logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail)
 
     # What is told and written
+
+    @property
+    def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
 
     def _tell(self, message: ToJudge) -> None:
         if self._judges is not None:

@@ -50,6 +50,7 @@ from scrapy_simhash.judge.messages import (
 )
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -188,7 +189,8 @@ class Judges:
 
 def read_only(config: Config, recipe: Recipe, seed: int = 0) -> Judges:
     """Make a judge that only reads pages; see `Judges.read`."""
-    return Judges(Open(replace(config, scope="global"), recipe, seed=seed, reads_only=True), 1)
+    config = replace(config, store=MEMORY, scope="global", readonly=False)
+    return Judges(Open(config, recipe, seed=seed), 1)
 
 
 class _Judge:
@@ -285,11 +287,8 @@ class JudgeHere(_Judge):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._judge is not None:
-            self._judge.tick()
-            seconds = self._judge.find_timeout()
-            if seconds is not None:
-                self._timer = self._loop.call_later(seconds, self._tick)
+        if self._judge is not None and (seconds := self._judge.tick()) is not None:
+            self._timer = self._loop.call_later(seconds, self._tick)
 
     async def close(self) -> Closed:
         """Have everything written."""

@@ -153,9 +153,6 @@ class CrawlJudge:
         self._slow: set[int] = set()  # young pages that somebody waited for in vain
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
-        if given.reads_only:
-            say(Opened(given.seed or 0, 0, ()))
-            return
         if given.seed is not None and config.store != MEMORY:
             open_as_it_is(config.store).close()  # none is made in the place of one that is gone
         self._store = open_store(
@@ -189,15 +186,12 @@ class CrawlJudge:
 
     # Time
 
-    def find_timeout(self) -> float | None:
-        """Return the seconds after which `tick` has something to do; None for never."""
-        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
-        if self._queue:
-            times.append(self._next_commit)
-        return max(0.0, min(times) - time.monotonic()) if times else None
+    def tick(self) -> float | None:
+        """Write what is to be written, and end waits, as far as it is time.
 
-    def tick(self) -> None:
-        """Write what is to be written, and end waits, as far as it is time."""
+        Returns:
+            The seconds after which there is something to do again; None for never.
+        """
         now = time.monotonic()
         if self._queue and now >= self._next_commit:
             self._commit()
@@ -207,12 +201,13 @@ class CrawlJudge:
                     self._slow.add(number)
                     self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
+        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
+        if self._queue:
+            times.append(self._next_commit)
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _close(self) -> None:
         """Write what is left, and close the store."""
-        if self._given.reads_only:
-            self._say(Closed())
-            return
         self._end_waits()
         while self._queue:
             before = len(self._queue)
@@ -236,7 +231,7 @@ class CrawlJudge:
             if asked.wanted == "verdict":
                 self._decide(self._read(asked, body))
             elif asked.wanted == "fingerprint":
-                made, _ = self._reader.read(number, asked.page, body, self._given.seed or 0)
+                made, _ = self._reader.read(number, asked.page, body, self._store.seed)
                 self._say(Said(number, fingerprint=made))
             else:
                 own = asked.wanted == "text"

@@ -45,12 +45,11 @@ class Open(_Message, frozen=True):
     """Open the store; the first message.
 
     Attributes:
-        config: the settings; without a store nothing is judged, and pages are only read.
+        config: the settings.
         recipe: how fingerprints are made.
         crawl: its id.
         spider: its name.
         seed: of the store, for a judge in place of one that died; else None.
-        reads_only: open no store.
     """
 
     config: Config
@@ -58,7 +57,6 @@ class Open(_Message, frozen=True):
     crawl: str = ""
     spider: str = ""
     seed: int | None = None
-    reads_only: bool = False
 
 
 # What is done with a page: judged, or only read: its fingerprint, or a text to hand over.

@@ -117,14 +117,14 @@ def _run(pipe: Pipe, status: Status) -> None:
     # The collector passes over what stays.
     gc.collect()
     gc.freeze()
-    closing = False
+    closing, timeout_seconds = False, None
     while not closing:
-        if (frame := pipe.get(judge.find_timeout())) is not None:
+        if (frame := pipe.get(timeout_seconds)) is not None:
             message = unpack_to_judge(frame)
             closing = isinstance(message, Close)
             body = pipe.get() if isinstance(message, (Again, Ask)) else None
             judge.take(message, body or b"")
-        judge.tick()
+        timeout_seconds = judge.tick()
         pipe.flush()
 
 

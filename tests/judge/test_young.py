@@ -84,7 +84,7 @@ def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> N
     crawl.ask("0", first)
     waiting = [crawl.ask(str(n), html) for n, html in enumerate(others, 1)]
     assert [crawl.find(each) for each in waiting] == ["waits"] * 4
-    assert 0 < (crawl.judge.find_timeout() or 0) <= module.WAIT_SECONDS
+    assert 0 < (crawl.judge.tick() or 0) <= module.WAIT_SECONDS
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
     crawl.judge.tick()
     assert [crawl.find(each) for each in waiting] == [KEPT] * 4
