@@ -121,6 +121,7 @@ class SimhashDownloaderMiddleware:
         self._warned = 0
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
+        self._told = 0.0  # when it was told how far the crawl is
         self.pages: JudgedPages = WeakKeyDictionary()
         self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
         self.end = End(crawler, self.config)
@@ -178,6 +179,7 @@ class SimhashDownloaderMiddleware:
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
+        self._told = asyncio.get_running_loop().time()
         self._poll()
         return opened
 
@@ -204,8 +206,15 @@ class SimhashDownloaderMiddleware:
             )
 
     def _poll(self) -> None:
-        """End all waits once the spider closes: else it would close only after them."""
-        self._polling = asyncio.get_running_loop().call_later(_POLLING_SECONDS, self._poll)
+        """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
+        loop = asyncio.get_running_loop()
+        self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
+        interval_seconds = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        if interval_seconds and loop.time() >= self._told + interval_seconds:
+            self._told = loop.time()
+            if progress := self.end.describe_progress():
+                self._logger.info(progress)
+        # Else the spider would close only after them.
         if self._judges is not None and self._judges.waiting and is_closing(self._crawler):
             self._tell(EndWaits())
 

@@ -12,6 +12,7 @@ import pytest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
+from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.crawl import end as end_of_crawl
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
@@ -342,3 +343,21 @@ async def test_a_person_who_watches_sees_three_drops(
         f"Dropped {site.url('/copy0')!r}, a near-duplicate of {site.url('/one')!r}: "
     )
     assert [text.rpartition(": ")[2] for text in told] == ["100 % alike, it says nothing else"] * 3
+
+
+@pytest.mark.parametrize(("interval", "told"), [(0.01, True), (60, False), (0, False)])
+async def test_it_is_told_how_far_a_crawl_is(
+    site: Site,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    interval: float,
+    told: bool,
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    monkeypatch.setattr(downloadermiddlewares, "_POLLING_SECONDS", 0.01)
+    urls = [site.url(path) for path in ("/one", "/three", "/two")]
+    await crawl(tmp_path, urls, LOGSTATS_INTERVAL=interval, DOWNLOAD_DELAY=0.1)
+    lines = [text for text in caplog.messages if text.startswith("So far: ")]
+    assert bool(lines) == told
+    assert ("So far: 2 pages judged, 1 near-duplicate (50 %)" in lines) == told
