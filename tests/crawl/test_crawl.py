@@ -16,7 +16,7 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
 from tests.helpers.hostile import TRIGGER
-from tests.helpers.pages import edit_words, make_groups, make_page, make_words, page
+from tests.helpers.pages import make_groups, page
 from tests.helpers.server import Answer, Answers, Site, serve
 
 GROUPS, COPIES = 12, 3
@@ -46,24 +46,6 @@ async def test_one_of_each_group_is_kept(site: Site, tmp_path: Path) -> None:
     assert done.counted["dropped"] == GROUPS * (COPIES - 1)
     assert len(done.decisions) == GROUPS * COPIES
     assert_quiet(done)
-
-
-async def test_edited_pages_are_duplicates_at_their_own_name(tmp_path: Path) -> None:
-    """At another one, a word of each may be a record's."""
-    words = make_words(1, 4_000)
-    edited = make_page(edit_words(words, 12, 1))
-    answers = {
-        "/original": make_page(words),
-        "/mirror/original": edited,
-        "/edited": edited,
-        "/rewritten": make_page(edit_words(words, 2_500)),
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.paths == ["/original", "/edited", "/rewritten"]
-    dropped, kept, _ = done.decisions[1:]
-    assert (len(dropped["own_words"]), len(dropped["match_own_words"])) == (10, 10)
-    assert kept["nearest_tests"][1].startswith("words in the place of others: ")
 
 
 @pytest.mark.parametrize("backwards", [False, True])
