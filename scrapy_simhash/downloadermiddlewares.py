@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
     from scrapy_simhash.pages.facts import Reader
 
@@ -317,21 +316,21 @@ class SimhashDownloaderMiddleware:
         """Have a page judged; whatever breaks, it passes."""
         judges, octets = self._judges, len(response.body)
         try:
-            asked = select_page(self._crawler, self.config, request, response)
+            across = self.config.across_spiders
+            reader = find_reader(self._crawler, request, across_spiders=across)
+            asked = select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, str) or judges is None:
+                if response.status in _GONE and scheduled:
+                    fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+                    self._tell(Gone(identify(fingerprint, reader)))
                 reason = asked if isinstance(asked, str) else "no_store"
-                return JudgedPage(self._pass_over(request, response, reason, scheduled))
+                decision = self._log.pass_over(response.url, reason, octets)
+                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
+                return JudgedPage(decision)
             if self.looking:
                 return await self._look(judges, request, response)
-            if asked.reader == NOBODY and not self._has_warned_of_unnamed:
-                self._has_warned_of_unnamed = True
-                self._logger.warning(
-                    "The callback %s of %s is no method of the spider: none of its pages is "
-                    "dropped, and no page is dropped for one of them",
-                    quote(repr(request.callback)),
-                    quote(request.url),
-                )
-            young, action = scheduled and asked.reader != NOBODY, "flag"
+            self._warn_of_unnamed(request, reader)
+            young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
@@ -348,9 +347,9 @@ class SimhashDownloaderMiddleware:
             if self.config.text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
-                return JudgedPage(decision, asked.reader)
+                return JudgedPage(decision, reader)
             urls = (request.url, *list_redirects(request))
-            return JudgedPage(decision, asked.reader, number, urls)
+            return JudgedPage(decision, reader, number, urls)
         except NotJudgedError as error:
             decision = self._log.pass_over(response.url, error.reason, octets)
             self._tell_not_judged(error, response.url)
@@ -362,18 +361,16 @@ class SimhashDownloaderMiddleware:
             decision = self._log.pass_over(response.url, "failed", octets)
         return JudgedPage(decision)
 
-    def _pass_over(
-        self, request: Request, response: Response, reason: str, scheduled: bool
-    ) -> Decision:
-        """Pass over what is not judged; a page that is gone is forgotten."""
-        if response.status in _GONE and scheduled:
-            across = self.config.across_spiders
-            reader = find_reader(self._crawler, request, across_spiders=across)
-            fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-            self._tell(Gone(identify(fingerprint, reader)))
-        decision = self._log.pass_over(response.url, reason, len(response.body))
-        decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-        return decision
+    def _warn_of_unnamed(self, request: Request, reader: Reader) -> None:
+        """Warn once of callbacks that have no name."""
+        if reader == NOBODY and not self._has_warned_of_unnamed:
+            self._has_warned_of_unnamed = True
+            self._logger.warning(
+                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
+                "and no page is dropped for one of them",
+                quote(repr(request.callback)),
+                quote(request.url),
+            )
 
     async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
         """Judge a page that somebody looks at, as one for each callback that the store has."""

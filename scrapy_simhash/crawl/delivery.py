@@ -26,7 +26,7 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import asks_again, carries_item
+from scrapy_simhash.crawl.policy import carries_item, find_reader
 from scrapy_simhash.crawl.running import find_scheduler
 from scrapy_simhash.judge.messages import Settled
 
@@ -133,7 +133,9 @@ class Delivery:
         """Look at a request that a page's callback made: what it asks for, and what it carries."""
         if page not in self._open:
             return
-        if asks_again(self._crawler, page, request):
+        # The duplicate filter stops the links of pages to themselves.
+        again = request.dont_filter and request.url in page.urls
+        if again and find_reader(self._crawler, request).callback == page.reader.callback:
             self.failed(page, "asked_again")
         elif carries_item(request):
             self.failed(page, "handed_on")
