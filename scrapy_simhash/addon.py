@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from scrapy.extensions.logstats import LogStats
-from scrapy.utils.misc import load_object
-
-from scrapy_simhash.crawl.end import SimhashLogStats
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
 
@@ -26,20 +21,10 @@ class Addon:
     """Enables the plugin; keeps positions that the user set, including `None`."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Add the middlewares unless the user did; extend Scrapy's periodic log line."""
+        """Add the middlewares unless the user did."""
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", SimhashDownloaderMiddleware, DOWNLOADER_POSITION
         )
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", SimhashSpiderMiddleware, SPIDER_POSITION
         )
-        _extend_log_stats(settings)
-
-
-def _extend_log_stats(settings: BaseSettings) -> None:
-    """Replace Scrapy's LogStats with ours, unless the user disabled or replaced it."""
-    enabled = settings.get_component_priority_dict_with_base("EXTENSIONS")
-    if LogStats in map(load_object, enabled):
-        for name in ("EXTENSIONS", "EXTENSIONS_BASE"):
-            with suppress(KeyError):  # it is in one of these settings, or in both
-                settings.replace_in_component_priority_dict(name, LogStats, SimhashLogStats)

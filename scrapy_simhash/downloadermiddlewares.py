@@ -49,10 +49,9 @@ from scrapy_simhash.crawl.running import (
     name_store,
     place_log,
     place_store,
-    tell_bad_setting,
     tell_half,
 )
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import (
     CUT_OFF,
@@ -62,6 +61,7 @@ from scrapy_simhash.judge.log import (
     describe_look,
     new_crawl,
 )
+from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
 from scrapy_simhash.pages.facts import NOBODY, Page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
@@ -71,8 +71,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPages
-    from scrapy_simhash.judge.log import Decision
-    from scrapy_simhash.judge.messages import Closed, Opened, Outcome, Wanted
+    from scrapy_simhash.judge.messages import Closed, Opened, ToJudge, Wanted
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
@@ -111,7 +110,6 @@ class SimhashDownloaderMiddleware:
             config = replace(config, readonly=True, log=None, processes=0)
         self.config = place_log(place_store(config))
         self._option = name_store(crawler.settings, self.config)
-        self._text_reader = self.config.text_reader
         self._crawler = crawler
         self._given = make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
@@ -122,8 +120,9 @@ class SimhashDownloaderMiddleware:
         self._warned = 0
         self._ended = ""  # why
         self._polling: asyncio.TimerHandle | None = None
+        self._told = 0.0  # when it was told how far the crawl is
         self.pages: JudgedPages = WeakKeyDictionary()
-        self.delivery = Delivery(crawler, self._settle, self.pages, self._write_forgotten)
+        self.delivery = Delivery(crawler, self._tell, self.pages, self._write_forgotten)
         self.end = End(crawler, self.config)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
@@ -133,11 +132,7 @@ class SimhashDownloaderMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware; called by Scrapy."""
-        try:
-            return cls(crawler)
-        except SettingError as error:
-            tell_bad_setting(error)
-            raise
+        return cls(crawler)
 
     # Opening
 
@@ -147,15 +142,14 @@ class SimhashDownloaderMiddleware:
             opened = await self._open(spider)
         except Exception as error:
             if self.config.readonly and isinstance(error, StoreUnusableError):
-                logger.info("Pages are not judged: %s", error, extra={"spider": spider})
+                self._logger.info("Pages are not judged: %s", error)
                 return
             # Scrapy would log any other exception of a handler and continue the crawl.
-            logger.error(  # noqa: TRY400 - no traceback for an expected error
+            self._logger.error(  # noqa: TRY400 - no traceback for an expected error
                 "Crawl stopped before it started; store %s: %s",
                 show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
-                extra={"spider": spider},
             )
             fail_command()
             raise CloseSpider(CLOSE_REASON) from error
@@ -184,40 +178,44 @@ class SimhashDownloaderMiddleware:
         # The garbage collector passes over what is there: 80,000 objects that stay, which else
         # hold the event loop for 30 ms every few hundred pages.
         gc.freeze()
+        self._told = asyncio.get_running_loop().time()
         self._poll()
         return opened
 
     def _tell_opened(self, spider: Spider, opened: Opened) -> None:
-        extra = {"spider": spider}
         if self.config.store == MEMORY:
-            logger.warning(
+            self._logger.warning(
                 "SIMHASH_STORE = %r: nothing is kept when this crawl ends, or its judge does, and "
                 "its drops cannot be explained later; name a folder to keep what it saw",
                 self.config.store,
-                extra=extra,
             )
-        logger.info(
+        self._logger.info(
             "On near-duplicates: %s; store %s%s",
             self.config.action,
             show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
-            extra=extra,
         )
         theirs = sorted(each.callback for each in opened.readers if each.spider == spider.name)
         if theirs and not any(hasattr(spider, name.partition(",")[0]) for name in theirs):
-            logger.info(
+            self._logger.info(
                 "The store has pages of %s, but of other callbacks (%s): they are compared with no "
                 "page of this crawl",
                 quote(spider.name),
                 ", ".join(theirs),
-                extra=extra,
             )
 
     def _poll(self) -> None:
-        """End all waits once the spider closes: else it would close only after them."""
-        self._polling = asyncio.get_running_loop().call_later(_POLLING_SECONDS, self._poll)
+        """Tell how far the crawl is, as often as Scrapy does; end all waits once it closes."""
+        loop = asyncio.get_running_loop()
+        self._polling = loop.call_later(_POLLING_SECONDS, self._poll)
+        interval_seconds = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        if interval_seconds and loop.time() >= self._told + interval_seconds:
+            self._told = loop.time()
+            if progress := self.end.describe_progress():
+                self._logger.info(progress)
+        # Else the spider would close only after them.
         if self._judges is not None and self._judges.waiting and is_closing(self._crawler):
-            self._judges.end_waits()
+            self._tell(EndWaits())
 
     # Closing
 
@@ -230,9 +228,8 @@ class SimhashDownloaderMiddleware:
             await self._close(self._judges, limits)
         if self.looking:  # each page had a line of its own
             return
-        extra = {"spider": self._crawler.spider}
         for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
-            logger.log(level, "%s", add_option(text, self._option), extra=extra)
+            self._logger.log(level, "%s", add_option(text, self._option))
 
     async def _close(self, judges: Judges, limits: str) -> None:
         """Have everything written; whatever breaks, the judges and the log are closed."""
@@ -245,10 +242,9 @@ class SimhashDownloaderMiddleware:
             closed = await judges.close()
             gc.unfreeze()
         if closed.unwritten:
-            logger.warning(
+            self._logger.warning(
                 "%s not written: the store cannot be; their pages come again, or are kept twice",
                 plural(closed.unwritten, "change"),
-                extra={"spider": self._crawler.spider},
             )
         await self._note_links(closed)
         if limits and self._log.has_lines:
@@ -291,10 +287,10 @@ class SimhashDownloaderMiddleware:
         if page.number and self.delivery.followed:
             self.delivery.expect(page)
         elif page.number:
-            self._settle(page.number, "done")
+            self._tell(Settled(page.number, "done"))
         self.end.add(decision)
-        if decision.is_judged and (warning := self._fuse.add(page)):
-            logger.warning("%s", warning, extra={"spider": self._crawler.spider})
+        if warning := self._fuse.add(page):
+            self._logger.warning("%s", warning)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -316,32 +312,25 @@ class SimhashDownloaderMiddleware:
             self.end.add(decision)
             self._log.write(decision)
 
-    def _warn_of_unnamed(self, request: Request) -> None:
-        """Warn once of callbacks that have no name."""
-        if self._has_warned_of_unnamed:
-            return
-        self._has_warned_of_unnamed = True
-        logger.warning(
-            "The callback %s of %s is no method of the spider: none of its pages is dropped, "
-            "and no page is dropped for one of them",
-            quote(repr(request.callback)),
-            quote(request.url),
-            extra={"spider": self._crawler.spider},
-        )
-
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
         judges, octets = self._judges, len(response.body)
         try:
-            asked = select_page(self._crawler, self.config, request, response)
+            across = self.config.across_spiders
+            reader = find_reader(self._crawler, request, across_spiders=across)
+            asked = select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, str) or judges is None:
+                if response.status in _GONE and scheduled:
+                    fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+                    self._tell(Gone(identify(fingerprint, reader)))
                 reason = asked if isinstance(asked, str) else "no_store"
-                return JudgedPage(self._pass_over(request, response, reason, scheduled))
+                decision = self._log.pass_over(response.url, reason, octets)
+                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
+                return JudgedPage(decision)
             if self.looking:
                 return await self._look(judges, request, response)
-            if asked.reader == NOBODY:
-                self._warn_of_unnamed(request)
-            young, action = scheduled and asked.reader != NOBODY, "flag"
+            self._warn_of_unnamed(request, reader)
+            young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
                 action = choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
@@ -355,12 +344,12 @@ class SimhashDownloaderMiddleware:
                 stats, seconds = self._crawler.stats, said.waited_seconds
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
-            if self._text_reader and decision.action != "drop":
+            if self.config.text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
-                return JudgedPage(decision, asked.reader)
+                return JudgedPage(decision, reader)
             urls = (request.url, *list_redirects(request))
-            return JudgedPage(decision, asked.reader, number, urls)
+            return JudgedPage(decision, reader, number, urls)
         except NotJudgedError as error:
             decision = self._log.pass_over(response.url, error.reason, octets)
             self._tell_not_judged(error, response.url)
@@ -368,24 +357,20 @@ class SimhashDownloaderMiddleware:
             # For instance if the user's request fingerprinter fails. One line without a traceback,
             # because the error may quote the page.
             about = quote(response.url), describe_error(error)
-            logger.error(  # noqa: TRY400
-                "Not judged: %s: %s", *about, extra={"spider": self._crawler.spider}
-            )
+            self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
             decision = self._log.pass_over(response.url, "failed", octets)
         return JudgedPage(decision)
 
-    def _pass_over(
-        self, request: Request, response: Response, reason: str, scheduled: bool
-    ) -> Decision:
-        """Pass over what is not judged; a page that is gone is forgotten."""
-        if response.status in _GONE and scheduled and self._judges is not None:
-            across = self.config.across_spiders
-            reader = find_reader(self._crawler, request, across_spiders=across)
-            fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-            self._judges.forget(identify(fingerprint, reader))
-        decision = self._log.pass_over(response.url, reason, len(response.body))
-        decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-        return decision
+    def _warn_of_unnamed(self, request: Request, reader: Reader) -> None:
+        """Warn once of callbacks that have no name."""
+        if reader == NOBODY and not self._has_warned_of_unnamed:
+            self._has_warned_of_unnamed = True
+            self._logger.warning(
+                "The callback %s of %s is no method of the spider: none of its pages is dropped, "
+                "and no page is dropped for one of them",
+                quote(repr(request.callback)),
+                quote(request.url),
+            )
 
     async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
         """Judge a page that somebody looks at, as one for each callback that the store has."""
@@ -413,36 +398,36 @@ class SimhashDownloaderMiddleware:
         if failed:
             has_warned = self._crawler.stats.get_value("simhash/failed/text")
             self._crawler.stats.inc_value("simhash/failed/text")
-            logger.log(
+            self._logger.log(
                 logging.DEBUG if has_warned else logging.WARNING,
                 "%s found no main text of %s, whose whole text is handed over: %s",
-                self._text_reader,
+                self.config.text_reader,
                 quote(response.url),
                 failed,
-                extra={"spider": self._crawler.spider},
             )
         return text
 
     def _tell_not_judged(self, error: NotJudgedError, url: str) -> None:
         """Warn of the first pages that the user's code fails on, and of a store that does."""
-        level, extra = logging.DEBUG, {"spider": self._crawler.spider}
-        detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+        level, detail = logging.DEBUG, printable(error.detail)[:MOST_ERROR_CHARACTERS]
         if error.reason == "store_unavailable":
             if not self._is_failing:
-                logger.warning(
-                    "Pages are not judged while the store fails: %s", detail, extra=extra
-                )
+                self._logger.warning("Pages are not judged while the store fails: %s", detail)
             self._is_failing = True
         elif error.reason in _USERS_FAULTS and self._warned < _MOST_WARNED:
             self._warned += 1
             level = logging.WARNING
-        logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail, extra=extra)
+        self._logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail)
 
     # What is told and written
 
-    def _settle(self, number: int, outcome: Outcome) -> None:
+    @property
+    def _logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        return logging.LoggerAdapter(logger, {"spider": self._crawler.spider})
+
+    def _tell(self, message: ToJudge) -> None:
         if self._judges is not None:
-            self._judges.settle(number, outcome)
+            self._judges.tell(message)
 
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from tldextract import tldextract
 
+from scrapy_simhash.judge import client
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
 from tests.helpers import crawling
@@ -35,8 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge in this process, because to start another one takes half a second a crawl.
 
-    The gate does not, nor tests that use `judge_apart`, nor crawls in processes of their own.
+    The gate does not, nor tests that use `judge_apart`, nor crawls in processes of their own. Those
+    are looked after more often.
     """
+    monkeypatch.setattr(client, "_WATCHING_SECONDS", 0.1)
     apart = EVERYTHING in os.environ or "judge_apart" in request.fixturenames
     monkeypatch.setitem(crawling.SETTINGS, "SIMHASH_PROCESSES", int(apart))
 

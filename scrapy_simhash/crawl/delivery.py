@@ -26,8 +26,9 @@ from weakref import WeakSet
 from scrapy import signals
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.crawl.policy import asks_again, carries_item
+from scrapy_simhash.crawl.policy import carries_item, find_reader
 from scrapy_simhash.crawl.running import find_scheduler
+from scrapy_simhash.judge.messages import Settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.crawl.policy import JudgedPage, JudgedPages
-    from scrapy_simhash.judge.messages import Outcome
     from scrapy_simhash.pages.facts import Reader
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Delivery:
 
     Args:
         crawler: of the crawl.
-        settle: tells a judge what became of a page, by its number, see `Judges.settle`.
+        tell: tells the judges what became of a page.
         pages: those that were judged.
         forget: is called with a page that is forgotten, and the reason.
     """
@@ -66,14 +66,14 @@ class Delivery:
     def __init__(
         self,
         crawler: Crawler,
-        settle: Callable[[int, Outcome], object],
+        tell: Callable[[Settled], object],
         pages: JudgedPages,
         forget: Callable[[JudgedPage, str], object],
     ) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
         self._crawler, self._pages = crawler, pages
-        self._tell, self._forget = settle, forget
+        self._tell, self._forget = tell, forget
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
@@ -133,7 +133,9 @@ class Delivery:
         """Look at a request that a page's callback made: what it asks for, and what it carries."""
         if page not in self._open:
             return
-        if asks_again(self._crawler, page, request):
+        # The duplicate filter stops the links of pages to themselves.
+        again = request.dont_filter and request.url in page.urls
+        if again and find_reader(self._crawler, request).callback == page.reader.callback:
             self.failed(page, "asked_again")
         elif carries_item(request):
             self.failed(page, "handed_on")
@@ -149,7 +151,7 @@ class Delivery:
             pipelines = self._pipelines[page.reader]
             pipelines.want = True
             for number in pipelines.counting:
-                self._tell(number, "failed")
+                self._tell(Settled(number, "failed"))
             pipelines.counting.clear()
             self._item_ended(page)
 
@@ -173,7 +175,7 @@ class Delivery:
         """Have a page forgotten, once."""
         if page in self._open:
             self._open.discard(page)
-            self._tell(page.number, "failed")
+            self._tell(Settled(page.number, "failed"))
             self._crawler.stats.inc_value(f"simhash/forgotten/{reason}")
             self._forget(page, reason)
 
@@ -186,14 +188,14 @@ class Delivery:
         pipelines = self._pipelines[page.reader]
         if page.scraped or not page.dropped:
             self._open.discard(page)
-            self._tell(page.number, "done")
+            self._tell(Settled(page.number, "done"))
         elif pipelines.want or pipelines.unwanted < _FIRST_UNWANTED:
             pipelines.unwanted += 1
             self.failed(page, "unwanted")
         else:
             self._open.discard(page)
             pipelines.counting.append(page.number)
-            self._tell(page.number, "unwanted")
+            self._tell(Settled(page.number, "unwanted"))
 
     def _spider_idle(self) -> None:
         """Have pages forgotten that never reached the spider: another middleware stopped them."""
@@ -209,4 +211,4 @@ class Delivery:
                 self._settle(page)
         for pipelines in self._pipelines.values():
             for number in pipelines.counting:
-                self._tell(number, "done")
+                self._tell(Settled(number, "done"))

@@ -7,7 +7,6 @@ from collections import Counter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from scrapy.extensions.logstats import LogStats
 from scrapy.http import Request
 
 from scrapy_simhash._printable import plural, show_share
@@ -26,9 +25,7 @@ from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from logging import LogRecord
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, LeftLink
 
-_LOGGER = logging.getLogger(LogStats.__module__)
 _NOT_JUDGED = "simhash/not_judged/"
 # Of more pages than this share that were not judged, or did not come, a crawl warns.
 _MANY = 0.01
@@ -46,32 +42,6 @@ _MOST_HOSTS = 100_000
 _MANY_ALIKE, _MOST_OTHERS, _MOST_KEPT = 10, 10_000, 100_000
 _MOST_OF_PLACE = 0.9
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
-
-
-class SimhashLogStats(LogStats):
-    """Scrapy's own extension, with `near-duplicates N (x %)` at the end of its line."""
-
-    # N counts near-duplicates whatever the action; x is their share of all pages judged so far. The
-    # interval (`LOGSTATS_INTERVAL`), the logger and the final stats are Scrapy's.
-
-    def log(self, spider: Spider) -> None:
-        """Log the line; called at each interval."""
-        # Scrapy has no way to extend its line, and a copy of its text would become outdated. The
-        # line remains one message with arguments, for collectors of structured logs.
-        _LOGGER.addFilter(self._extend)
-        try:
-            super().log(spider)
-        finally:
-            _LOGGER.removeFilter(self._extend)
-
-    def _extend(self, record: LogRecord) -> bool:
-        pages = self.stats.get_value("simhash/pages", 0)
-        if pages and isinstance(record.args, dict):
-            count = self.stats.get_value("simhash/near_duplicate", 0)
-            record.msg += ", near-duplicates %(near_duplicates)d (%(near_duplicate_share).1f %%)"
-            share = 100 * count / pages
-            record.args |= {"near_duplicates": count, "near_duplicate_share": share}
-        return True
 
 
 class NotFetched:
@@ -234,6 +204,13 @@ class End:
 
     def _get(self, key: str) -> int:
         return int(self._crawler.stats.get_value(f"simhash/{key}", 0))
+
+    def describe_progress(self) -> str:
+        """Say how many pages are near-duplicates so far, whatever the action; "" without pages."""
+        pages, number = self._get("pages"), self._get("near_duplicate")
+        share = f" ({show_share(number / pages)})" if number else ""
+        said = f"So far: {plural(pages, 'page')} judged, {plural(number, 'near-duplicate')}{share}"
+        return said if pages else ""
 
     def list_lines(self, limits: str, *, has_log: bool) -> Iterator[tuple[int, str]]:
         """Yield the lines that have something to say, five at most, each with its level.

@@ -47,7 +47,7 @@ class Fuse:
     def add(self, page: JudgedPage) -> str:
         """Count a page; return what to warn of, or ""."""
         recent, decision = self._recent.get(page.reader), page.decision
-        if recent is None:
+        if recent is None or not decision.is_judged:
             return ""
         before, urls = recent
         # Not what SIMHASH_UNCHANGED drops: that repeats itself only.

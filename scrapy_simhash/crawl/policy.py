@@ -138,16 +138,11 @@ def select_page(
     config: Config,
     request: Request,
     response: Response,
-    reader: Reader | None = None,
+    reader: Reader,
 ) -> Page | str:
-    """Make the page that a judge gets, or return the reason why it is not judged.
-
-    It is for a reader, or for the one that the request names.
-    """
+    """Make the page that a judge gets, for a reader, or return why it is not judged."""
     if reason := find_skip_reason(config, request, response):
         return reason
-    if reader is None:
-        reader = find_reader(crawler, request, across_spiders=config.across_spiders)
     found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
     fingerprint = crawler.request_fingerprinter.fingerprint(request)
     return Page(
@@ -160,14 +155,6 @@ def select_page(
         leads_on=not 0 < crawler.settings.getint("DEPTH_LIMIT") <= request.meta.get("depth", 0),
         foreign=bool(found_on) and find_site(found_on) != find_site(host_of(response.url)),
     )
-
-
-def asks_again(crawler: Crawler, page: JudgedPage, request: Request) -> bool:
-    """Return whether a request asks for a page itself again, for the same callback."""
-    # The duplicate filter stops the links of pages to themselves.
-    if not request.dont_filter or request.url not in page.urls:
-        return False
-    return find_reader(crawler, request).callback == page.reader.callback
 
 
 def list_redirects(request: Request) -> list[str]:

@@ -10,7 +10,6 @@ a test. Another engine, scheduler or duplicate filter need not have it (`test_fo
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import re
@@ -42,10 +41,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+logger = logging.getLogger(__name__)
+
 _CRAWL_OF_JOB, _LONGEST_CRAWL = "simhash.crawl", 100
 # The names of a spider's own callbacks: of requests that name none, and of a CrawlSpider's rules.
 DEFAULT_CALLBACK, RULE_CALLBACK = "_parse", "_callback"
-CRAWL_OF_PROCESS = "AsyncCrawlerRunner._crawl_and_track"  # runs a crawl in a process
 
 
 def is_closing(crawler: Crawler) -> bool:
@@ -87,8 +87,6 @@ def name_crawl(crawler: Crawler, name: str) -> str:
     return name
 
 
-logger = logging.getLogger(__name__)
-
 # Commands that fetch single pages for a look; a later crawl must not count these pages as seen.
 _LOOKING_COMMANDS = {
     f"scrapy.commands.{name}" for name in ("shell", "fetch", "view", "parse", "check")
@@ -107,20 +105,6 @@ def fail_command() -> None:
         command = frame.f_locals.get("self") if frame.f_code.co_name == "run" else None
         if isinstance(command, ScrapyCommand):
             command.exitcode = 1
-
-
-def tell_bad_setting(error: SettingError) -> None:
-    """Log in one line what keeps a crawl from beginning; scripts get the exception, too."""
-    # Nobody asks the task of a process of Scrapy's for its exception, of which asyncio then logs
-    # three lines, the error in the last of them.
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # another reactor
-        return
-    name = getattr(task.get_coro(), "__qualname__", "") if task is not None else ""
-    if task is not None and name == CRAWL_OF_PROCESS:
-        logger.error("The crawl does not begin: %s", error)
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def tell_half(setting: str, effect: str) -> None:

@@ -1,9 +1,9 @@
 """The crawl's side of its judges: pages without an answer, and processes that hang or die.
 
 A page that hangs its judge is killed with it after ten seconds; so is one that fills its memory.
-Another judge is started, and gets all pages that have no answer, the suspect one alone: if it ends
-that judge, too, it passes. What was young in a judge that died is forgotten, so those pages may be
-kept twice. All methods are for the event loop.
+Another judge is started, and gets all pages that have no answer, the suspect alone: if it ends that
+judge, too, it passes. What was young in a judge that died is forgotten, so those pages may be kept
+twice. All methods are for the event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash._printable import describe_error, quote
-from scrapy_simhash.errors import NotJudgedError, StoreError
+from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge.messages import (
     OUT_OF_MEMORY_EXIT_CODE,
     Again,
@@ -36,30 +36,28 @@ from scrapy_simhash.judge.messages import (
     EndWaits,
     Failed,
     FromJudge,
-    Gone,
     Open,
     Opened,
     Refetch,
     Said,
-    Settled,
     Status,
     ToJudge,
     Told,
     Waits,
-    make_error,
     pack,
     unpack_from_judge,
     unpack_to_judge,
 )
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import Outcome, Wanted
+    from scrapy_simhash.judge.messages import Wanted
     from scrapy_simhash.pages.facts import Page, PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
 
@@ -81,7 +79,7 @@ _SILENT_SECONDS, _LOADING_SECONDS, _OPENING_SECONDS = 30.0, 60.0, 600.0
 _WAITING_SECONDS = 60.0
 _CLOSING_SECONDS = 60.0
 _ENDING_SECONDS = 1.0
-# After so many judges within a while that ended without an answer, all pages pass for a while.
+# After so many judges in a row that ended without an answer, all pages pass for a while.
 _MOST_DEATHS, _WHILE_SECONDS = 3, 60.0
 _DEATHS_OF_A_PAGE = 2
 _MOST_REFETCHERS = 1_000
@@ -108,63 +106,6 @@ class Job:
             self.future.set_exception(NotJudgedError(reason, detail))
 
 
-class Turns:
-    """Pages that wait: a page of each site in turn, first come, first served within a site.
-
-    Else eight pages of a site that are slow to read hold up all others.
-    """
-
-    def __init__(self) -> None:
-        self._sites: OrderedDict[str, deque[Job]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._sites)
-
-    def __iter__(self) -> Iterator[Job]:
-        return itertools.chain.from_iterable(self._sites.values())
-
-    def add(self, job: Job) -> None:
-        """Let a page wait."""
-        self._sites.setdefault(job.site, deque()).append(job)
-
-    def take(self) -> Job:
-        """Take the next page; there is one."""
-        site, jobs = self._sites.popitem(last=False)
-        job = jobs.popleft()
-        if jobs:
-            self._sites[site] = jobs
-        return job
-
-    def take_site(self, site: str) -> deque[Job]:
-        """Take all pages of a site."""
-        return self._sites.pop(site, deque())
-
-
-class LateSites:
-    """The sites whose pages time out; three in a hundred, and all of a site's pages pass."""
-
-    def __init__(self) -> None:
-        # Of sites with a time-out, which of the last pages were one.
-        self._late: dict[str, deque[bool]] = {}
-        self._passing_until: dict[str, float] = {}
-
-    def passes(self, site: str, now: float) -> bool:
-        """Return whether the pages of a site pass now."""
-        return now < self._passing_until.get(site, 0.0)
-
-    def note(self, site: str, now: float, *, timed_out: bool) -> bool:
-        """Note that a page was judged or timed out; return whether the site's pages pass now."""
-        if not timed_out and site not in self._late:
-            return False
-        late = self._late.setdefault(site, deque(maxlen=_OF_PAGES))
-        late.append(timed_out)
-        if often := sum(late) >= _MOST_LATE:
-            self._passing_until[site] = now + _SITE_SECONDS
-        if often or not any(late):
-            del self._late[site]
-        return often
-
-
 class Judges:
     """All judges of a crawl; a page goes to one by its host.
 
@@ -181,17 +122,14 @@ class Judges:
 
     async def open(self) -> Opened:
         """Start the judges; raises what kept one from opening the store."""
-        late = LateSites()
-        if self._count:
-            self._judges.append(JudgeProcess(self._given, self._page_seconds, late))
-        else:
-            self._judges.append(JudgeHere(self._given))
+        given, seconds = self._given, self._page_seconds
+        first = JudgeProcess(given, seconds) if self._count else JudgeHere(given)
+        self._judges.append(first)
         # The first one makes the store, if there is none.
-        opened = await self._judges[0].opened
-        given = structs.replace(self._given, seed=opened.seed)
-        others = [JudgeProcess(given, self._page_seconds, late) for _ in range(1, self._count)]
-        self._judges += others
-        for judge in others:
+        opened = await first.opened
+        given = structs.replace(given, seed=opened.seed)
+        self._judges += [JudgeProcess(given, seconds) for _ in range(1, self._count)]
+        for judge in self._judges:
             await judge.opened
         return opened
 
@@ -208,13 +146,12 @@ class Judges:
         """Have a page judged; the future may have a NotJudgedError. Also returns its number."""
         number, host = next(self._numbers), host_of(page.url)
         future: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        asked = Ask(number, page, action, young, wanted)
-        job = Job(asked, body, find_site(host), future, refetch)
-        if not self._judges:
+        job = Job(Ask(number, page, action, young, wanted), body, find_site(host), future, refetch)
+        if self._judges:
+            digest = xxhash.xxh3_64_intdigest(host.encode("utf-8", "replace"))
+            self._judges[digest % len(self._judges)].ask(job)
+        else:
             job.fail("store_unavailable", _ENDED)
-            return number, future
-        digest = xxhash.xxh3_64_intdigest(host.encode("utf-8", "replace"))
-        self._judges[digest % len(self._judges)].ask(job)
         return number, future
 
     async def read(self, page: Page, body: bytes) -> PageFingerprint:
@@ -223,15 +160,7 @@ class Judges:
         assert said.fingerprint is not None  # noqa: S101 - it was wanted
         return said.fingerprint
 
-    def settle(self, number: int, outcome: Outcome) -> None:
-        """Tell what became of a young page; see `Settled`."""
-        self._tell(Settled(number, outcome))
-
-    def forget(self, identity: bytes) -> None:
-        """Tell that the page of an identity is gone."""
-        self._tell(Gone(identity))
-
-    def _tell(self, message: ToJudge) -> None:
+    def tell(self, message: ToJudge) -> None:
         """Tell all judges: none minds what it knows nothing of."""
         for judge in self._judges:
             judge.tell(message)
@@ -246,10 +175,6 @@ class Judges:
         """How often a judge ended with what was young there."""
         return sum(judge.ends for judge in self._judges)
 
-    def end_waits(self) -> None:
-        """Have all pages answered that wait for young ones."""
-        self._tell(EndWaits())
-
     async def close(self) -> Closed:
         """Have everything written, and end the judges; harmless if called twice."""
         judges, self._judges = self._judges, []
@@ -262,104 +187,55 @@ class Judges:
         )
 
 
-def read_only(config: Config, recipe: Recipe, seed: int = 0, count: int = 1) -> Judges:
-    """Make judges that only read pages, in so many processes; see `Judges.read`."""
-    given = Open(replace(config, scope="global"), recipe, seed=seed, reads_only=True)
-    return Judges(given, count)
+def read_only(config: Config, recipe: Recipe, seed: int = 0) -> Judges:
+    """Make a judge that only reads pages; see `Judges.read`."""
+    config = replace(config, store=MEMORY, scope="global", readonly=False)
+    return Judges(Open(config, recipe, seed=seed), 1)
 
 
-class JudgeHere:
-    """A judge in this process: for imports and for debugging; nothing bounds a page."""
+class _Judge:
+    """What a judge in this process and one in another have in common."""
 
-    def __init__(self, given: Open) -> None:
-        from scrapy_simhash.judge.judge import CrawlJudge  # noqa: PLC0415 - loads numpy
-
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: dict[int, Job] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._refetchers = Refetchers(self._take)
-        self._closed = Closed()
-        self.waiting: set[int] = set()
-        self.ends = 0
+        self._jobs: dict[int, Job] = {}  # without an answer
+        self.waiting: set[int] = set()  # those that wait there for young ones
+        self.ends = 0  # how often a judge ended that had opened the store
         self.opened: asyncio.Future[Opened] = self._loop.create_future()
-        try:
-            self._judge: CrawlJudge | None = CrawlJudge(given, self._hear)
-        except Exception as error:  # noqa: BLE001 - who waits for it gets it
-            self._judge = None
-            self.opened.set_exception(error)
+        self._closed: asyncio.Future[Closed] = self._loop.create_future()
+        # Of the documents that were asked for, which may be asked for again, without a job.
+        self._refetchers: OrderedDict[int, Refetcher | None] = OrderedDict()
+
+    def tell(self, message: ToJudge, *body: bytes) -> None:
+        """Tell something."""
+        raise NotImplementedError
 
     def _hear(self, message: FromJudge) -> None:
+        """Do what follows from what a judge says."""
         match message:
-            case Opened():
+            case Opened() if not self.opened.done():
                 self.opened.set_result(message)
-            case Said():
-                self.waiting.discard(message.number)
-                _answer(self._jobs.pop(message.number, None), message)
-            case Waits():
-                self.waiting.add(message.number)
+            case Said(number=number):
+                self.waiting.discard(number)
+                job = self._jobs.pop(number, None)
+                if job is not None and message.reason:
+                    job.fail(message.reason, message.detail)
+                elif job is not None and not job.future.done():
+                    job.future.set_result(message)
+            case Waits(number=number) if number in self._jobs:
+                self.waiting.add(number)
             case Refetch():
-                self._refetchers.ask(self._jobs.get(message.number), message)
+                self._refetch(message)
             case Closed():
-                self._closed = message
+                self._closed.set_result(message)
 
-    def ask(self, job: Job) -> None:
-        """Have a page judged."""
-        self._jobs[job.asked.number] = job
-        self._take(job.asked, job.body)
-
-    def tell(self, message: ToJudge) -> None:
-        """Tell something."""
-        self._take(message)
-
-    def _take(self, message: ToJudge, body: bytes = b"") -> None:
-        if self._judge is not None:
-            self._judge.take(message, body)
-            self._tick()
-
-    def _tick(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._judge is not None:
-            self._judge.tick()
-            seconds = self._judge.find_timeout()
-            if seconds is not None:
-                self._timer = self._loop.call_later(seconds, self._tick)
-
-    async def close(self) -> Closed:
-        """Have everything written."""
-        self._take(Close())
-        self._judge = None
-        if self._timer is not None:
-            self._timer.cancel()
-        return self._closed
-
-
-def _answer(job: Job | None, said: Said) -> None:
-    """Give a page its answer, if it waits for one."""
-    if job is None or job.future.done():
-        return
-    if said.reason:
-        job.fail(said.reason, said.detail)
-    else:
-        job.future.set_result(said)
-
-
-class Refetchers:
-    """Asks for kept pages once more, as the pages in doubt were asked for."""
-
-    def __init__(self, send: Callable[[ToJudge, bytes], object]) -> None:
-        self._send = send
-        self._by_document: OrderedDict[int, Refetcher] = OrderedDict()
-
-    def ask(self, job: Job | None, message: Refetch) -> None:
-        """Ask for a page in a task of its own, and send the judge its answer."""
-        document = message.document
-        refetch = job.refetch if job is not None else self._by_document.pop(document, None)
-        if refetch is not None:  # it may be asked once more, without a job
-            self._by_document[document] = refetch
-            if len(self._by_document) > _MOST_REFETCHERS:
-                self._by_document.popitem(last=False)
+    def _refetch(self, message: Refetch) -> None:
+        """Ask for a kept page as the page in doubt was asked for, and send the judge its answer."""
+        document, job = message.document, self._jobs.get(message.number)
+        refetch = job.refetch if job is not None else self._refetchers.pop(document, None)
+        self._refetchers[document] = refetch
+        if len(self._refetchers) > _MOST_REFETCHERS:
+            self._refetchers.popitem(last=False)
 
         async def ask() -> None:
             answer = None
@@ -371,7 +247,7 @@ class Refetchers:
                 logger.debug("Not asked again: %s: %s", quote(message.url), describe_error(error))
             finally:
                 page, body = answer or (None, b"")
-                self._send(Again(document, page), body)
+                self.tell(Again(document, page), body)
 
         task = asyncio.ensure_future(ask())
         _TASKS.add(task)
@@ -382,43 +258,73 @@ class Refetchers:
 _TASKS: set[asyncio.Task[None]] = set()
 
 
+class JudgeHere(_Judge):
+    """A judge in this process: for imports and for debugging; nothing bounds a page."""
+
+    def __init__(self, given: Open) -> None:
+        from scrapy_simhash.judge.judge import CrawlJudge  # noqa: PLC0415 - loads numpy
+
+        super().__init__()
+        self._timer: asyncio.TimerHandle | None = None
+        self._judge: CrawlJudge | None = None
+        try:
+            self._judge = CrawlJudge(given, self._hear)
+        except Exception as error:  # noqa: BLE001 - who waits for it gets it
+            self.opened.set_exception(error)
+
+    def ask(self, job: Job) -> None:
+        """Have a page judged."""
+        self._jobs[job.asked.number] = job
+        self.tell(job.asked, job.body)
+
+    def tell(self, message: ToJudge, *body: bytes) -> None:
+        """Tell something."""
+        if self._judge is not None:
+            self._judge.take(message, *body)
+            self._tick()
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._judge is not None and (seconds := self._judge.tick()) is not None:
+            self._timer = self._loop.call_later(seconds, self._tick)
+
+    async def close(self) -> Closed:
+        """Have everything written."""
+        self.tell(Close())
+        self._judge = None
+        self._tick()
+        return self._closed.result() if self._closed.done() else Closed()
+
+
 def _describe_end(code: int | None) -> str:
     """Describe an exit code."""
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
-async def _end(process: asyncio.subprocess.Process) -> int:
-    """Wait for the end of a process that says no more, or kill it, and return its exit code."""
-    # To kill one that has just ended takes its exit code, which asyncio then does not find.
-    with suppress(TimeoutError):
-        return await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
-    with suppress(ProcessLookupError):
-        process.kill()
-    return await process.wait()
+class JudgeProcess(_Judge):
+    """A judge in a process of its own, and those in its place if it dies.
 
+    Pages are sent by turns: a page of each site, first come, first served within a site. Else eight
+    pages of a site that are slow to read hold up all others.
+    """
 
-class JudgeProcess:
-    """A judge in a process of its own, and those in its place if it dies."""
-
-    def __init__(self, given: Open, page_seconds: float, late: LateSites) -> None:
-        self._given, self._page_seconds, self._late = given, page_seconds, late
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, given: Open, page_seconds: float) -> None:
+        super().__init__()
+        self._given, self._page_seconds = given, page_seconds
         self._process: asyncio.subprocess.Process | None = None
-        self._jobs: dict[int, Job] = {}  # without an answer
-        self._sent: set[int] = set()  # those of them that the judge is to read
-        self.waiting: set[int] = set()  # those that wait there for young ones
-        self._turns = Turns()
-        self._again: deque[Job] = deque()  # that a judge had when it died
+        self._turns: OrderedDict[str, deque[Job]] = OrderedDict()  # to be sent, by site
+        self._sent: set[int] = set()  # those that the judge is to read
         self._untold: list[bytes] = []
-        self._refetchers = Refetchers(self._tell)
-        self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        # Of sites with a time-out, which of the last pages were one; and those that pass for it.
+        self._late: dict[str, deque[bool]] = {}
+        self._site_passes_until: dict[str, float] = {}
+        self._deaths = 0  # in a row, of judges that answered nothing
         self._killed = 0  # the page for which the judge was killed
-        self._is_ready = self._has_answered = self._is_feeding = self._is_closing = False
+        self._is_ready = self._has_answered = self._is_closing = False
         self._last_heard = self._loop.time()
         self._passing_until, self._trouble = 0.0, ""
-        self.ends = 0  # how often a judge ended that had opened the store
-        self.opened: asyncio.Future[Opened] = self._loop.create_future()
-        self._closed: asyncio.Future[Closed] = self._loop.create_future()
         self._running = asyncio.ensure_future(self._run())
         self._watching = self._loop.call_later(_WATCHING_SECONDS, self._watch)
 
@@ -448,19 +354,22 @@ class JudgeProcess:
                     self._kill()
                 try:
                     self._write([pack(self._given)])
-                    await self._listen(process)
+                    assert process.stdout is not None  # noqa: S101 - a pipe
+                    await self._listen(process.stdout)
                 finally:
                     self._process, self._is_ready = None, False
-                    code = await _end(process)
-                    at = self._status.read()[0]
+                    # To kill one that has just ended takes its exit code from asyncio.
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(process.wait(), _ENDING_SECONDS)
+                    with suppress(ProcessLookupError):
+                        process.kill()
+                    code, at = await process.wait(), self._status.read()[0]
         except Exception as error:  # noqa: BLE001 - no more processes or files; pages wait for it
             self._trouble = describe_error(error)
         self._ended(code, at)
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _listen(self, stdout: asyncio.StreamReader) -> None:
         """Take what a judge says, until it ends or says what makes no sense."""
-        stdout = process.stdout
-        assert stdout is not None  # noqa: S101 - a pipe
         with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, ConnectionError):
             while True:
                 size = int.from_bytes(await stdout.readexactly(4), "little")
@@ -511,7 +420,7 @@ class JudgeProcess:
         now = self._loop.time()
         if self._is_closing:
             job.fail("store_unavailable", _ENDED)
-        elif self._late.passes(job.site, now):
+        elif now < self._site_passes_until.get(job.site, 0.0):
             job.fail("slow_site", f"pages of {job.site} took too long")
         elif now < self._passing_until:
             job.fail("store_unavailable", self._trouble)
@@ -525,36 +434,27 @@ class JudgeProcess:
             if self._running.done():
                 self._running = asyncio.ensure_future(self._run())
             self._jobs[job.asked.number] = job
-            self._turns.add(job)
-            self._feed_soon()
-
-    def _feed_soon(self) -> None:
-        """Send pages in the next turn of the event loop, all that came by then."""
-        if not self._is_feeding:
-            self._is_feeding = True
-            self._loop.call_soon(self._feed)
+            self._turns.setdefault(job.site, deque()).append(job)
+            self._feed()
 
     def _feed(self) -> None:
         """Send pages; one by one while one of them may be the judge's death."""
-        self._is_feeding = False
-        messages: list[bytes] = []
-        sent_bytes = sum(len(self._jobs[number].body) for number in self._sent)
-        while self._is_ready and (self._again or self._turns):
-            suspects = any(self._jobs[number].deaths for number in self._sent)
-            suspects |= bool(self._again and self._again[0].deaths)
-            full = len(self._sent) >= _MOST_SENT or sent_bytes > _MOST_SENT_BYTES
-            if self._sent and (suspects or full):
+        while self._is_ready and self._turns:
+            site, jobs = next(iter(self._turns.items()))
+            sent = [self._jobs[number] for number in self._sent]
+            suspects = any(each.deaths for each in (jobs[0], *sent))
+            sent_bytes = sum(len(each.body) for each in sent)
+            if sent and (suspects or len(sent) >= _MOST_SENT or sent_bytes > _MOST_SENT_BYTES):
                 break
-            job = self._again.popleft() if self._again else self._turns.take()
-            number = job.asked.number
+            job = jobs.popleft()
+            self._turns.move_to_end(site)
+            if not jobs:
+                del self._turns[site]
             if job.future.done():  # nobody waits for it any more
-                self._jobs.pop(number, None)
+                del self._jobs[job.asked.number]
                 continue
-            messages += [job.packed, job.body]
-            self._expect({number})
-            sent_bytes += len(job.body)
-        if messages:
-            self._write(messages)
+            self._expect({job.asked.number})
+            self._write([job.packed, job.body])
 
     def _expect(self, numbers: set[int]) -> None:
         """Expect answers from now on."""
@@ -562,13 +462,10 @@ class JudgeProcess:
             self._last_heard = self._loop.time()
         self._sent |= numbers
 
-    def tell(self, message: ToJudge) -> None:
+    def tell(self, message: ToJudge, *body: bytes) -> None:
         """Tell something; while there is no judge, the next one is told."""
         if isinstance(message, EndWaits):
             self._expect(self.waiting)
-        self._tell(message)
-
-    def _tell(self, message: ToJudge, *body: bytes) -> None:
         messages = [pack(message), *body]
         if self._is_ready:
             self._write(messages)
@@ -583,36 +480,24 @@ class JudgeProcess:
             case Said(number=number):
                 self._has_answered = True
                 self._sent.discard(number)
-                self.waiting.discard(number)
-                if job := self._jobs.pop(number, None):
-                    self._late.note(job.site, self._last_heard, timed_out=False)
-                    _answer(job, message)
+                if (job := self._jobs.get(number)) and job.site in self._late:
+                    self._late[job.site].append(False)
             case Waits(number=number):
-                if number in self._jobs:
-                    self._sent.discard(number)
-                    self.waiting.add(number)
-            case Refetch():
-                self._refetchers.ask(self._jobs.get(message.number), message)
+                self._sent.discard(number)
             case Told():
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
-            case Opened() | Failed():
-                self._hear_of_opening(message)
-            case Closed():
-                self._closed.set_result(message)
-        self._feed_soon()
-
-    def _hear_of_opening(self, message: Opened | Failed) -> None:
-        if isinstance(message, Failed):
-            self._trouble = message.text
-            if not self.opened.done():
-                self.opened.set_exception(make_error(message))
-            return
-        self._is_ready = True
-        self._write(self._untold)
-        self._untold.clear()
-        self._given = structs.replace(self._given, seed=message.seed)
-        if not self.opened.done():
-            self.opened.set_result(message)
+            case Opened():
+                self._is_ready = True
+                self._write(self._untold)
+                self._untold.clear()
+                self._given = structs.replace(self._given, seed=message.seed)
+            case Failed():
+                self._trouble = message.text
+                if not self.opened.done():
+                    kind = StoreUnusableError if message.unusable else StoreError
+                    self.opened.set_exception(kind(message.text))
+        super()._hear(message)
+        self._feed()
 
     def _ended(self, code: int | None, at: int) -> None:
         """Start another judge, unless too many died; the page that it was at may be the cause."""
@@ -632,34 +517,32 @@ class JudgeProcess:
                 why,
                 self.ends,
             )
-        suspect = self._blame(code, at)
-        # The suspect goes last, and then alone.
-        waiting = set(self._turns)
-        again = [job for job in self._jobs.values() if job not in waiting and job is not suspect]
-        self._again = deque(again if suspect is None else [*again, suspect])
+        for number in sorted(self._sent | self.waiting, reverse=True):
+            job = self._jobs[number]
+            self._turns.setdefault(job.site, deque()).appendleft(job)
+            self._turns.move_to_end(job.site, last=False)
+        self._blame(code, at)
         self._sent.clear()
         self.waiting.clear()
-        now = self._loop.time()
-        if not (at or self._has_answered):
-            self._deaths.append(now)
-        if len(self._deaths) == _MOST_DEATHS and now - self._deaths[0] < _WHILE_SECONDS:
+        self._deaths = 0 if at or self._has_answered else self._deaths + 1
+        if self._deaths >= _MOST_DEATHS:
             logger.warning(
                 "Pages are not judged for %d seconds: the process that judges them ended: %s",
                 _WHILE_SECONDS,
                 why,
             )
-            self._passing_until, self._trouble = now + _WHILE_SECONDS, why
+            self._passing_until, self._trouble = self._loop.time() + _WHILE_SECONDS, why
             self._fail_all(why)
-            self._deaths.clear()
+            self._deaths = 0
         else:
             self._trouble = ""
             self._running = asyncio.ensure_future(self._run())
 
-    def _blame(self, code: int | None, at: int) -> Job | None:
-        """Return the page that the judge was at, unless it passes because of that."""
+    def _blame(self, code: int | None, at: int) -> None:
+        """Let the page that the judge was at pass, unless it is sent once more."""
         job, killed, self._killed = self._jobs.get(at), self._killed, 0
         if job is None:
-            return None
+            return
         job.deaths += 1
         if killed == at:
             reason, detail = "timed_out", f"{self._page_seconds:g} seconds"
@@ -668,40 +551,44 @@ class JudgeProcess:
         elif job.deaths >= _DEATHS_OF_A_PAGE:
             reason, detail = "worker_died", f"{_describe_end(code)}, {job.deaths} times"
         else:
-            return job
-        del self._jobs[at]
+            return
         job.fail(reason, detail)
-        now = self._loop.time()
-        if killed == at and self._late.note(job.site, now, timed_out=True):
-            logger.warning(
-                "Pages of %s are not judged for %d minutes: three of its last %d took longer than "
-                "%g seconds to read",
-                quote(job.site),
-                _SITE_SECONDS / 60,
-                _OF_PAGES,
-                self._page_seconds,
-            )
-            for other in self._turns.take_site(job.site):
-                del self._jobs[other.asked.number]
-                other.fail("slow_site", f"pages of {job.site} took too long")
-        return None
+        if killed == at:
+            self._note_late(job.site)
+
+    def _note_late(self, site: str) -> None:
+        """Note a time-out; after three of a hundred pages, all pages of the site pass."""
+        late = self._late.setdefault(site, deque(maxlen=_OF_PAGES))
+        late.append(True)
+        if sum(late) < _MOST_LATE:
+            return
+        del self._late[site]
+        self._site_passes_until[site] = self._loop.time() + _SITE_SECONDS
+        logger.warning(
+            "Pages of %s are not judged for %d minutes: three of its last %d took longer than %g "
+            "seconds to read",
+            quote(site),
+            _SITE_SECONDS / 60,
+            _OF_PAGES,
+            self._page_seconds,
+        )
+        for job in self._turns.pop(site, ()):
+            del self._jobs[job.asked.number]
+            job.fail("slow_site", f"pages of {site} took too long")
 
     def _fail_all(self, why: str) -> None:
         """Let all pages pass."""
         for job in self._jobs.values():
             job.fail("store_unavailable", why)
-        self._jobs.clear()
-        self._sent.clear()
-        self.waiting.clear()
-        self._again.clear()
-        self._turns = Turns()
+        for each in (self._jobs, self._sent, self.waiting, self._turns):
+            each.clear()
 
     async def close(self) -> Closed:
         """Have everything written, and end the judge."""
         self._watching.cancel()
         is_open = self._is_ready and not self._closed.done()
         if is_open:
-            self._tell(Close())
+            self.tell(Close())
         self._is_closing = True
         try:
             if is_open:

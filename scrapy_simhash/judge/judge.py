@@ -153,9 +153,6 @@ class CrawlJudge:
         self._slow: set[int] = set()  # young pages that somebody waited for in vain
         self._in_vain = Counter["Reader"]()
         self._waits_are_over = False
-        if given.reads_only:
-            say(Opened(given.seed or 0, 0, ()))
-            return
         if given.seed is not None and config.store != MEMORY:
             open_as_it_is(config.store).close()  # none is made in the place of one that is gone
         self._store = open_store(
@@ -189,15 +186,12 @@ class CrawlJudge:
 
     # Time
 
-    def find_timeout(self) -> float | None:
-        """Return the seconds after which `tick` has something to do; None for never."""
-        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
-        if self._queue:
-            times.append(self._next_commit)
-        return max(0.0, min(times) - time.monotonic()) if times else None
+    def tick(self) -> float | None:
+        """Write what is to be written, and end waits, as far as it is time.
 
-    def tick(self) -> None:
-        """Write what is to be written, and end waits, as far as it is time."""
+        Returns:
+            The seconds after which there is something to do again; None for never.
+        """
         now = time.monotonic()
         if self._queue and now >= self._next_commit:
             self._commit()
@@ -207,12 +201,13 @@ class CrawlJudge:
                     self._slow.add(number)
                     self._in_vain[pages[0].document.facts.reader] += 1
                 self._release(number)
+        times = [min(map(_end_of_wait, pages)) for pages in self._waiting.values()]
+        if self._queue:
+            times.append(self._next_commit)
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _close(self) -> None:
         """Write what is left, and close the store."""
-        if self._given.reads_only:
-            self._say(Closed())
-            return
         self._end_waits()
         while self._queue:
             before = len(self._queue)
@@ -236,7 +231,7 @@ class CrawlJudge:
             if asked.wanted == "verdict":
                 self._decide(self._read(asked, body))
             elif asked.wanted == "fingerprint":
-                made, _ = self._reader.read(number, asked.page, body, self._given.seed or 0)
+                made, _ = self._reader.read(number, asked.page, body, self._store.seed)
                 self._say(Said(number, fingerprint=made))
             else:
                 own = asked.wanted == "text"
@@ -341,7 +336,11 @@ class CrawlJudge:
         self._refetches.judged += 1
         self._dropped += match is not None
         repeats = match is not None and decision.action != PASS
-        self._count_page(page.asked.page.reader, repeats=repeats)
+        reader = page.asked.page.reader
+        counted = self._counted.get(reader) or Share(reader, self._given.crawl)
+        self._counted[reader] = structs.replace(
+            counted, judged=counted.judged + 1, repeated=counted.repeated + repeats
+        )
         if young is not None:
             decision.match_document = young.change.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
@@ -350,13 +349,6 @@ class CrawlJudge:
         self._note_links(page, decision, is_young=is_young)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
-
-    def _count_page(self, reader: Reader, *, repeats: bool) -> None:
-        """Count a page of a reader, and whether it repeats another one."""
-        before = self._counted.get(reader) or Share(reader, self._given.crawl)
-        self._counted[reader] = structs.replace(
-            before, judged=before.judged + 1, repeated=before.repeated + repeats
-        )
 
     def _doubt(self, page: _Page, doubt: Doubt) -> bool:
         """Have the page in doubt wait until its kept page was asked for; return whether it does."""
@@ -410,29 +402,21 @@ class CrawlJudge:
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
         asked = self._refetches.end(again.document)
+        waiting = self._waiting.get(-again.document)
+        number, answer = waiting[0].asked.number if waiting else 0, None
         if asked is not None and again.page is not None:
-            answer = self._read_again(asked, again, body)
-            if answer is not None and not self._learn_from(asked, answer):
-                return
+            with suppress(Exception):  # whatever breaks, those that wait go on
+                self._begin(number)
+                made, _ = self._reader.read(number, again.page, body, self._store.seed)
+                facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
+                answer = Page.make(facts, unpack(made.wording))
+            self._begin(0)
+        if asked is not None and answer is not None and not self._learn_from(asked, answer):
+            return
         before = self._dropped
         self._release(-again.document)
         if asked is not None and not asked.place:
             self._refetches.note(asked, dropped=self._dropped > before)
-
-    def _read_again(self, asked: Asked, again: Again, body: bytes) -> Page | None:
-        """Read the second answer to an address; None if that fails: it teaches nothing then."""
-        assert again.page is not None  # noqa: S101 - there is one
-        waiting = self._waiting.get(-again.document)
-        number = waiting[0].asked.number if waiting else 0
-        try:
-            self._begin(number)
-            made, _ = self._reader.read(number, again.page, body, self._store.seed)
-        except Exception:  # noqa: BLE001 - whatever breaks, those that wait go on
-            return None
-        finally:
-            self._begin(0)
-        facts = structs.replace(made.facts, url=asked.doubt.page.facts.url)
-        return Page.make(facts, unpack(made.wording))
 
     def _learn_from(self, asked: Asked, answer: Page) -> bool:
         """Note what changed between two answers to one address; False if it is asked once more."""
@@ -614,19 +598,22 @@ class CrawlJudge:
         self._queue.append(write)
 
     def _commit(self) -> None:
-        """Write a group."""
+        """Write a group; what the store does not take waits until it does."""
         group = list(islice(self._queue, _MOST_PER_COMMIT))
         began = time.monotonic()
         try:
             self._write(group)
         except (StoreUnavailableError, StoreUnusableError) as error:
-            self._stand_failure(error, began)
-            return
-        self._failure = ""
-        self._rest(began, _COMMIT_SECONDS)
-        for each in group:
-            self._queue.popleft()
-            self._finish(each.page)
+            if not self._failure:
+                logger.warning("The store cannot be written, and is tried again later: %s", error)
+            self._failure, seconds = str(error), _TRYING_SECONDS
+            ended = len(self._queue) - _MOST_QUEUED  # these may be kept twice
+        else:
+            self._failure, seconds, ended = "", _COMMIT_SECONDS, len(group)
+        now = time.monotonic()
+        self._next_commit = now + max(seconds, (now - began) / _SHARE_OF_COMMITS)
+        for _ in range(ended):
+            self._finish(self._queue.popleft().page)
 
     def _write(self, group: Sequence[_Write]) -> None:
         """Write a group in one transaction; if one breaks it, the others each in their own."""
@@ -652,20 +639,6 @@ class CrawlJudge:
                 return
             for each in group:
                 self._write([each])
-
-    def _stand_failure(self, error: StoreError, began: float) -> None:
-        """Keep what is to be written until the store works."""
-        if not self._failure:
-            logger.warning("The store cannot be written, and is tried again later: %s", error)
-        self._failure = str(error)
-        self._rest(began, _TRYING_SECONDS)
-        while len(self._queue) > _MOST_QUEUED:
-            self._finish(self._queue.popleft().page)  # it may be kept twice
-
-    def _rest(self, began: float, seconds: float) -> None:
-        """Write nothing for so long, or as long as makes writing a tenth of the time."""
-        now = time.monotonic()
-        self._next_commit = now + max(seconds, (now - began) / _SHARE_OF_COMMITS)
 
     def _finish(self, number: int) -> None:
         """End the youth of a page; a first copy, which no table leads to, stays for its copies."""

@@ -13,7 +13,6 @@ Python any more, so nothing in its process can bound its time. The crawl looks t
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 import tempfile
@@ -22,10 +21,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from scrapy_simhash import errors
-from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
-from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judge.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
     Page,
@@ -39,7 +35,6 @@ from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 # below those of signals.
 OUT_OF_MEMORY_EXIT_CODE = 97
 _STATUS_BYTES = mmap.PAGESIZE
-_CHANGING = -1.0
 
 
 class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -50,12 +45,11 @@ class Open(_Message, frozen=True):
     """Open the store; the first message.
 
     Attributes:
-        config: the settings; without a store nothing is judged, and pages are only read.
+        config: the settings.
         recipe: how fingerprints are made.
         crawl: its id.
         spider: its name.
         seed: of the store, for a judge in place of one that died; else None.
-        reads_only: open no store.
     """
 
     config: Config
@@ -63,7 +57,6 @@ class Open(_Message, frozen=True):
     crawl: str = ""
     spider: str = ""
     seed: int | None = None
-    reads_only: bool = False
 
 
 # What is done with a page: judged, or only read: its fingerprint, or a text to hand over.
@@ -136,10 +129,10 @@ class Opened(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """The store cannot be used."""
+    """The store cannot be used, or the judge failed; `unusable`, see `StoreUnusableError`."""
 
-    kind: str
     text: str
+    unusable: bool = False
 
 
 class Said(_Message, frozen=True):
@@ -235,22 +228,6 @@ unpack_to_judge = msgspec.msgpack.Decoder(ToJudge).decode
 unpack_from_judge = msgspec.msgpack.Decoder(FromJudge).decode
 
 
-def describe_failure(error: Exception) -> Failed:
-    """Describe an error, for `make_error`."""
-    plain = isinstance(error, (StoreError, ValueError))
-    return Failed(type(error).__name__, str(error) if plain else describe_error(error))
-
-
-def make_error(failed: Failed) -> Exception:
-    """Make the error that the judge met."""
-    kind = getattr(errors, failed.kind, None)
-    if isinstance(kind, type) and issubclass(kind, StoreUnusableError):
-        return kind(failed.text)
-    if isinstance(kind, type) and issubclass(kind, StoreError):
-        return StoreError(failed.text)
-    return (ValueError if failed.kind == "ValueError" else RuntimeError)(failed.text)
-
-
 class Status:
     """The page that a judge is at, since when, and whether it loads a reader or asks the store."""
 
@@ -268,19 +245,13 @@ class Status:
 
     def begin(self, number: int, *, loading: bool = False) -> None:
         """Record that a page begins now, or with number 0 that none is read."""
-        values = self._values
-        values[0] = _CHANGING
-        values[1], values[2] = time.monotonic(), loading
-        values[0] = number
+        # In this order: who reads meanwhile takes the page before for one that began later.
+        self._values[1], self._values[2], self._values[0] = time.monotonic(), loading, number
 
     def read(self) -> tuple[int, float, bool]:
         """Read number, beginning (`time.monotonic`, one clock for all processes), and loading."""
-        number, began, loading, again = (self._values[i] for i in (0, 1, 2, 0))
-        now = time.monotonic()
-        if number == _CHANGING or number != again or not math.isfinite(number):
-            return 0, now, False
-        # What is no time counts as long ago: a process that wrote it is killed.
-        return int(number), min(began, now) if math.isfinite(began) else 0.0, bool(loading)
+        number, began, loading = self._values[:3]
+        return int(number), began, bool(loading)
 
     def close(self) -> None:
         """Release the memory; harmless if called twice."""

@@ -16,17 +16,18 @@ import threading
 import time
 from contextlib import suppress
 
-from scrapy_simhash.errors import StoreError
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.errors import StoreError, StoreUnusableError
 from scrapy_simhash.judge.judge import CrawlJudge
 from scrapy_simhash.judge.messages import (
     Again,
     Ask,
     Close,
+    Failed,
     FromJudge,
     Open,
     Status,
     Told,
-    describe_failure,
     pack,
     unpack_to_judge,
 )
@@ -37,35 +38,34 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _WATCHING_SECONDS = 0.2
 
 
-class Crawl:
-    """The crawl, at the other ends of standard input and output."""
+class Pipe(logging.Handler):
+    """The way to the crawl and back, which also logs what is logged here.
+
+    Otherwise messages of a user's reader would end up on the crawl's standard error.
+    """
 
     def __init__(self) -> None:
+        super().__init__(logging.WARNING)
         # Whatever else prints goes where errors go.
         self._in, self._out = os.dup(0), os.dup(1)
         os.dup2(2, 1)
-        self._received = bytearray()
-        self._outgoing: list[bytes] = []
+        self._received, self._outgoing = bytearray(), bytearray()
         self._readable = select.poll()  # `select` takes no file beyond the 1,024th
         self._readable.register(self._in, select.POLLIN | select.POLLHUP)
 
     def get(self, timeout_seconds: float | None = None) -> bytes | None:
         """Wait for a frame; return None if none comes in time. EOFError if none will."""
-        received = self._received
-        while (frame := self._take_frame()) is None:
+        received, end = self._received, _LENGTH_BYTES
+        while True:
+            if len(received) >= _LENGTH_BYTES:
+                end = _LENGTH_BYTES + int.from_bytes(received[:_LENGTH_BYTES], "little")
+                if len(received) >= end:
+                    break
             if timeout_seconds is not None and not self._readable.poll(1_000 * timeout_seconds):
                 return None
             if not (part := os.read(self._in, _RECEIVED_BYTES)):
                 raise EOFError
             received += part
-        return frame
-
-    def _take_frame(self) -> bytes | None:
-        """Take the first frame from what was received; None if it is not whole yet."""
-        received = self._received
-        end = _LENGTH_BYTES + int.from_bytes(received[:_LENGTH_BYTES], "little")
-        if len(received) < max(end, _LENGTH_BYTES):
-            return None
         frame = bytes(received[_LENGTH_BYTES:end])
         del received[:end]
         return frame
@@ -73,27 +73,18 @@ class Crawl:
     def say(self, message: FromJudge) -> None:
         """Have a message sent at the next flush."""
         packed = pack(message)
-        self._outgoing += (len(packed).to_bytes(_LENGTH_BYTES, "little"), packed)
+        self._outgoing += len(packed).to_bytes(_LENGTH_BYTES, "little") + packed
 
     def flush(self) -> None:
         """Send what was said."""
-        left = memoryview(b"".join(self._outgoing))
-        self._outgoing.clear()
+        left, self._outgoing = self._outgoing, bytearray()  # a thread of a user's may log meanwhile
         while left:
-            left = left[os.write(self._out, left) :]
-
-
-class _Forwarding(logging.Handler):
-    """Has the crawl log what is logged here."""
-
-    def __init__(self, crawl: Crawl) -> None:
-        super().__init__(logging.WARNING)
-        self._crawl = crawl
+            del left[: os.write(self._out, left)]
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record."""
+        """Have the crawl log a record."""
         with suppress(Exception):
-            self._crawl.say(Told(record.name, record.levelno, self.format(record)))
+            self.say(Told(record.name, record.levelno, self.format(record)))
 
 
 def main(status_file: int, crawl_process: int) -> None:
@@ -102,41 +93,39 @@ def main(status_file: int, crawl_process: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     end_with(crawl_process)
-    crawl = Crawl()
-    # Otherwise messages of a user's reader would end up on the crawl's standard error.
-    logging.getLogger().addHandler(_Forwarding(crawl))
+    pipe = Pipe()
+    logging.getLogger().addHandler(pipe)
     with suppress(EOFError, ConnectionError):
         try:
-            _run(crawl, Status(status_file))
-        except StoreError as error:
-            crawl.say(describe_failure(error))
+            _run(pipe, Status(status_file))
         except (EOFError, ConnectionError):
             raise
+        except StoreError as error:
+            pipe.say(Failed(str(error), isinstance(error, StoreUnusableError)))
         except Exception as error:
             logging.getLogger(__name__).exception("The judge of the crawl failed")
-            crawl.say(describe_failure(error))
-        crawl.flush()
+            pipe.say(Failed(describe_error(error)))
+        pipe.flush()
 
 
-def _run(crawl: Crawl, status: Status) -> None:
-    given = unpack_to_judge(crawl.get() or b"")
+def _run(pipe: Pipe, status: Status) -> None:
+    given = unpack_to_judge(pipe.get() or b"")
     if not isinstance(given, Open):
         raise TypeError(f"the first message is no Open but {given!r}")
-    judge = CrawlJudge(given, crawl.say, status)
-    crawl.flush()
+    judge = CrawlJudge(given, pipe.say, status)
+    pipe.flush()
     # The collector passes over what stays.
     gc.collect()
     gc.freeze()
-    closing = False
+    closing, timeout_seconds = False, None
     while not closing:
-        frame = crawl.get(judge.find_timeout())
-        if frame is not None:
+        if (frame := pipe.get(timeout_seconds)) is not None:
             message = unpack_to_judge(frame)
             closing = isinstance(message, Close)
-            body = crawl.get() if isinstance(message, (Again, Ask)) else None
+            body = pipe.get() if isinstance(message, (Again, Ask)) else None
             judge.take(message, body or b"")
-        judge.tick()
-        crawl.flush()
+        timeout_seconds = judge.tick()
+        pipe.flush()
 
 
 def end_with(process: int) -> None:

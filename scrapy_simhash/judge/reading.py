@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
@@ -20,7 +19,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Status
@@ -50,7 +49,7 @@ class PageReader:
     def __init__(self, recipe: Recipe, config: Config, status: Status | None = None) -> None:
         self._recipe = make_recipe(recipe.extractor, recipe.features)
         self._config, self._scope, self._status = config, config.scope, status
-        self._loaded: set[object] = set()
+        self._loaded: set[str] = set()
         if status is not None:
             # OpenBLAS sets up 32 MB, which do not count as the first page's.
             fingerprint_page(
@@ -75,30 +74,29 @@ class PageReader:
             )
         if self._scope == "global":
             return made, ""
-        load = partial(scopes.load_scope, self._scope)
-        with self._bound(number, load, "scope_failed"):
+        self._load(number, scopes.load_scope, self._scope)
+        with self._bound(number, "scope_failed"):
             return made, scopes.find_scope(self._scope, page.url, made)
 
     def read_text(self, number: int, page: Page, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
-        with self._bound(number, partial(load_text_reader, reader)):
+        self._load(number, load_text_reader, reader)
+        with self._bound(number):
             return read_text(body, page.encoding, reader)
 
-    @contextmanager
-    def _bound(
-        self, number: int, load: partial[Any] | None = None, reason: str = "failed"
-    ) -> Iterator[None]:
-        """Bound time and memory of the block, which reads a page by what is loaded before.
-
-        Whatever the page does there is a `NotJudgedError` for a reason.
-        """
-        status = self._status
-        if load is not None and (what := (load.func, *load.args)) not in self._loaded:
-            self._loaded.add(what)
-            if status is not None:
-                status.begin(number, loading=True)
+    def _load(self, number: int, load: Callable[[str], object], name: str) -> None:
+        """Import what a user named, which may take a second, before the time of a page begins."""
+        if name not in self._loaded:
+            self._loaded.add(name)
+            if self._status is not None:
+                self._status.begin(number, loading=True)
             with suppress(Exception):  # reported when the page is read
-                load()  # a user's function may take a second to import
+                load(name)
+
+    @contextmanager
+    def _bound(self, number: int, reason: str = "failed") -> Iterator[None]:
+        """Bound time and memory of the block; whatever a page does there is a `NotJudgedError`."""
+        status = self._status
         if status is not None:
             status.begin(number)
             before = _read_memory()

@@ -68,6 +68,7 @@ class YoungPage(NamedTuple):
         record: its record, as those have it that are compared with it.
         leads: by what it is found.
         member: of the sample of its host, as the table of samples has it; b"" if it is in none.
+        place: of its fingerprint among those of all.
     """
 
     page: int
@@ -76,6 +77,7 @@ class YoungPage(NamedTuple):
     record: Record
     leads: list[_Lead]
     member: bytes
+    place: int
 
 
 class Young:
@@ -98,7 +100,6 @@ class Young:
         # As in the store: on a site of records, a template would lead to all its pages.
         self.dissolved: set[int] = set()
         self._places: list[int] = list(range(MOST_YOUNG + 1))
-        self._place_of: dict[int, int] = {}
         # By place: a fingerprint is compared with all at once.
         self._fingerprints = np.zeros(MOST_YOUNG + 1, np.uint64)
         self._keys = np.zeros(MOST_YOUNG + 1, np.int64)  # 0 where there is none
@@ -152,9 +153,9 @@ class Young:
         host = host_of(record.facts.url)
         if member:
             leads.append(("host", host))
-        made = YoungPage(page, key, change, record, leads, member)
-        place = self._place_of[page] = self._places.pop()
-        self.pages[page] = self.by_key[key] = made
+        place = self._places.pop()
+        made = self.pages[page] = YoungPage(page, key, change, record, leads, member, place)
+        self.by_key[key] = made
         if change.record.state == State.DUPLICATE and change.record.original:
             self.first_copies[change.record.original] = page
         for lead in leads:
@@ -200,9 +201,8 @@ class Young:
             self._found[lead].remove(found.key)
             if not self._found[lead]:
                 del self._found[lead]
-        place = self._place_of.pop(page)
-        self._keys[place] = 0
-        self._places.append(place)
+        self._keys[found.place] = 0
+        self._places.append(found.place)
         return found
 
 

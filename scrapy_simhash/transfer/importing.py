@@ -35,6 +35,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
+from scrapy_simhash.judge.messages import Settled
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.facts import EVERYONE, Page
 from scrapy_simhash.pages.wording import pack
@@ -216,7 +217,7 @@ async def _take(
         assert said.decision is not None  # noqa: S101 - that of a verdict
         decision = structs.replace(said.decision, action="")
         if said.young:
-            judges.settle(number, "done")
+            judges.tell(Settled(number, "done"))
     except NotJudgedError as error:
         if error.reason == "store_unavailable":
             raise StoreUnavailableError(f"{page.url} was not judged") from error

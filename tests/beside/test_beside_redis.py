@@ -67,6 +67,7 @@ def assert_quiet(done: Crawl) -> None:
     assert done.stats["finish_reason"] != "shutdown"
 
 
+@pytest.mark.usefixtures("judge_apart")
 @pytest.mark.parametrize("on_server", [False, True], ids=["folder", "server"])
 async def test_two_crawls_of_one_queue_drop_what_either_got(
     site: Site, tmp_path: Path, redis: dict[str, Any], redis_server: RedisServer, *, on_server: bool

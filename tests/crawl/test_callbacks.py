@@ -81,31 +81,6 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
     assert actions(done)[:2] == ["drop" if across else "new", "drop"]
 
 
-class NewsSpider(ShopSpider):
-    """Yields an item of what is new to its callback, as docs/running.md shows."""
-
-    def parse_item(self, response: Response) -> Iterator[Any]:
-        if response.meta["simhash"]["reason"] != "unchanged":
-            yield describe(response)
-
-
-@pytest.mark.parametrize("other", [{"name": "other"}, {"callbacks": ("parse_more",)}])
-async def test_what_another_one_got_is_not_unchanged(tmp_path: Path, other: dict[str, Any]) -> None:
-    class News(NewsSpider):
-        callbacks = ("parse_item",)
-
-        def parse_more(self, response: Response) -> Iterator[Any]:
-            return self.parse_item(response)
-
-    with serve(SITE) as site:
-        await crawl(tmp_path, [site.url("/a")], News)
-        done, again = [
-            await crawl(tmp_path, [site.url("/a")], type("Other", (News,), other)) for _ in range(2)
-        ]
-    assert (done.paths, done.verdicts) == (["/a"], {"/a": "new"})
-    assert (again.paths, again.verdicts) == ([], {"/a": "revisit unchanged"})
-
-
 async def test_a_request_that_two_callbacks_get_has_a_document_for_each(tmp_path: Path) -> None:
     """Else it would be a revisit of the other's each time, and its copies would be kept."""
     with serve(SITE) as site:

@@ -7,6 +7,7 @@ import pytest
 
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
+from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -110,16 +111,16 @@ async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
     assert sorted(done.paths) == ["/copy1", *leaves]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "<link rel=canonical href=/case/0>",
-        "<link rel=canonical href=/case>",
-        "<link rel=canonical href=http://other.example/case>",
-        "<meta property=og:url content=/case/0>",
-        "<link rel=amphtml href=/case/0>",
-    ],
-)
+HEADS = [
+    "<link rel=canonical href=/case/0>",
+    "<link rel=canonical href=/case>",
+    "<link rel=canonical href=http://other.example/case>",
+    "<meta property=og:url content=/case/0>",
+    "<link rel=amphtml href=/case/0>",
+]
+
+
+@pytest.mark.parametrize("head", slow_but(HEADS[:1], HEADS))
 async def test_of_records_that_all_declare_one_address_two_are_lost(
     tmp_path: Path, head: str
 ) -> None:

@@ -179,7 +179,7 @@ async def test_a_disk_that_is_full_costs_no_page(
         answers[f"/{number}"] = page(100 + number).replace("Heading", what)
     with serve(answers) as site:
         settings: dict[str, Any] = {"SIMHASH_SCOPE": "tests.helpers.hostile.fill_disk"}
-        done = await crawl(tmp_path, site.urls(), DOWNLOAD_DELAY=0.1, **settings)
+        done = await crawl(tmp_path, site.urls(), DOWNLOAD_DELAY=0.06, **settings)
     assert done.paths == ["/0", "/2", "/3", "/4", "/6", "/8", "/9", "/10"]
     told = [text for text in caplog.messages if "cannot be written" in text]
     assert len(told) == 1

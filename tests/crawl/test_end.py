@@ -12,6 +12,8 @@ import pytest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
+from scrapy_simhash import downloadermiddlewares
+from scrapy_simhash.crawl import end as end_of_crawl
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
 from tests.helpers.pages import make_page, make_words, page
@@ -120,14 +122,15 @@ async def test_requests_that_copies_lose_are_counted(site: Site, tmp_path: Path,
     ("bad", "good", "said"),
     [
         (1, 0, "1 page (1 no text); it came through, even if a copy."),
-        (2, 99, "2 pages (2 no text); all came through, even copies."),
-        (1, 99, ""),
+        (2, 9, "2 pages (2 no text); all came through, even copies."),
+        (1, 9, ""),
     ],
 )
 async def test_pages_that_nobody_compared_are_told_if_they_are_many(
-    tmp_path: Path, end: End, bad: int, good: int, said: str
+    tmp_path: Path, end: End, monkeypatch: pytest.MonkeyPatch, bad: int, good: int, said: str
 ) -> None:
     """What no option or kind of response exempts."""
+    monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
     answers = {f"/bad{n}": Answer(b"<html><body></body></html>") for n in range(bad)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
@@ -170,17 +173,19 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
     [
         ([404, 410], 1, None),
         ([500, 404], 1, logging.WARNING),
-        ([500, 404, 404], 99, logging.INFO),
+        ([500, 404, 404], 9, logging.INFO),
     ],
 )
 async def test_pages_that_are_gone_warn_nobody(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     statuses: list[int],
     pages: int,
     level: int | None,
 ) -> None:
     caplog.set_level(logging.INFO, "scrapy_simhash")
+    monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
     answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
     with serve(answers) as site:
@@ -338,3 +343,21 @@ async def test_a_person_who_watches_sees_three_drops(
         f"Dropped {site.url('/copy0')!r}, a near-duplicate of {site.url('/one')!r}: "
     )
     assert [text.rpartition(": ")[2] for text in told] == ["100 % alike, it says nothing else"] * 3
+
+
+@pytest.mark.parametrize(("interval", "told"), [(0.01, True), (60, False), (0, False)])
+async def test_it_is_told_how_far_a_crawl_is(
+    site: Site,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    interval: float,
+    told: bool,
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    monkeypatch.setattr(downloadermiddlewares, "_POLLING_SECONDS", 0.01)
+    urls = [site.url(path) for path in ("/one", "/three", "/two")]
+    await crawl(tmp_path, urls, LOGSTATS_INTERVAL=interval, DOWNLOAD_DELAY=0.1)
+    lines = [text for text in caplog.messages if text.startswith("So far: ")]
+    assert bool(lines) == told
+    assert ("So far: 2 pages judged, 1 near-duplicate (50 %)" in lines) == told

@@ -110,6 +110,6 @@ async def test_another_scheduler(
     watched: bool,
 ) -> None:
     # Else a copy of what is downloaded inline waits half a minute, if nobody says that it is.
-    monkeypatch.setattr(judge, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(judge, "WAIT_SECONDS", 0.6)
     done = await crawl_all(tmp_path, site, SCHEDULER=scheduler, SIMHASH_PROCESSES=0)
     assert_all(done, caplog, watched=watched)

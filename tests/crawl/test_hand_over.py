@@ -110,7 +110,7 @@ async def test_a_reader_that_fails_costs_no_page(
     processes: str,
 ) -> None:
     """It raises, it hangs, it finds nothing: the page has its whole text, and is counted."""
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=2.0))
+    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
     # Nothing can end what hangs on the event loop.
     names = ["first", "second", *(["third"] if processes == "1" else []), "fourth"]
     pages = {f"/{name}": page(place, menu=name) for place, name in enumerate(names)}

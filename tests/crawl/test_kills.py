@@ -168,6 +168,7 @@ async def test_kills_of_judges_cost_a_page_twice_at_most(
         assert store.check() == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("judge_apart")
 async def test_a_judge_that_is_stopped_is_replaced(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

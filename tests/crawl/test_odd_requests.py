@@ -25,11 +25,6 @@ class RaisingFingerprinter(RequestFingerprinter):
         return super().fingerprint(request)
 
 
-class LongFingerprinter:
-    def fingerprint(self, request: Request) -> bytes:
-        return 10 * fingerprint(request)
-
-
 class PurposeFingerprinter:
     """Tells requests for one page apart, as that of scrapy-poet does."""
 
@@ -56,15 +51,6 @@ async def test_page_passes_when_its_request_cannot_be_fingerprinted(
     assert done.verdicts == {"/odd": "not_judged failed", "/one": "new"}
     assert sorted(done.paths) == ["/odd", "/one"]
     assert done.counted["not_judged/failed"] == 1
-
-
-async def test_long_fingerprints_of_requests_are_shortened(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/one"), site.url("/copy")]
-    fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": LongFingerprinter}
-    first = await crawl(tmp_path, urls, **fingerprinter)
-    second = await crawl(tmp_path, urls, **fingerprinter)
-    assert first.verdicts == {"/one": "new", "/copy": "near_duplicate"}
-    assert second.verdicts == {"/one": "revisit unchanged", "/copy": "near_duplicate"}
 
 
 async def test_copied_redirects_make_no_page_the_one_redirected_to(

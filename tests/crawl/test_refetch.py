@@ -66,8 +66,7 @@ async def crawl_shop(folder: Path, site: Site, **settings: Any) -> Crawl:
     return await crawl(folder, site.urls(), **settings)
 
 
-@pytest.mark.parametrize("processes", [0, 1])
-@pytest.mark.parametrize("at_once", [1, 16])
+@pytest.mark.parametrize(("processes", "at_once"), [(0, 1), (1, 16)])
 async def test_copies_with_what_changes_are_dropped(
     tmp_path: Path, processes: int, at_once: int
 ) -> None:
@@ -195,7 +194,7 @@ async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
     assert len(done.items) == 2 * PRODUCTS
 
 
-@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("processes", slow_but([0], [0, 1]))
 async def test_a_spider_that_closes_ends_all_doubts(tmp_path: Path, processes: int) -> None:
     gate = threading.Event()
     asked = Counter[str]()

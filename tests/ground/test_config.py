@@ -133,7 +133,3 @@ def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, dis
 def test_a_misspelt_setting_is_refused() -> None:
     with pytest.raises(SettingError, match=r"REFETHC: .*; did you mean SIMHASH_REFETCH\?$"):
         describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_REFETHC": "x"})
-
-
-def test_a_setting_that_is_like_no_other_is_only_named() -> None:
-    assert describe_unknown({"SIMHASH_DIR": "x"}) == "settings that do not exist: SIMHASH_DIR"

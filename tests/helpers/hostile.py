@@ -53,9 +53,23 @@ def _fail() -> None:
     raise ArithmeticError("this scope always fails here")
 
 
-hang, hang_deaf = _make(lambda: time.sleep(3600)), _make(_hang_deaf)
-eat, eat_quietly = _make(_eat), _make(_eat_quietly)
-crash, leave, fail = _make(lambda: ctypes.string_at(0)), _make(lambda: os._exit(3)), _make(_fail)
+_WAYS: dict[str, Callable[[], object]] = {
+    "hang": lambda: time.sleep(3600),
+    "hang deaf": _hang_deaf,
+    "eat": _eat,
+    "eat quietly": _eat_quietly,
+    "crash": lambda: ctypes.string_at(0),
+    "leave": lambda: os._exit(3),
+    "fail": _fail,
+}
+hang, crash, leave = (_make(_WAYS[way]) for way in ("hang", "crash", "leave"))
+
+
+def misbehave(_: str, page: Any) -> str:
+    """Misbehave in the way that a page is called by."""
+    if way := page.facts.title.partition(f"{TRIGGER}: ")[2]:
+        _WAYS[way]()
+    return ""
 
 
 def fill_disk(_: str, page: Any) -> str:

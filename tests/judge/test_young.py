@@ -17,7 +17,7 @@ from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Change, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.pages.facts import NOBODY, Facts
+from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
 from scrapy_simhash.stores.keyvalues import SITES
 from scrapy_simhash.stores.opening import open_store
@@ -84,23 +84,24 @@ def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> N
     crawl.ask("0", first)
     waiting = [crawl.ask(str(n), html) for n, html in enumerate(others, 1)]
     assert [crawl.find(each) for each in waiting] == ["waits"] * 4
-    assert 0 < (crawl.judge.find_timeout() or 0) <= module.WAIT_SECONDS
+    assert 0 < (crawl.judge.tick() or 0) <= module.WAIT_SECONDS
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
     crawl.judge.tick()
     assert [crawl.find(each) for each in waiting] == [KEPT] * 4
 
 
 def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For that page, and after three for that callback."""
-    with judging(tmp_path) as crawl:
+    """For that page, and after three for that callback, on whatever host."""
+    with judging(tmp_path, scope="host") as crawl:
         for text in range(3):
+            host = f"{text}.example"
             for n, html in enumerate(copies(text, 2)):
-                crawl.ask(f"{text}/{n}", html)
+                crawl.ask(str(n), html, host=host)
             with monkeypatch.context() as patch:
                 patch.setattr(module, "WAIT_SECONDS", 0.0)
                 crawl.judge.tick()
-            assert crawl.find(crawl.ask(f"{text}/9", copies(text)[5])) == KEPT
-        one, two = (crawl.ask(f"9/{n}", html) for n, html in enumerate(copies(9, 2)))
+            assert crawl.find(crawl.ask("9", copies(text)[5], host=host)) == KEPT
+        one, two = (crawl.ask(str(n), html) for n, html in enumerate(copies(9, 2)))
         assert (crawl.find(one), crawl.find(two)) == ("new", KEPT)
 
 
@@ -188,14 +189,6 @@ def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
     for number in (one, again):
         crawl.settle(number)
     assert stored(crawl) == {"0": "done"}
-
-
-def test_another_callback_keeps_a_page_of_its_own(crawl: Judging) -> None:
-    assert crawl.deliver("0", page(1)) == "new"
-    assert crawl.deliver("1", page(1), reader=NOBODY._replace(callback="other")) == "new"
-    assert crawl.deliver("2", page(1), reader=NOBODY._replace(callback="other")) == (
-        "near_duplicate drop"
-    )
 
 
 def test_a_store_that_cannot_be_written(
@@ -344,21 +337,6 @@ def test_no_page_is_young_while_all_others_are_to_be_written(
         crawl.write()
         assert crawl.deliver("6", page(6)) == "new"
     assert stored(tmp_path) == dict.fromkeys("0126", "done")
-
-
-def test_waits_in_vain_are_those_of_a_callback_on_whatever_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with judging(tmp_path, scope="host") as crawl:
-        found = []
-        for text in range(4):
-            for n, html in enumerate(copies(text, 2)):
-                number = crawl.ask(str(n), html, host=f"{text}.example")
-            found.append(crawl.find(number))
-            with monkeypatch.context() as patch:
-                patch.setattr(module, "WAIT_SECONDS", 0.0)
-                crawl.judge.tick()
-        assert found == ["waits", "waits", "waits", KEPT]
 
 
 def make_change(number: int, fingerprint: int, url: str, **known: Any) -> Change:
