@@ -51,7 +51,6 @@ class PageText(NamedTuple):
     # Reads what the page may differ in besides its visible text: its attributes and the text that
     # is not shown. Takes half as long as parsing, and most pages have text enough to go without.
     read_embedded: Callable[[], str] = str
-    fell_back: bool = False  # no main text was found
     # The first line of `main` in `whole`, and the one behind its last one; (0, 0) where it is no
     # stretch of it, or all of it because no main text was found.
     main_lines: tuple[int, int] = (0, 0)
@@ -60,6 +59,11 @@ class PageText(NamedTuple):
     links_seen: tuple[str, ...] = ()  # those that are not within ignored elements
     # What is seen beside the text: alternative texts, values of fields and meters.
     beside: tuple[str, ...] = ()
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether no main text was found."""
+        return self.main_lines[0] == self.main_lines[1]
 
 
 def check_legible(text: str, encoding: str | None) -> None:

@@ -100,13 +100,12 @@ _WITH_ATTRIBUTES = cast(
 _ATTRIBUTES = attrgetter("attrs")
 
 
-def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> PageText:
+def read(html: str, ignore: Sequence[str] = ()) -> PageText:
     """Read a decoded page.
 
     Args:
         html: of the page.
         ignore: CSS selectors of elements that are cut out, but for their links.
-        find_main: find the main text; without, the whole text stands for it.
 
     Raises:
         NotJudgedError: `no_text`: none is visible.
@@ -125,7 +124,7 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
-    before, main, behind = map(_read_blocks, _part(document, find_main=find_main))
+    before, main, behind = map(_read_blocks, _part(document))
     tags, texts = (
         mine + its + others for mine, its, others in zip(before, main, behind, strict=True)
     )
@@ -150,19 +149,11 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
         links=links,
         links_seen=links_seen,
         read_embedded=partial(_read_embedded, document, invisible),
-        fell_back=first == end,
         main_lines=(first, end),
         tags=tuple(tags),
         data=_choose_data(whole, scripts, _list_attributes([document])),
         beside=_choose_values(document.select(_SEEN)),
     )
-
-
-def leave_out(html: str, ignore: Sequence[str]) -> str:
-    """Cut the elements that CSS selectors select out of a decoded page."""
-    document = _parse(html)
-    _cut_out(document, ignore)
-    return document.serialize()
 
 
 def _parse(html: str) -> Document:
@@ -216,12 +207,12 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _part(document: Document, *, find_main: bool) -> tuple[Iterator[Node], ...]:
+def _part(document: Document) -> tuple[Iterator[Node], ...]:
     """Cut the nodes of the body into those before, in and behind the main content."""
     body = document.find("body")
     if body is None:
         return iter(()), iter(()), iter(())
-    content = _widen(document.main_content(), body) if find_main else None
+    content = _widen(document.main_content(), body)
     first = count = 0
     if content == body:
         count = sys.maxsize

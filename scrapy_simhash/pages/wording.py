@@ -62,8 +62,8 @@ class Wording(NamedTuple):
         main: the first line of the main text, and the line behind its last one; (0, 0) where none
             was found, or none of it is in `text`.
         tags: of each line the tag of its block, joined by spaces: of the nearest element of
-            `text.BLOCK_TAGS` around the first piece of its text, "body" for none. "" where a text
-            was made elsewhere.
+            `turbohtml_reader._BLOCK_TAGS` around the first piece of its text, "body" for none. ""
+            where a text was made elsewhere.
     """
 
     text: str = ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from scrapy_simhash.errors import (
     DamagedError,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 # Increased with each change of what is stored, or how.
-FORMAT = 22
+FORMAT = 23
 HEADER_KEY = b"store"
 
 
@@ -49,7 +49,7 @@ def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Head
     """Make the header of a new store."""
     return Header(
         format=FORMAT,
-        recipe=asdict(recipe),
+        recipe=structs.asdict(recipe),
         design=design,
         # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
         seed=secrets.randbits(64) if seed is None else seed,
@@ -99,8 +99,8 @@ def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
     stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
     if recipe is not None and recipe != stored:
         raise StoreMismatchError(
-            "the store was made with another recipe (store / wanted): "
-            f"{'; '.join(stored.differences(recipe))}. Name another SIMHASH_STORE and crawl again"
+            f"the store was made with another recipe: {stored}, and {recipe} is wanted. Name "
+            "another SIMHASH_STORE and crawl again"
         )
     return stored
 

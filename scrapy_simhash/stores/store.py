@@ -306,7 +306,7 @@ class Store(AbstractContextManager["Store"]):
                 "store": self.url,
                 "format": self._header.format,
                 "created": self._header.created,
-                "recipe": {"id": self.recipe.id, **self._header.recipe},
+                "recipe": self._header.recipe,
                 "version": self._header.version,
                 "design": stored.design.name,
                 "tables": len(stored.design.tables),

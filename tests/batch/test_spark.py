@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from numpy.typing import NDArray
 
 import scrapy_simhash
@@ -281,8 +281,8 @@ def test_of_another_recipe_or_seed_nothing_is_compared(
     (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "one two three"}\n')
     run("spark", "fingerprint", "pages.jsonl", "-o", "one", "--seed", str(2**64 - 1))
     documents = spark.read.parquet(f"{tmp_path}/one")
-    assert recipe_of(documents) == {"recipe": asdict(Recipe()), "seed": f"{2**64 - 1:016x}"}
-    other = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": "0"}}
+    assert recipe_of(documents) == {"recipe": structs.asdict(Recipe()), "seed": f"{2**64 - 1:016x}"}
+    other = {"scrapy_simhash": {"recipe": structs.asdict(Recipe()), "seed": "0"}}
     documents.withMetadata("fingerprints", other).write.parquet(f"{tmp_path}/two")
     spark.createDataFrame([], "first bigint, second bigint, distance int").write.parquet(
         f"{tmp_path}/pairs"

@@ -13,7 +13,7 @@ from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
 
 DRAWN = np.unique(np.random.default_rng(5).integers(0, 2**64 - 1, 3_000, np.uint64))
-RECIPE = Recipe("html2txt", "words-2", 2, 2)
+RECIPE = Recipe(2, 2, 2)
 SEED = 2**64 - 3
 
 

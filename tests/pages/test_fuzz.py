@@ -20,7 +20,7 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.noise import learn
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
 from scrapy_simhash.pages.facts import PageFingerprint
-from scrapy_simhash.pages.features import FEATURE_SETS, normalise
+from scrapy_simhash.pages.features import normalise, read_words, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
@@ -31,7 +31,7 @@ from tests.helpers.hostilepages import HOSTILE
 
 URL = "http://site.example/folder/page?query=1"
 REASONS = {"empty", "bad_encoding", "binary", "no_text"}
-RECIPES = (Recipe("turbohtml"), Recipe("html2txt", "words-3"))
+RECIPES = (Recipe(), Recipe(window=3))
 SEED = 2**64 - 1
 LARGEST = 2**64
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -99,10 +99,10 @@ def check_fingerprint(made: PageFingerprint) -> None:
     assert json.loads(json.dumps(made.facts.title)) == made.facts.title
     assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - it was made a line above
     folded = normalise(made.text)
-    for features in FEATURE_SETS.values():
-        weighed = features.extract(folded, SEED)
-        assert len(weighed.hashes) == len(set(weighed.hashes.tolist()))
-        assert not weighed.weights.size or weighed.weights.min() > 0
+    for window in (1, 2, 3):
+        hashes, weights = weigh_features(read_words(folded, SEED).hashes, window)
+        assert len(hashes) == len(weights) == len(set(hashes.tolist()))
+        assert not weights.size or weights.min() > 0
 
 
 def check_judging(made: PageFingerprint) -> None:

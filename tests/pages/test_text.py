@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.pages.fingerprint import read_page
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 from scrapy_simhash.pages.text import PageText
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
 
-def read(html: str, extractor: str = DEFAULT_EXTRACTOR) -> str:
-    return read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor).main
+def read(html: str) -> str:
+    return read_page(html.encode("utf-8", "surrogatepass"), "utf-8").main
 
 
 def reason_of(body: bytes, encoding: str | None = "utf-8") -> str:
@@ -340,7 +339,7 @@ _ROWS = "".join(f"<tr><td>ferry{number}<td>quay {number}<td>late" for number in 
 )
 def test_short_main_content_is_widened_to_what_is_around_it(sentence: str) -> None:
     around = f"<div id=around><div><p>{sentence}</div><table>{_ROWS}</table></div>"
-    text = read(page(f"<div>{NAVIGATION}</div>{around}"), "turbohtml")
+    text = read(page(f"<div>{NAVIGATION}</div>{around}"))
     assert sentence in text
     assert "ferry8\nquay 8" in text
     assert "Menu" not in text
@@ -348,7 +347,7 @@ def test_short_main_content_is_widened_to_what_is_around_it(sentence: str) -> No
 
 def test_main_content_with_enough_words_is_not_widened() -> None:
     around = f"<div id=around>{article()}<table>{_ROWS}</table></div>"
-    text = read(page(around), "turbohtml")
+    text = read(page(around))
     assert PARAGRAPHS[0] in text
     assert "ferry8" not in text
 

@@ -19,7 +19,7 @@ and the header gives its length.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import IO, TYPE_CHECKING
@@ -38,6 +38,7 @@ from scrapy_simhash.batch.archive.compression import (
 )
 from scrapy_simhash.batch.archive.huffman import check_code, make_code
 from scrapy_simhash.errors import ArchiveError
+from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design, Table
 
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
-
-    from scrapy_simhash.pages.recipe import Recipe
-
 
 FORMAT = 1
 MAGIC = b"\x89SIMHASH"
@@ -83,7 +81,7 @@ class ArchiveHeader(msgspec.Struct):
     count: int  # fingerprints in each table
     design: str
     seed: int  # of the token hash
-    recipe: dict[str, str | int] | None  # None if unknown
+    recipe: Recipe | None  # None if unknown
     block_bytes: int
     tables: list[TableHeader]
 
@@ -240,7 +238,7 @@ def write_archive(  # noqa: PLR0913  # each by its name
         count=len(fingerprints),
         design=parse_design(design).name,
         seed=check_fingerprint(seed),
-        recipe=None if recipe is None else asdict(recipe),
+        recipe=recipe,
         block_bytes=check_block_bytes(block_bytes),
         tables=[],
     )

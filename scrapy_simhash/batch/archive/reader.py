@@ -28,7 +28,6 @@ from scrapy_simhash.batch.archive.format import (
     unpack_prefix,
 )
 from scrapy_simhash.errors import ArchiveError
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ class Archive:
         self.count = header.count
         self.design = parse_design(header.design)
         self.seed = header.seed
-        # The checksum covers its fields.
-        self.recipe = None if header.recipe is None else Recipe(**header.recipe)  # type: ignore[arg-type]
+        self.recipe = header.recipe
         self.block_bytes = header.block_bytes
         self.file_bytes = header.file_bytes
         self._chunk_blocks = max(_CHUNK_BYTES // header.block_bytes, _LEAST_BLOCKS)

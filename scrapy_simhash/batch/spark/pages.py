@@ -7,7 +7,6 @@ too much memory loses that process, and the next page gets another.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -25,7 +24,7 @@ from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
-from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
+from scrapy_simhash.pages.fingerprint import fingerprint_text
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.keys import name_keys
@@ -94,7 +93,7 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
     documents = pages.select(*chosen).mapInArrow(
         lambda batches: _fingerprint(batches, config, recipe, seed), DOCUMENTS
     )
-    metadata = {_RECIPE_KEY: {"recipe": asdict(recipe), "seed": f"{seed:016x}"}}
+    metadata = {_RECIPE_KEY: {"recipe": structs.asdict(recipe), "seed": f"{seed:016x}"}}
     return documents.withMetadata("fingerprints", metadata)
 
 
@@ -208,7 +207,7 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
         raise NotJudgedError("no_text")
     page = PageText(text, text)
     try:
-        return fingerprint_text(page, load_features(recipe.features), seed, url)
+        return fingerprint_text(page, recipe, seed, url)
     except Exception as error:
         reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
         raise NotJudgedError(reason, describe_error(error)) from error

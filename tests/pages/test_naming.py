@@ -1,18 +1,10 @@
-"""The recipe: its id, what differs, and names that lead somewhere or nowhere."""
+"""Names that lead somewhere or nowhere."""
 
 from typing import Any
 
 import pytest
 
-from scrapy_simhash.pages.features import FEATURES_VERSION
-from scrapy_simhash.pages.fingerprint import make_recipe
-from scrapy_simhash.pages.recipe import TEXT_VERSION, Recipe, load_named
-
-DEFAULT_ID = "da9694f7a774"
-
-
-def test_the_id_of_the_default_recipe_never_changes() -> None:
-    assert Recipe().id == DEFAULT_ID
+from scrapy_simhash.pages.recipe import load_named
 
 
 @pytest.mark.parametrize("name", ["int", "math.pi", "json.dumps"])
@@ -49,10 +41,3 @@ def test_a_module_that_fails_while_it_is_imported(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="ZeroDivisionError"):
         load_named("failing_features.thing", {}, callable, "something")
-
-
-def test_make_recipe_completes_the_versions() -> None:
-    assert make_recipe("turbohtml", "words-1") == Recipe()
-    assert make_recipe("html2txt", "words-3") == Recipe(
-        "html2txt", "words-3", TEXT_VERSION, FEATURES_VERSION
-    )
