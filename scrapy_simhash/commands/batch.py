@@ -150,7 +150,7 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         "bounds": asdict(bounds),
         "designs": [asdict(one) for one in planned.estimates],
         "optimum": optimum,
-        "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
+        "extremes": list_extremes(documents, bits),
         "choice": planned.choice.design,
         "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
     }

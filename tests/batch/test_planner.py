@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.batch.costs import Estimate, estimate
-from scrapy_simhash.batch.planner import Bounds, choose
+from scrapy_simhash.batch.planner import Bounds, Estimate, choose, estimate
 from scrapy_simhash.tables.designs import PAPER, parse_design
 from tests.helpers.needing import examples, slow_but
 
