@@ -40,11 +40,9 @@ _SCANNED_US = 0.005
 # pointer to it (2).
 _BUCKET_BYTES = 14
 # Share of an LMDB page that is filled after `compact`: four tables took 36 bytes a fingerprint, of
-# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million.
+# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Before, rows
+# inserted one by one took 46.
 _PAGE_FILL = 0.75
-# Space before `compact`, as a multiple of that after it: rows inserted one by one took 46 bytes,
-# loaded in order 36, and more when filled page by page.
-_BEFORE_COMPACT = 1.3
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,6 @@ class Estimate:
     table_candidates: float  # that a query reads in a table; keys are whole bytes, three at most
     candidates: float  # that a query reads in all tables
     bytes: int  # of all tables after `compact`
-    bytes_before_compact: int
     microseconds: float  # of a query, warm cache, on the machine of `_PROBE_US`
 
 
@@ -87,7 +84,6 @@ def estimate(design: Design, documents: int, distance: int) -> Estimate:
         table_candidates=read,
         candidates=read * tables,
         bytes=packed,
-        bytes_before_compact=round(packed * _BEFORE_COMPACT),
         microseconds=_predict_us(keys * tables, read * tables),
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import plural
-from scrapy_simhash._progress import show_progress, show_steps
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import list_recorded_pairs
 from scrapy_simhash.batch.inputs import (
     STANDARD_STREAM,
@@ -91,9 +91,11 @@ def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
     queries = read_fingerprints(options.queries_path)
     with (
         open_chunks(config, store, input_path) as (count, chunks),
-        show_steps("fingerprints", count) as advance,
+        show_progress("fingerprints") as show,
     ):
-        rows = batch_query(queries, chunks, options.distance, progress=advance)
+        rows = batch_query(
+            queries, chunks, options.distance, progress=lambda done: show(done, count)
+        )
     yield from _write(format_rows(rows), options)
 
 

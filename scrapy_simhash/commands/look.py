@@ -16,18 +16,14 @@ from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
     name_page,
-    print_fields,
     take_crawl,
     take_log,
     take_overwrite,
 )
-from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.figures import Figures
 from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
     LAST_CRAWL,
     STATUSES,
     find_crawl,
@@ -36,7 +32,6 @@ from scrapy_simhash.inspection.log import (
     require_log,
 )
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.inspection.sentences import answer, tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
@@ -46,7 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.config import Config
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
@@ -57,9 +52,6 @@ _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 def _print_log(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
-    if "statuses" in answer:
-        yield from _print_summary(answer)
-        return
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
     if answer.get("reason"):
@@ -78,50 +70,22 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
-    """List the wanted decisions, or sum them up."""
-    path, named, last = find_log(config, options.log_path), options.crawl, options.last
+    """List the wanted decisions."""
+    path, last = find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
     require_log(path)
-    if options.summary and named is None:
-        named = LAST_CRAWL
-    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    crawl = find_crawl(path, options.crawl)
     url = mask_passwords(options.url or "")
-    lines: Iterable[tuple[Decision, bytes]] = (
-        (decision, line)
+    lines: Iterable[bytes] = (
+        line
         for decision, line in read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
     if last is not None:
         lines = deque(lines, maxlen=last)
-    if not options.summary:
-        yield from (json.loads(line) for _, line in lines)
-        return
-    figures = Figures()
-    for decision, _ in lines:
-        figures.add(decision)
-    found = figures.describe()
-    if found["statuses"] or found["links_not_followed"]:
-        whole = (options.status, options.url, last) == (None, None, None)
-        yield found | ({"answers": answer(found, options.option)} if whole else {})
-
-
-def _print_summary(found: Answer) -> Iterable[str]:
-    dropped = "drops" if found["actions"].keys() <= DROPPING else "near-duplicates"
-    not_judged = f" ({found['not_judged']:,} not judged)" * bool(found["not_judged"])
-    shown = {
-        "pages": f"{found['pages']:,}{not_judged}",
-        "statuses": {tell_count(each): count for each, count in found["statuses"].items()},
-        "actions": {tell_action(each): count for each, count in found["actions"].items()},
-        f"pages that caused the most {dropped}": found["largest_groups"],
-        "crawls": found["crawls"],
-    }
-    for question, said in found.get("answers", {}).items():
-        yield f"{question} {printable(said)}"
-    yield from print_fields(shown)
-    if len(found["crawls"]) > 1:
-        yield "A page counts once in each crawl that met it."
+    yield from map(json.loads, lines)
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
@@ -216,7 +180,6 @@ def add_log(make: Make) -> None:
         _log,
         "log --last 20",
         "log --status near_duplicate --url /print/",
-        "log --summary --crawl all",
         printer=_print_log,
     )
     add = parser.add_argument
@@ -230,9 +193,8 @@ def add_log(make: Make) -> None:
         help=about,
     )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    take_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
+    take_crawl(parser, "only this crawl (default: all)")
     add("--last", type=int, metavar="N", help="only the last N decisions")
-    add("--summary", action="store_true", help="say in sentences and counts what came of them")
 
 
 def add_explain(make: Make) -> None:

@@ -13,7 +13,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import IMPORTED, JUDGED, STATUSES
+from scrapy_simhash.inspection.log import JUDGED
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judge.alerts import (
     BEFORE,
@@ -56,10 +56,11 @@ def _find_host(url: str) -> str:
 
 
 class Figures:
-    """Counts decisions for a report or a summary; memory grows with originals and kept pages."""
+    """Counts decisions for a report; memory grows with originals and kept pages."""
 
     def __init__(self) -> None:
-        self.crawls: dict[str, dict[str, Any]] = {}  # in the order of their beginning
+        self.crawls = Counter[str]()  # their pages, in the order of their beginning
+        self._times: tuple[float, float] | None = None  # when the first and the last page came
         self._cut_off: dict[str, str] = {}  # what cut crawls off
         self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -114,20 +115,10 @@ class Figures:
 
     def _count_page(self, decision: Decision) -> None:
         """Count a page that was judged, or should have been, for its crawl and its host."""
-        crawl = self.crawls.get(decision.crawl)
-        if crawl is None:
-            crawl = self.crawls[decision.crawl] = {
-                "crawl": decision.crawl,
-                "spider": decision.spider,
-                "first_time": decision.time,
-                "last_time": decision.time,
-                **dict.fromkeys(("pages", *STATUSES), 0),
-            }
-        crawl["first_time"] = min(crawl["first_time"], decision.time)
-        crawl["last_time"] = max(crawl["last_time"], decision.time)
-        crawl["pages"] += 1
-        if decision.status in STATUSES:
-            crawl[decision.status] += 1
+        self.crawls[decision.crawl] += 1
+        if time := decision.time:
+            first, last = self._times or (time, time)
+            self._times = min(first, time), max(last, time)
         if decision.is_judged:
             host = self._hosts[_find_host(decision.url)]
             host["judged"] += 1
@@ -178,14 +169,11 @@ class Figures:
         hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
         sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
         would_drop = 0 if sums["dropped"] else self._actions["flag"]
-        pages = sum(crawl["pages"] for crawl in self.crawls.values())
-        times = [
-            crawl[name] for crawl in self.crawls.values() for name in ("first_time", "last_time")
-        ]
-        limits = self._cut_off
+        pages, limits = self.crawls.total(), self._cut_off
+        first_time, last_time = self._times or (None, None)
         return {
-            "first_time": min(filter(None, times), default=None),
-            "last_time": max(times, default=0.0) or None,
+            "first_time": first_time,
+            "last_time": last_time,
             "pages": pages,
             "not_judged": pages - sums["judged"],
             **sums,
@@ -200,20 +188,12 @@ class Figures:
                 + f" ({reason})" * bool(reason): number
                 for (status, reason), number in self._statuses.most_common()
             },
-            "actions": dict(self._actions.most_common()),
-            "crawls": [
-                crawl | ({"cut_off": limits[name]} if name in limits else {})
-                for name, crawl in self.crawls.items()
-            ],
+            "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
             "cut_off": list(dict.fromkeys(limits.values())),
             "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
             "not_fetched": self._not_fetched.count(),
             "reasons": self._rank_reasons(),
             "originals": len(self.groups),
-            "largest_groups": {
-                original or IMPORTED: pages
-                for original, pages in self.groups.most_common(_GROUPS_SHOWN)
-            },
             "alerts": self.alerts.describe(),
             "notes": self.alerts.describe(calm=True),
             "walls": self.alerts.describe_walls({}),

@@ -17,7 +17,7 @@ REFUSED = """
 check --no-such-option -> unknown arguments: --no-such-option
 check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
-log --sumary -> --sumary; did you mean --summary?
+log --statsu -> --statsu; did you mean --status?
 -s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
 check --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
