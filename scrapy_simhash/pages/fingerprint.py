@@ -79,15 +79,8 @@ def fingerprint_page(  # noqa: PLR0913 - what decides about a page
         body, encoding = body.encode("utf-8", "replace"), "utf-8"
     started = time.perf_counter()
     page = read_page(body, encoding, ignore)
-    extracted = time.perf_counter()
     made = fingerprint_text(page, recipe or Recipe(), seed, url, min_features)
-    finished = time.perf_counter()
-    return replace(
-        made,
-        extractor=WHOLE_TEXT if page.fell_back else OUR_READER,
-        extract_ms=round(1000 * (extracted - started), 3),
-        fingerprint_ms=round(1000 * (finished - extracted), 3),
-    )
+    return replace(made, read_ms=round(1000 * (time.perf_counter() - started), 3))
 
 
 def fingerprint_text(
@@ -97,7 +90,7 @@ def fingerprint_text(
     url: str = "",
     min_features: int | None = None,
 ) -> PageFingerprint:
-    """Make the fingerprint of a page that was read; its times and extractor stay unset."""
+    """Make the fingerprint of a page that was read; its time stays unset."""
     base = (page.base and join_url(url, page.base)) or url
     if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
         base = ""
@@ -107,6 +100,10 @@ def fingerprint_text(
     main_features = weigh_features(main.hashes, recipe.window)
     whole_features = weigh_features(whole.hashes, recipe.window)
     sketch = sketch_text(whole_triples)
+    data = b""
+    if page.data:
+        features = weigh_features(read_words(page.data, seed).hashes, 2)
+        data = simhash(*features).to_bytes(8, "big")
     link_sketch, targets = read_links(page.links, base)
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(whole, beside, seed, page.main_lines, page.tags))
@@ -125,7 +122,7 @@ def fingerprint_text(
         features=len(main_features[0]),
         words=len(main.hashes),
         whole_words=len(whole.hashes),
-        data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
+        data_fingerprint=data,
         sketch=sketch,
         link_sketch=link_sketch,
         suspicion=2 * _repeats_query(page.title, whole.hashes, seed, url),
@@ -137,6 +134,7 @@ def fingerprint_text(
         whole_fingerprint=simhash(*whole_features),
         whole_features=len(whole_features[0]),
         links=len(page.links),
+        extractor=WHOLE_TEXT if page.fell_back else OUR_READER,
         text=page.main,
         wording=wording,
         targets=targets,
@@ -160,10 +158,6 @@ def _resolve_address(declared: str, url: str) -> str:
     address = join_url(url, declared) if declared else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
-
-
-def _fingerprint_data(data: str, seed: int) -> bytes:
-    return simhash(*weigh_features(read_words(data, seed).hashes, 2)).to_bytes(8, "big")
 
 
 def _digest(seed: int, page: PageText) -> tuple[bytes, bytes]:

@@ -284,12 +284,6 @@ def _is_short(text: str) -> bool:
     return len(text) < _SHORT_CHARACTERS and len(set(tokenise(normalise(text)))) < _LEAST_FEATURES
 
 
-def _read_embedded(document: Document, invisible: list[Element]) -> str:
-    """Read the attributes of the page, and those and the texts of what was cut out of it."""
-    attributes = _list_attributes([document, *invisible])
-    return _join_embedded(attributes, (element.text for element in invisible))
-
-
 def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
     return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
 
@@ -304,10 +298,11 @@ def _make_name(text: str | None) -> str:
     return one_line(text)[:_NAME_CHARACTERS]
 
 
-def _join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> str:
-    """Join attributes of elements, but those without content or with a secret, and hidden texts."""
+def _read_embedded(document: Document, invisible: list[Element]) -> str:
+    """Read the attributes of the page, and those and the texts of what was cut out of it."""
+    # Not attributes without content, nor secrets.
     pieces: list[str] = []
-    for attributes in elements:
+    for attributes in _list_attributes([document, *invisible]):
         for name, value in attributes.items():
             if name in _WITHOUT_CONTENT:
                 continue
@@ -316,7 +311,7 @@ def _join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) 
             if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
                 continue
             pieces.append(f"{name}={value}")
-    return "\0".join((*pieces, *texts))
+    return "\0".join((*pieces, *(element.text for element in invisible)))
 
 
 def _is_secret(attributes: Mapping[str, Any]) -> bool:
@@ -370,16 +365,15 @@ def _choose_data(
 
     Of one with more text, its scripts of JSON: there a header and a footer may be all the text.
     """
-    if len(whole) >= MOST_BESIDE_DATA:
-        data = "\n".join(each.text for each in scripts if "json" in (each.attr("type") or ""))
-        return data if len(data) >= _LEAST_DATA * len(whole) else ""
-    attributes = (
+    is_short = len(whole) < MOST_BESIDE_DATA
+    pieces = [each.text for each in scripts if is_short or "json" in (each.attr("type") or "")]
+    pieces += (
         value
-        for element in elements
+        for element in (elements if is_short else ())
         for name, value in element.items()
         if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
     )
-    data = "\n".join((*(each.text for each in scripts), *attributes))
+    data = "\n".join(pieces)
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
 
 

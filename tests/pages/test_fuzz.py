@@ -69,7 +69,7 @@ def try_page(body: bytes, encoding: str | None, recipe: Recipe) -> PageFingerpri
         made = fingerprint_page(body, encoding, recipe, SEED, URL)
     except NotJudgedError as error:
         return error.reason
-    return replace(made, extract_ms=0.0, fingerprint_ms=0.0)
+    return replace(made, read_ms=0.0)
 
 
 def check_fingerprint(made: PageFingerprint) -> None:

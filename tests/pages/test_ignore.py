@@ -23,7 +23,7 @@ WITH_AD = PLAIN.replace("Short words.", f"</p>{ADVERT}<p>Short words.")
 
 def without_times_and_links(made: PageFingerprint) -> PageFingerprint:
     facts = structs.replace(made.facts, link_sketch=b"")
-    return replace(made, facts=facts, links=0, targets=NO_LINKS, extract_ms=0.0, fingerprint_ms=0.0)
+    return replace(made, facts=facts, links=0, targets=NO_LINKS, read_ms=0.0)
 
 
 def test_a_page_is_read_as_if_it_were_not_there() -> None:

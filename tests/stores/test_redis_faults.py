@@ -242,7 +242,7 @@ def test_another_store_at_its_place_takes_nothing(redis_server: RedisServer, see
             client.flushall()
         recipe = Recipe(window=2) if seed == 7 else Recipe()
         with open_store(url, seed=seed, recipe=recipe) as other:
-            with pytest.raises(StoreError, match="seed" if seed == 8 else "extractor"):
+            with pytest.raises(StoreError, match="seed" if seed == 8 else "another recipe"):
                 store.find_and_add([document("a", A)])
             assert other.stats()["documents"] == 0
 
