@@ -114,7 +114,7 @@ def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
         options.seed,
         read_warc,
     )
-    yield from job.run(options.task, options.output, options.master, options.checkpoints)
+    yield from job.run(options.task, options.output, options.master)
 
 
 def _read_number(text: str) -> int:
@@ -237,7 +237,7 @@ def add_spark(make: Make) -> None:
     add("task", choices=_TASKS, metavar="TASK", help=about)
     about = "Parquet; for the task fingerprint also WARC files or JSON Lines"
     add("inputs", nargs="+", metavar="INPUT", help=about)
-    # Outputs and checkpoints may be on another file system, as hdfs://...
+    # The output may be on another file system, as hdfs://...
     add("-o", "--output", required=True, metavar="FOLDER", help="for Parquet; must not exist yet")
     second = parser.add_mutually_exclusive_group().add_argument
     for name, task in ("queries", "query"), ("pairs", "confirm"):
@@ -247,7 +247,6 @@ def add_spark(make: Make) -> None:
     _add_blocks(parser)
     add("--seed", type=int, default=0, help="seed of the token hash (default: %(default)s)")
     add("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
-    add("--checkpoints", metavar="FOLDER", help="for data that must survive the loss of executors")
 
 
 def add_plan(make: Make) -> None:

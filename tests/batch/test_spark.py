@@ -189,9 +189,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
         for url, (each, _) in expected.items()
     }
 
-    kept = ("--checkpoints", "checkpoints")
-    done = run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7", *kept)
-    assert (done.exit_code, list((tmp_path / "checkpoints").iterdir())) == (0, [])
+    assert run("spark", "pairs", "documents", "-o", "pairs", "-d", "7").exit_code == 0
     bits = [each for made, several in expected.values() if not made.facts.stub for each in several]
     found = rows_of(spark.read.parquet(f"{tmp_path}/pairs"), "first", "second")
     assert found == find_all(np.array(bits, np.uint64), 7).tolist()

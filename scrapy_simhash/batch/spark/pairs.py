@@ -53,8 +53,8 @@ def require_columns(frame: DataFrame, name: str, **wanted: str) -> None:
 
 def cut_lineage(frame: DataFrame) -> DataFrame:
     """Compute a DataFrame once, and keep it as long as something refers to it."""
-    # In a checkpoint folder of the session it survives the loss of executors. Without such a
-    # folder, executors keep it; if one of them is lost, the job fails and must be run again.
+    # In a checkpoint folder (spark.checkpoint.dir) it survives the loss of executors. Without such
+    # a folder, executors keep it; if one of them is lost, the job fails and must be run again.
     context = frame.sparkSession.sparkContext
     if context.getCheckpointDir() is not None:
         return frame.checkpoint()

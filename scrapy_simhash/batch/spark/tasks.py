@@ -68,11 +68,9 @@ class Job:
     seed: int  # of the token hash
     read_warc: ReadWarc  # such as `transfer.warc.read_warc`
 
-    def run(
-        self, task: str, output: str, master: str | None, checkpoints: str | None
-    ) -> Iterator[dict[str, Any]]:
+    def run(self, task: str, output: str, master: str | None) -> Iterator[dict[str, Any]]:
         """Run a task by its name, and describe what it wrote to the folder `output`."""
-        with _naming_errors(), _session(master) as spark, _checkpoints(spark, checkpoints):
+        with _naming_errors(), _session(master) as spark:
             target, *sources = (_locate(spark, path) for path in (output, *self.inputs))
             second = None if self.second_input is None else _locate(spark, self.second_input)
             _require_free(spark, target)
@@ -252,18 +250,3 @@ def _exists(spark: SparkSession, path: str) -> bool:
     """Return True if a path exists, by Hadoop, which knows the file systems of Spark."""
     system, wanted = open_file_system(spark, path)
     return bool(system.exists(wanted))
-
-
-@contextmanager
-def _checkpoints(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Keep checkpoints in a folder; deletes the subfolder that Spark makes and leaves there."""
-    if folder is None:
-        yield
-        return
-    spark.sparkContext.setCheckpointDir(_locate(spark, folder))
-    made = str(spark.sparkContext.getCheckpointDir())
-    try:
-        yield
-    finally:
-        system, path = open_file_system(spark, made)
-        system.delete(path, True)  # noqa: FBT003 - Java's: with all in it
