@@ -78,9 +78,6 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 _LEAST_FEATURES = 32
 # A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
-# Ends a line: pages that were decoded twice have it, and so the texts of them that are stored were
-# cut.
-_CUT = "\x81"
 # Stands before each block. No page has it: `decode` takes it out, and the parser makes U+FFFD of
 # `&#0;`.
 _BORDER = "\0"
@@ -245,16 +242,7 @@ def _read_blocks(nodes: Iterable[Node]) -> tuple[list[str], list[str]]:
                 pieces += _BORDER, text
                 is_open = True
     text = " ".join(" ".join(pieces).split())
-    texts = text[2:].split(f" {_BORDER} ") if tags else []
-    if _CUT in text:
-        cut = [
-            (tag, line)
-            for tag, each in zip(tags, texts, strict=True)
-            for line in map(str.strip, each.split(_CUT))
-            if line
-        ]
-        tags, texts = [tag for tag, _ in cut], [line for _, line in cut]
-    return tags, texts
+    return tags, text[2:].split(f" {_BORDER} ") if tags else []
 
 
 def _find_tag(text: Text) -> str:

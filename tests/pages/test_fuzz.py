@@ -25,7 +25,7 @@ from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
 from scrapy_simhash.pages.wording import unpack
-from tests.helpers.handmade import article
+from tests.helpers.handmade import PARAGRAPHS, article
 from tests.helpers.handmade import page as make_page
 from tests.helpers.hostilepages import HOSTILE
 
@@ -81,7 +81,8 @@ def check_fingerprint(made: PageFingerprint) -> None:
     assert len(made.facts.link_sketch) <= 4 * SAMPLE_LINKS
     assert 0 <= made.facts.features <= max(1, made.facts.words)
     assert 0 <= made.whole_features <= max(1, made.facts.whole_words)
-    assert made.text.strip()
+    for line in made.text.split("\n"):
+        assert line == " ".join(line.split()) != ""
     for name in (made.facts.title, made.facts.heading):
         assert len(name) <= 300
         assert not _LINE_BREAKS.search(name)
@@ -131,6 +132,19 @@ def test_a_finding_stays_mended() -> None:
 def test_beginnings_of_hostile_pages(name: str) -> None:
     hostile = QUICK[name]
     check_page(hostile.content_type.encode() + b"\n" + hostile.make()[:1_000])
+
+
+TAGS = "p div article main nav aside ul li table tr td h1 h2 b a title script noscript iframe svg"
+PIECES = [f"<{tag}>" for tag in f"{TAGS} template body html".split()]
+PIECES += [f"</{tag}>" for tag in TAGS.split()]
+PIECES += ["<!--", "-->", "&#0;", "&#xD83D;", "&nbsp;", "\0", "\u2028", "\x1c", "<a href=x>"]
+PIECES += [*PARAGRAPHS, "<p hidden>", "word", " ", "\n", "\u0301", "苹果", "<!DOCTYPE html>"]
+PIECES += ['<meta name="og:x" content=y>']
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_random_markup(pieces: list[str]) -> None:
+    check_page(b"text/html; charset=utf-8\n" + "".join(pieces).encode())
 
 
 @given(st.binary(max_size=200), st.integers(0, len(ARTICLE)))
