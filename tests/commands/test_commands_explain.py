@@ -184,17 +184,24 @@ A, SITE = 0x0123_4567_89AB_CDEF, "http://site.example/"
 ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
 
 
-@pytest.mark.parametrize("command", ["check", "log", "explain"])
-def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
-    asked = {"explain": [AGAIN]}
-    done = run(command, *asked.get(command, []), "--store", store)
-    assert done.exit_code == 0
-    assert_printable(done.out)
-    if command == "log":
-        assert ESCAPED in done.out
-    if command == "explain":
-        assert r"\u202e" in done.out
-    as_json = run(command, *asked.get(command, []), "--store", store, "--json")
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("check", ""),
+        ("log", ESCAPED),
+        (f"explain {AGAIN}", r"\u202e"),
+        ("export duplicates --all", ESCAPED),
+        ("prune --scope '' --dry-run", ESCAPED),
+    ],
+)
+def test_hostile_texts_cannot_steer_a_terminal(
+    run: Run, store: Path, command: str, shown: str
+) -> None:
+    arguments = (*shlex.split(command), "--store", store)
+    out = run.text(*arguments)
+    assert_printable(out)
+    assert shown in out
+    as_json = run(*arguments, "--json")
     assert as_json.out.isascii()
     assert as_json.answers
 
