@@ -157,9 +157,11 @@ def answer(figures: dict[str, Any], option: str) -> dict[str, str]:
 
     `option` is what commands need to find the store.
     """
+    nothing = "Nothing was dropped." * (not (figures["dropped"] or figures["would_be_dropped"]))
+    alerts = f"Look at: {figures['alerts']}." * bool(figures["alerts"])
     answers = {
         "What did it save?": _tell_saved(figures),
-        "Is any drop wrong?": _tell_alerts(figures),
+        "Is any drop wrong?": f"{nothing} {alerts}".strip() or "Nothing speaks against one.",
         "Is anything lost?": _tell_lost(figures),
         "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
     }
@@ -185,14 +187,6 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     if kept := figures["near_duplicates_kept"]:
         told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
     return told + f" {figures['notes']}." * bool(figures["notes"])
-
-
-def _tell_alerts(figures: dict[str, Any]) -> str:
-    dropped = figures["dropped"] or figures["would_be_dropped"]
-    parts = ["Nothing was dropped."] * (not dropped)
-    if alerts := figures["alerts"]:
-        parts.append(f"Look at: {alerts}.")
-    return " ".join(parts) or "Nothing speaks against one."
 
 
 def _tell_lost(figures: dict[str, Any]) -> str:
