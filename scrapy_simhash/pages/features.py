@@ -156,14 +156,11 @@ def _pairs(run: str) -> Iterable[str]:
     return map(add, characters, characters[1:])
 
 
-def locate(text: str, tokens: Iterable[str], begin: int = 0) -> Iterator[tuple[int, int]]:
-    """Find where each token that `tokenise` made of a text begins and ends, in characters.
-
-    The first one is looked for from `begin` on, where no word goes on.
-    """
-    start = end = begin
+def locate(text: str, tokens: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Find where each token that `tokenise` made of a text begins and ends, in characters."""
+    start = end = 0
     for token in tokens:
-        overlaps = end > begin and not token.isascii() and _is_pair(token)
+        overlaps = end > 0 and not token.isascii() and _is_pair(token)
         start = text.index(token, start + 1 if overlaps else end)
         end = start + len(token)
         yield start, end

@@ -220,19 +220,13 @@ def write_archive(  # noqa: PLR0913  # each by its name
         The length of the file in bytes.
 
     Raises:
-        ValueError: not an array of 64-bit numbers, or an invalid design, seed or block size.
+        ValueError: an invalid design, seed or block size.
         FileExistsError: the file exists and `overwrite` is false.
         OSError: the file cannot be written.
 
     Cost: for each table, sorting and compressing all fingerprints (`write_mb_s` of
     benchmarks/bench_archive.py). Memory: two copies of the fingerprints, and some of the blocks.
     """
-    fingerprints = np.asarray(fingerprints)
-    if fingerprints.ndim != 1 or fingerprints.dtype != np.uint64:
-        raise ValueError(
-            "an archive takes a one-dimensional array of numpy.uint64, got "
-            f"{fingerprints.dtype} of shape {fingerprints.shape}"
-        )
     header = ArchiveHeader(
         file_bytes=0,
         count=len(fingerprints),
