@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
@@ -148,7 +148,6 @@ def list_extremes(documents: int, distance: int) -> list[dict[str, str | float]]
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-@lru_cache(maxsize=64)
 def _list_designs(distance: int) -> tuple[str, ...]:
     """Name the designs that are complete for a distance, with the flips they need."""
     names = []

@@ -6,8 +6,6 @@ import json
 import sys
 from collections import deque
 from pathlib import Path
-from shutil import get_terminal_size
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
-_WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
+_WIDTH, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 50, 20
 _PASSAGES_SHOWN = 4
 _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
@@ -94,12 +92,8 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         bits = plural(answer["distance"], "bit")
         yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
         return
-    yield printable(answer["verdict"])
-    yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
-    for name, page in zip(("here (-)", "there (+)"), pages, strict=False):
-        yield f"{name:<{_NAMES}}{printable(page['url'])}"
-        yield from _print_fact("", _describe_page(page) if "title" in page else "")
+    here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
         " ".join(answer[f"{side}own_words"]) or "nothing" if "own_words" in answer else ""
         for side in ("", "match_")
@@ -112,6 +106,9 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for reason in [each.get("reason")]
     )
     facts = {
+        "now": answer.get("now", ""),  # the verdict may be false by now
+        "here (-)": here,
+        "there (+)": there,
         "only here": only[0],
         "only there": only[1],
         "tests": "; ".join(answer.get("tests", ())),
@@ -120,24 +117,17 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         "note": answer.get("note", ""),
         "if it is wrong": answer.get("advice", ""),
     }
+    yield printable(answer["verdict"])
     for name, text in facts.items():
-        yield from _print_fact(name, text)
+        for number, line in enumerate(text.splitlines()):
+            yield f"{name * (not number):<16}{printable(line)}"
     yield from _print_passages(answer.get("side_by_side", ()))
 
 
-def _print_fact(name: str, text: str) -> Iterable[str]:
-    """Print a fact with its name before it, broken between words, but for a command to copy."""
-    width = min(_WIDTH, get_terminal_size().columns - 1)
-    filled = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-    filled.subsequent_indent = " " * _NAMES
-    for number, line in enumerate(text.splitlines()):
-        filled.initial_indent = f"{name * (not number):<{_NAMES}}"
-        shown = printable(line)
-        is_command = shown.startswith("scrapy ")
-        yield filled.initial_indent + shown if is_command else filled.fill(shown)
-
-
 def _describe_page(page: Answer) -> str:
+    """Describe a page in two lines, of which the first is its address."""
+    if "title" not in page:
+        return printable(page["url"])
     parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
         parts.insert(1, f"heading {_cut(page['heading'])!r}")
@@ -146,7 +136,7 @@ def _describe_page(page: Answer) -> str:
         parts.append(f"fetched {format_time(page['time'])} UTC")
     if page.get("got_by"):
         parts.append(f"got by {page['got_by']}")
-    return ", ".join(parts)
+    return f"{printable(page['url'])}\n{', '.join(parts)}"
 
 
 def _cut(text: str) -> str:

@@ -1,8 +1,6 @@
 """Spark: the same answers as one machine, cells of bounded size, named errors. One session."""
 
-import doctest
 import gzip
-import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 from numpy.typing import NDArray
 
-import scrapy_simhash
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
@@ -36,7 +33,6 @@ from tests.helpers.strategies import crowds
 pytestmark = pytest.mark.slow
 
 Session = Any
-PACKAGE = Path(scrapy_simhash.__file__).parent / "batch/spark"
 
 
 def require_pyspark() -> None:
@@ -86,13 +82,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
             gateway.shutdown()
             gateway.proc.stdin.close()
             gateway.proc.wait()
-
-
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
-def test_doctests(path: Path) -> None:
-    require_pyspark()
-    module = importlib.import_module(f"scrapy_simhash.batch.spark.{path.stem}")
-    assert doctest.testmod(module).failed == 0
 
 
 def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:

@@ -86,14 +86,13 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
         raise SparkError(
             f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
         )
-    recipe = Recipe()
     chosen = [F.col(name) for name in _INPUT if name in there]
     if dict(pages.dtypes).get("time") in _TIMES:
         chosen.append(F.col("time").cast("double").alias("time"))
     documents = pages.select(*chosen).mapInArrow(
-        lambda batches: _fingerprint(batches, config, recipe, seed), DOCUMENTS
+        lambda batches: _fingerprint(batches, config, seed), DOCUMENTS
     )
-    metadata = {_RECIPE_KEY: {"recipe": structs.asdict(recipe), "seed": f"{seed:016x}"}}
+    metadata = {_RECIPE_KEY: {"recipe": structs.asdict(Recipe()), "seed": f"{seed:016x}"}}
     return documents.withMetadata("fingerprints", metadata)
 
 
@@ -114,23 +113,21 @@ def recipe_of(documents: DataFrame) -> dict[str, Any] | None:
 
 
 def _fingerprint(
-    batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
+    batches: Iterable[pa.RecordBatch], config: Config, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one reading process keeps it busy.
-    reader = read_only(config, recipe, seed)
+    reader = read_only(config, Recipe(), seed)
     with asyncio.Runner() as runner:
-        started = False
-
-        def make_rows() -> Iterator[dict[str, Any]]:
-            nonlocal started
-            for page in _read_rows(batches):
-                if not started and page.get("html") is not None:
-                    runner.run(reader.open())
-                    started = True
-                yield runner.run(_make_row(page, reader, config, recipe, seed))
-
+        # One by one: converting a whole batch would take its memory a second time.
+        pages = (
+            {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+            for batch in batches
+            for place in range(batch.num_rows)
+        )
+        rows = (runner.run(_make_row(page, reader, config, seed)) for page in pages)
         try:
-            yield from _batch(make_rows(), _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
+            runner.run(reader.open())
+            yield from _batch(rows, _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
         finally:
             runner.run(reader.close())
 
@@ -150,15 +147,8 @@ def _batch(
         yield pa.RecordBatch.from_pylist(gathered, schema)
 
 
-def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        for place in range(batch.num_rows):
-            # One by one: converting a whole batch would take its memory a second time.
-            yield {name: batch.column(name)[place].as_py() for name in batch.schema.names}
-
-
 async def _make_row(
-    page: Mapping[str, Any], reader: Judges, config: Config, recipe: Recipe, seed: int
+    page: Mapping[str, Any], reader: Judges, config: Config, seed: int
 ) -> dict[str, Any]:
     url = page["url"] or ""
     row = {
@@ -167,7 +157,7 @@ async def _make_row(
         "time": page.get("time"),
     }
     try:
-        made = await _read_page(page, reader, recipe, seed)
+        made = await _read_page(page, reader, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.chosen_rule, Page(url, identity=b"-"))
@@ -181,9 +171,7 @@ async def _make_row(
     return {**values, **row}
 
 
-async def _read_page(
-    page: Mapping[str, Any], reader: Judges, recipe: Recipe, seed: int
-) -> PageFingerprint:
+async def _read_page(page: Mapping[str, Any], reader: Judges, seed: int) -> PageFingerprint:
     url, html = page["url"], page.get("html")
     if page.get("reason"):
         raise NotJudgedError(page["reason"], page.get("detail") or "")
@@ -196,18 +184,18 @@ async def _read_page(
     if len(octets) > MOST_BYTES:
         raise NotJudgedError("too_large", f"{len(octets)} bytes")
     if html is None:
-        return _read_text(octets.decode(), recipe, seed, url)
+        return _read_text(octets.decode(), seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
     return await reader.read(Page(url, encoding), octets)
 
 
-def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:
+def _read_text(text: str, seed: int, url: str) -> PageFingerprint:
     """Fingerprint a text; its length bounds the time, so this needs no separate process."""
     if not text.strip():
         raise NotJudgedError("no_text")
     page = PageText(text, text)
     try:
-        return fingerprint_text(page, recipe, seed, url)
+        return fingerprint_text(page, Recipe(), seed, url)
     except Exception as error:
         reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
         raise NotJudgedError(reason, describe_error(error)) from error
