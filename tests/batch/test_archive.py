@@ -64,7 +64,6 @@ def test_everything_comes_back(
         for table in range(len(opened.design.tables)):
             read = [chunk.tolist() for chunk in opened.read_chunks(table)]
             assert sorted(sum(read, [])) == sorted(numbers)  # noqa: RUF017  # one chunk
-        assert opened.verify() == []
 
 
 def near(numbers: list[int], query: int, distance: int) -> list[tuple[int, int]]:
@@ -108,7 +107,7 @@ def flip(octets: bytes, bit: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_groups")
 def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
-    """All of them, not a sample: by opening, by verifying, and by reading everything."""
+    """All of them, not a sample: by opening, or by reading everything."""
     path, numbers = tiny(tmp_path)
     octets = path.read_bytes()
     damaged = tmp_path / "damaged"
@@ -120,10 +119,8 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
         except ArchiveError:
             opening += 1
             continue
-        with opened:
-            assert opened.verify() != []
-            with pytest.raises(ArchiveError, match="damaged at octets"):
-                opened.read_all()
+        with opened, pytest.raises(ArchiveError, match="damaged at octets"):
+            opened.read_all()
     # Two blocks with keys of one octet, and two checksums, are not looked at when it is opened.
     assert opening == 8 * (len(octets) - 2 * (64 + 1 + 8))
     with Archive(path) as opened:

@@ -36,7 +36,7 @@ from scrapy_simhash.batch.archive.compression import (
     count_symbols,
     encode_blocks,
 )
-from scrapy_simhash.batch.archive.huffman import check_code, make_code
+from scrapy_simhash.batch.archive.huffman import make_code
 from scrapy_simhash.errors import ArchiveError
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.tables.designs import parse_design
@@ -190,7 +190,6 @@ def _check_header(header: ArchiveHeader, design: Design) -> None:
     for table in header.tables:
         if not 1 <= table.key_bytes <= FINGERPRINT_BYTES or table.blocks < 0:
             raise ValueError(f"a table with {table.blocks} blocks, keys of {table.key_bytes}")
-        check_code(table.lengths)
 
 
 def write_archive(  # noqa: PLR0913  # each by its name

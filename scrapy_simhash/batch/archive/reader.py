@@ -20,7 +20,6 @@ from scrapy_simhash.batch.archive.compression import BlockDecoder
 from scrapy_simhash.batch.archive.format import (
     CHECKSUM,
     PREFIX,
-    cut_keys,
     group_blocks,
     lay_out,
     sum_group,
@@ -106,21 +105,12 @@ class Archive:
         Raises:
             ArchiveError: the file is damaged; the message says where.
         """
-        for start, stop in self._chunks(table):
+        blocks = self._header.tables[table].blocks
+        for start in range(0, blocks, self._chunk_blocks):
+            stop = min(start + self._chunk_blocks, blocks)
             self._check(table, start, stop)
-            permuted, _ = self._decode(table, start, stop)
+            permuted, _ = self._decoder.decode(self._blocks(table)[start:stop], table)
             yield self.design.tables[table].restore(permuted)
-
-    def _chunks(self, table: int) -> Iterator[tuple[int, int]]:
-        """List the runs of blocks to decode at once: the first block, and one past the last."""
-        count = self._header.tables[table].blocks
-        for start in range(0, count, self._chunk_blocks):
-            yield start, min(start + self._chunk_blocks, count)
-
-    def _decode(
-        self, table: int, start: int, stop: int
-    ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        return self._decoder.decode(self._blocks(table)[start:stop], table)
 
     def read_all(self) -> NDArray[np.uint64]:
         """Read all fingerprints, sorted; shape (count,). Memory: 8 bytes each, and one chunk."""
@@ -208,43 +198,6 @@ class Archive:
             )
         }
 
-    def verify(self) -> list[str]:
-        """Read and check the whole file; returns the problems, one line each.
-
-        Cost: decodes all tables, one chunk at a time.
-        """
-        problems: list[str] = []
-        sums = {self._verify_table(table, problems) for table in range(len(self.design.tables))}
-        if not problems and len(sums) > 1:
-            problems.append(f"{self._path}: its tables do not hold the same fingerprints")
-        return problems
-
-    def _verify_table(self, table: int, problems: list[str]) -> tuple[int, int]:
-        """Verify one table; returns the sum and the XOR of its fingerprints."""
-        path, found = self._path, len(problems)
-        key_bytes = self._header.tables[table].key_bytes
-        count, total, mixed, previous = 0, 0, 0, 0
-        for start, stop in self._chunks(table):
-            damage = [str(error) for error in self._find_damage(table, start, stop)]
-            if damage:
-                problems += damage
-                continue
-            permuted, counts = self._decode(table, start, stop)
-            where = f"{path}: table {table}, blocks {start:,} to {stop - 1:,}"
-            if (permuted[1:] < permuted[:-1]).any() or int(permuted[0]) < previous:
-                problems.append(f"{where}: not sorted")
-            lasts = permuted[np.cumsum(counts) - 1]
-            if self._keys(table, start, stop) != cut_keys(lasts, key_bytes):
-                problems.append(f"{where}: a key does not match its block")
-            previous = int(permuted[-1])
-            restored = self.design.tables[table].restore(permuted)
-            count += len(restored)
-            total = (total + int(restored.sum())) % 2**64
-            mixed ^= int(np.bitwise_xor.reduce(restored))
-        if len(problems) == found and count != self.count:
-            problems.append(f"{path}: table {table} has {count:,} fingerprints, not {self.count:,}")
-        return total, mixed
-
     def _blocks(self, table: int) -> NDArray[np.uint8]:
         """Map the blocks of a table, unchecked; shape (blocks, block_bytes). Do not keep them."""
         section = self._sections[table]
@@ -261,12 +214,7 @@ class Archive:
         return self._map[first + start * width : first + stop * width]
 
     def _check(self, table: int, start: int, stop: int) -> None:
-        """Raise `ArchiveError` if these blocks, their keys or others of their group are damaged."""
-        for error in self._find_damage(table, start, stop):
-            raise error
-
-    def _find_damage(self, table: int, start: int, stop: int) -> Iterator[ArchiveError]:
-        """Verify the checksums of all groups with these blocks; yields an error for each damage."""
+        """Raise an ArchiveError if these blocks, or others of their groups, are damaged."""
         width, count = self._header.block_bytes, self._header.tables[table].blocks
         size, section = group_blocks(width), self._sections[table]
         for group in range(start // size, -(-stop // size)):
@@ -277,7 +225,7 @@ class Archive:
                 made = sum_group(table, group, blocks, self._keys(table, first, end))
                 (checksum,) = CHECKSUM.unpack_from(octets, stored)
             if made != checksum:
-                yield ArchiveError(
+                raise ArchiveError(
                     f"{self._path} is damaged at octets {left:,} to {right - 1:,} (blocks "
                     f"{first:,} to {end - 1:,} of table {table}), in their keys before octet "
                     f"{section.checksums:,}, or in the checksum at octet {stored:,}. {_CURE}"
