@@ -19,7 +19,7 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
-from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
+from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
 from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
@@ -83,7 +83,7 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
     # larger.
     there = pages.columns
     if "url" not in there or not {"html", "text"} & set(there):
-        raise SparkError(
+        raise InspectionError(
             f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
         )
     chosen = [F.col(name) for name in _INPUT if name in there]
@@ -234,7 +234,7 @@ def read_warcs(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -
 
 
 def read_parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Read pages from Parquet: columns `url`, and `html` or `text`; else SparkError."""
+    """Read pages from Parquet: columns `url`, and `html` or `text`; else InspectionError."""
     pages = spark.read.parquet(*paths)
     content = {"html": "binary|string"} if "html" in pages.columns else {"text": "string"}
     require_columns(pages, ", ".join(paths), url="string", **content)
@@ -260,7 +260,9 @@ def read_pages(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -
     # Parquet.
     kinds = {_tell_kind(spark, path) for path in paths}
     if len(kinds) != 1:
-        raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
+        raise InspectionError(
+            f"{', '.join(paths)}: inputs of several kinds; name one kind at a time"
+        )
     kind = kinds.pop()
     if kind == "warc":
         return read_warcs(spark, paths, read_warc)
@@ -288,12 +290,12 @@ def list_data(spark: SparkSession, path: str) -> Iterator[str]:
 
 def _list_warcs(path: Path) -> list[Path]:
     if not path.exists():
-        raise SparkError(f"{path}: there is no such file or folder")
+        raise InspectionError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
     found = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
     if not found:
-        raise SparkError(f"{path} has no WARC file in it ({', '.join(SUFFIXES)})")
+        raise InspectionError(f"{path} has no WARC file in it ({', '.join(SUFFIXES)})")
     return found
 
 

@@ -35,7 +35,7 @@ from scrapy_simhash.batch.spark.pages import (
     read_pages,
     recipe_of,
 )
-from scrapy_simhash.errors import InspectionError, PartlyFailedError, SourceError, SparkError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,8 +160,6 @@ def _naming_errors() -> Iterator[None]:
     """Turn every error of Spark into a one-line error."""
     try:
         yield
-    except (SparkError, SourceError) as error:
-        raise InspectionError(str(error)) from error
     except PySparkException as error:
         raise InspectionError(f"Spark: {_shorten(str(error))}") from error
     except Py4JJavaError as error:
@@ -187,7 +185,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise SparkError(f"there is no {java or 'java'}; {_JAVA}")
+        raise InspectionError(f"there is no {java or 'java'}; {_JAVA}")
     # Spark would take the `python3` of the path, which is another one where the virtual environment
     # of this one is not activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -195,7 +193,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
     try:
         session = (builder.master(master) if master else builder).getOrCreate()
     except (PySparkException, OSError) as error:
-        raise SparkError(f"Spark does not start with {java}: {error}. {_JAVA}") from error
+        raise InspectionError(f"Spark does not start with {java}: {error}. {_JAVA}") from error
     # An error that ends a job is raised, and so shown once.
     session.sparkContext.setLogLevel("FATAL")
     try:
