@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import dropwhile, groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -47,25 +48,18 @@ CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
-_OPERATORS = {"&&", "||", ";", "|", "(", ")", "&"}
+_OPERATORS = {"&&", "||", ";", "|", "(", ")", "&", ">", ">>", "<"}
 
 
 def commands_of(code: str) -> Iterator[list[str]]:
-    """Split shell code into simple commands, without comments, variables and redirections."""
+    """Split shell code into simple commands, without comments and variables, and into files."""
     for line in code.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split = True
-        command: list[str] = []
-        words = iter(lexer)
-        for word in words:
-            if word in _OPERATORS:
-                yield from [command] if command else []
-                command = []
-            elif word in {">", ">>", "<"}:
-                next(words)
-            elif command or not re.match(r"\w+=", word):
-                command.append(word)
-        yield from [command] if command else []
+        for is_operator, words in groupby(lexer, _OPERATORS.__contains__):
+            command = [*dropwhile(re.compile(r"\w+=").match, words)]
+            if command and not is_operator:
+                yield command
 
 
 def check_scrapy(name: str, *rest: str) -> None:
