@@ -165,7 +165,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, quiet=quiet) if log.is_file() else iter(())
+    return read_log(log, damaged=[] if quiet else None) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
