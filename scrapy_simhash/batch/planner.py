@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import (
@@ -23,7 +23,7 @@ from scrapy_simhash.tables.designs import (
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, MOST_KEY_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 # Microseconds on one machine, warm cache: for each probe, for each key that it looks up, for each
@@ -92,28 +92,15 @@ def _predict_us(keys: float, candidates: float) -> float:
     return _PROBE_US + _KEY_US * keys + _CANDIDATE_US * candidates
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Upper bounds for the costs of a design; None for no bound."""
+def compare_designs(documents: int, distance: int) -> list[Estimate]:
+    """List the designs that are worth considering for a store, fewest tables first.
 
-    bytes: int | None = None  # of all tables after `compact`
-    candidates: float | None = None  # that a query reads in all tables, on average
-    tables: int | None = None
+    These are the designs of Example 3.1 that are complete for the distance, and all others that no
+    design beats in tables, bytes, candidates and microseconds at once.
 
-
-class Plan(NamedTuple):
-    """The designs worth considering for a store, and the one to take."""
-
-    # The designs of Example 3.1 that are complete for k, and all others that no design beats in
-    # tables, bytes, candidates and microseconds at once; fewest tables first.
-    estimates: tuple[Estimate, ...]
-    choice: Estimate  # the fastest design within the bounds
-
-
-def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
-    """Pick the design that answers fastest within the bounds."""
-    # A `ValueError` names the distance that no design is complete for, or the design that comes
-    # nearest to the bounds.
+    Raises:
+        ValueError: no design is complete for the distance.
+    """
     all_estimates = [
         estimate(parse_design(name), documents, distance) for name in _list_designs(distance)
     ]
@@ -128,8 +115,7 @@ def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
         if one.design.partition("+")[0] in PAPER
         or not any(_beats(other, one) for other in all_estimates)
     ]
-    kept.sort(key=lambda one: (one.tables, one.microseconds))
-    return Plan(tuple(kept), _pick(kept, distance, bounds))
+    return sorted(kept, key=lambda one: (one.tables, one.microseconds))
 
 
 def list_extremes(documents: int, distance: int) -> list[dict[str, str | float]]:
@@ -179,27 +165,6 @@ def _beats(one: Estimate, other: Estimate) -> bool:
         (plan.tables, plan.bytes, plan.candidates, plan.microseconds) for plan in (one, other)
     )
     return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
-
-
-def _pick(estimates: list[Estimate], distance: int, bounds: Bounds) -> Estimate:
-    limits: tuple[tuple[str, float | None, Callable[[Estimate], float]], ...] = (
-        ("bytes", bounds.bytes, lambda one: one.bytes),
-        ("candidates a query", bounds.candidates, lambda one: one.candidates),
-        ("tables", bounds.tables, lambda one: one.tables),
-    )
-    within = estimates
-    for unit, most, measure in limits:
-        if most is None:
-            continue
-        least = min(within, key=measure)
-        if measure(least) > most:
-            among = "" if within is estimates else " and within the other bounds"
-            raise ValueError(
-                f"no table design that is complete within {distance} bits{among} has at most "
-                f"{most:,} {unit}; {least.design} has the fewest, {measure(least):,.6g}"
-            )
-        within = [one for one in within if measure(one) <= most]
-    return min(within, key=lambda one: one.microseconds)
 
 
 @cache

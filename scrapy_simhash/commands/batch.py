@@ -32,7 +32,12 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
+from scrapy_simhash.batch.planner import (
+    compare_designs,
+    fewest_tables,
+    list_extremes,
+    widest_prefix,
+)
 from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
@@ -131,13 +136,13 @@ def _read_number(text: str) -> int:
 
 
 def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Compare the designs for a number of documents, and choose the fastest within the bounds."""
+    """Compare the designs for a number of documents, and choose the fastest."""
     documents = options.documents
     bits = config.distance if options.distance is None else options.distance
     if bits < 0:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
-    bounds = Bounds(options.max_bytes, options.max_candidates, options.max_tables)
-    planned = choose(documents, bits, bounds)
+    estimates = compare_designs(documents, bits)
+    choice = min(estimates, key=lambda one: one.microseconds).design
     optimum, narrowest = [], 0  # each number of tables that makes the narrowest prefix wider
     while (tables := fewest_tables(narrowest + 1, bits)) is not None and tables <= MOST_TABLES:
         narrowest = widest_prefix(tables, bits)
@@ -149,12 +154,11 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         "documents": documents,
         "log2_documents": round(math.log2(documents), 2),
         "distance": bits,
-        "bounds": asdict(bounds),
-        "designs": [asdict(one) for one in planned.estimates],
+        "designs": [asdict(one) for one in estimates],
         "optimum": optimum,
         "extremes": list_extremes(documents, bits),
-        "choice": planned.choice.design,
-        "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
+        "choice": choice,
+        "setting": f"SIMHASH_TABLES = {json.dumps(choice)}",
     }
 
 
@@ -254,18 +258,10 @@ def add_plan(make: Make) -> None:
     parser = make(
         "Compare table designs for a number of documents, and choose one",
         _plan,
-        "plan --documents 8e9 --distance 3 --max-tables 20",
+        "plan --documents 8e9 --distance 3",
         stored=False,
     )
-    bounds = {
-        "max-bytes": "bytes in all tables, after `check --compact`",
-        "max-candidates": "candidates for a query, on average",
-        "max-tables": "tables",
-    }
-    count: dict[str, Any] = {"type": _read_number, "metavar": "COUNT"}
-    about = "how many documents, such as 8e9"
-    parser.add_argument("--documents", required=True, help=about, **count)
-    for name, what in bounds.items():
-        parser.add_argument(f"--{name}", help=f"at most so many {what}", **count)
+    add, about = parser.add_argument, "how many documents, such as 8e9"
+    add("--documents", type=_read_number, required=True, metavar="COUNT", help=about)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
-    parser.add_argument("--distance", type=int, metavar="BITS", help=about)
+    add("--distance", type=int, metavar="BITS", help=about)
