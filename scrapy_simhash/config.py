@@ -15,7 +15,7 @@ from msgspec import Meta
 from scrapy_simhash.errors import SettingError, suggest
 from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule, RuleName
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
+from scrapy_simhash.pages.recipe import OUR_READER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ class Config:
             `memory:` needs 1 or 0
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
-            `trafilatura` (an extra), `html2txt` (all visible text), and the import path of a
+            `html2txt` (all visible text), and the import path of a
             function from HTML to text. See [the main text](running.md#get-the-main-text)
         log: path of the decision log; a relative one is below the project's folder, or below the
             current folder without a project. `None` writes no log
@@ -145,7 +145,7 @@ class Config:
     @property
     def text_reader(self) -> str:
         """The reader of the text that is handed over; "" if none is."""
-        return DEFAULT_EXTRACTOR if self.hand_over_text is True else self.hand_over_text or ""
+        return OUR_READER if self.hand_over_text is True else self.hand_over_text or ""
 
     def find_ignored(self, url: str) -> tuple[str, ...]:
         """Find the selectors of what is no text of the page at a URL."""

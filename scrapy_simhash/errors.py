@@ -14,7 +14,6 @@
     SourceError                 something to import cannot be read
     InspectionError             a command cannot answer what it was asked
     PartlyFailedError           a command found nothing, or did part of its work
-    SparkError                  a job on Spark cannot run
 
 `exceptions.NearDuplicate`, which a spider gets, is not an error.
 """
@@ -104,7 +103,3 @@ class NotJudgedError(Exception):
         super().__init__(reason, detail)  # both, so that it pickles
         self.reason = reason
         self.detail = detail
-
-
-class SparkError(Exception):
-    """A job cannot run, or not with this input; the message says why, and what to do."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labels import CorpusError, FolderSites, locate, read_corpus
 
-from scrapy_simhash._progress import show_steps
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader
@@ -116,10 +116,10 @@ def tally(
 
 
 def evaluate(
-    corpus: Corpus, config: Config, advance: Callable[[], object] = lambda: None, seed: int = 0
+    corpus: Corpus, config: Config, show: Callable[[int, int], object], seed: int = 0
 ) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge the pairs of a corpus; `advance` is called after each page."""
-    pages = read_pages(corpus, config, advance, seed)
+    """Judge the pairs of a corpus; `show` gets the number of pages read, and of all."""
+    pages = read_pages(corpus, config, show, seed)
     judged = judge_pairs(corpus, pages, config, seed)
     by_source: defaultdict[str, list[Judged]] = defaultdict(list)
     for each in judged:
@@ -157,7 +157,7 @@ def _tally_within(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
 
 
 def read_pages(
-    corpus: Corpus, config: Config, advance: Callable[[], object], seed: int
+    corpus: Corpus, config: Config, show: Callable[[int, int], object], seed: int
 ) -> dict[str, PageFingerprint | str]:
     """Read the pages as a judge does; a `str` is the reason why a page is not judged."""
     reader = PageReader(Recipe(), config)
@@ -167,7 +167,7 @@ def read_pages(
             made[name], _ = reader.read(0, Page(page.url), page.read(), seed)
         except NotJudgedError as error:
             made[name] = error.reason
-        advance()
+        show(len(made), len(corpus.pages))
     return made
 
 
@@ -266,8 +266,8 @@ def main() -> None:
         setattr(words, name, float(value))
     try:
         corpus, config = read_corpus(options.folder), read_config(dict(options.set))
-        with show_steps("pages", len(corpus.pages)) as advance:
-            answer, judged = evaluate(corpus, config, advance, options.seed)
+        with show_progress("pages") as show:
+            answer, judged = evaluate(corpus, config, show, options.seed)
     except (CorpusError, SettingError) as error:
         parser.error(str(error))
     if options.errors:

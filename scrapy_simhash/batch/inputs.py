@@ -26,7 +26,6 @@ _LARGEST = 2**64 - 1
 _BYTES_PER_READ = 1 << 24
 _ROWS_PER_TEXT = 65_536
 _SHOWN = 40
-_FINGERPRINTS_PER_CHUNK = 1 << 20
 
 
 def read_stored(config: Config, store: str | None, input_path: str) -> NDArray[np.uint64]:
@@ -68,8 +67,7 @@ def open_chunks(
             yield archive.count, archive.read_chunks()
         return
     stored = read_stored(config, store, input_path)
-    starts = range(0, stored.size, _FINGERPRINTS_PER_CHUNK)
-    yield stored.size, (stored[start : start + _FINGERPRINTS_PER_CHUNK] for start in starts)
+    yield stored.size, [stored]
 
 
 def read_numbers(file: IO[bytes], name: str) -> NDArray[np.uint64]:

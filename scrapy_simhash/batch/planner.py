@@ -1,14 +1,17 @@
-"""Compare table designs by their costs, and with no tables at all (paper, section 3.1)."""
+"""Compare table designs by their costs, and with no tables at all (paper, section 3.1).
+
+The costs cover the tables alone and assume evenly spread fingerprints. Real fingerprints cluster
+(section 4.2), so a crowded prefix has more candidates than predicted here.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
-from scrapy_simhash.batch.costs import SCANNED_US, Estimate, estimate, predict_us
 from scrapy_simhash.tables.designs import (
     FEWEST_PREFIX_BITS,
     MOST_FLIPS,
@@ -17,45 +20,87 @@ from scrapy_simhash.tables.designs import (
     block_widths,
     parse_design,
 )
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, MOST_KEY_BYTES
+from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, MOST_KEY_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+
+# Microseconds on one machine, warm cache: for each probe, for each key that it looks up, for each
+# candidate that it reads and compares; and for each fingerprint when all are scanned in memory.
+# Chosen between a fit of probes of several designs at 0.1 to 10 million (38, 1.7, 0.026)
+# and the measurements of benchmarks/bench_store.py from 10 to 100 million (0.006 a candidate):
+# most measured probes take 0.6 to 1.7 times the prediction. On other machines all of them are
+# faster or slower, but their proportions change less.
+_PROBE_US = 38.0
+_KEY_US = 2.4
+_CANDIDATE_US = 0.0062
+_SCANNED_US = 0.005
+# Bytes of a key besides its fingerprints: table number, key, LMDB's node header (8) and the
+# pointer to it (2).
+_BUCKET_BYTES = 14
+# Share of an LMDB page that is filled after `compact`: four tables took 36 bytes a fingerprint, of
+# which keys and values make up 27.7 at a million fingerprints, 24.4 at ten million. Before, rows
+# inserted one by one took 46.
+_PAGE_FILL = 0.75
 
 
 @dataclass(frozen=True)
-class Extreme:
-    """A way to search without tables, and its costs, in the units of `Estimate`."""
+class Estimate:
+    """The expected costs of a design."""
 
-    name: str
-    keys: int  # that a query looks up
-    candidates: float
-    bytes: int
-    microseconds: float
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Upper bounds for the costs of a design; None for no bound."""
-
-    bytes: int | None = None  # of all tables after `compact`
-    candidates: float | None = None  # that a query reads in all tables, on average
-    tables: int | None = None
-
-
-class Plan(NamedTuple):
-    """The designs worth considering for a store, and the one to take."""
-
-    # The designs of Example 3.1 that are complete for k, and all others that no design beats in
-    # tables, bytes, candidates and microseconds at once; fewest tables first.
-    estimates: tuple[Estimate, ...]
-    choice: Estimate  # the fastest design within the bounds
+    design: str  # its name, the value of SIMHASH_TABLES
+    tables: int
+    narrowest_bits: int  # width of the narrowest prefix, the paper's p
+    widest_bits: int
+    flips: int  # bits of each key that a probe flips to be complete
+    keys: int  # that a query looks up, in all tables
+    # Fingerprints that share the narrowest prefix, 2**(d - p): a probe without flips would read
+    # these if keys could have any width.
+    prefix_candidates: float
+    table_candidates: float  # that a query reads in a table; keys are whole bytes, three at most
+    candidates: float  # that a query reads in all tables
+    bytes: int  # of all tables after `compact`
+    microseconds: float  # of a query, warm cache, on the machine of `_PROBE_US`
 
 
-def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
-    """Pick the design that answers fastest within the bounds."""
-    # A `ValueError` names the distance that no design is complete for, or the design that comes
-    # nearest to the bounds.
+def estimate(design: Design, documents: int, distance: int) -> Estimate:
+    """Estimate what a design costs; `ValueError` unless it is complete for the distance."""
+    flips, tables = design.flips_for(distance), len(design.tables)
+    possible = 1 << 8 * design.key_bytes
+    keys = sum(math.comb(8 * design.key_bytes, flipped) for flipped in range(flips + 1))
+    read = documents / possible * keys
+    distinct = -possible * math.expm1(-documents / possible)
+    octets = distinct * _BUCKET_BYTES + documents * (FINGERPRINT_BYTES - design.key_bytes)
+    packed = round(tables * octets / _PAGE_FILL)
+    return Estimate(
+        design=design.name,
+        tables=tables,
+        narrowest_bits=design.prefix_bits,
+        widest_bits=max(table.prefix_bits for table in design.tables),
+        flips=flips,
+        keys=keys * tables,
+        prefix_candidates=documents / (1 << design.prefix_bits),
+        table_candidates=read,
+        candidates=read * tables,
+        bytes=packed,
+        microseconds=_predict_us(keys * tables, read * tables),
+    )
+
+
+def _predict_us(keys: float, candidates: float) -> float:
+    return _PROBE_US + _KEY_US * keys + _CANDIDATE_US * candidates
+
+
+def compare_designs(documents: int, distance: int) -> list[Estimate]:
+    """List the designs that are worth considering for a store, fewest tables first.
+
+    These are the designs of Example 3.1 that are complete for the distance, and all others that no
+    design beats in tables, bytes, candidates and microseconds at once.
+
+    Raises:
+        ValueError: no design is complete for the distance.
+    """
     all_estimates = [
         estimate(parse_design(name), documents, distance) for name in _list_designs(distance)
     ]
@@ -70,24 +115,25 @@ def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
         if one.design.partition("+")[0] in PAPER
         or not any(_beats(other, one) for other in all_estimates)
     ]
-    kept.sort(key=lambda one: (one.tables, one.microseconds))
-    return Plan(tuple(kept), _pick(kept, distance, bounds))
+    return sorted(kept, key=lambda one: (one.tables, one.microseconds))
 
 
-def list_extremes(documents: int, distance: int) -> tuple[Extreme, ...]:
+def list_extremes(documents: int, distance: int) -> list[dict[str, str | float]]:
     """Estimate scanning all, probing every neighbour and storing every neighbour."""
     neighbours = sum(math.comb(FINGERPRINT_BITS, bits) for bits in range(distance + 1))
     raw_bytes = FINGERPRINT_BYTES * documents
     # Expected number of random fingerprints within the distance.
     near = documents * neighbours / 2**FINGERPRINT_BITS
-    return (
-        Extreme("scan all", 0, float(documents), raw_bytes, SCANNED_US * documents),
-        Extreme("probe every neighbour", neighbours, near, raw_bytes, predict_us(neighbours, near)),
-        Extreme("store every neighbour", 1, near, raw_bytes * neighbours, predict_us(1, near)),
+    probed, looked_up = _predict_us(neighbours, near), _predict_us(1, near)
+    columns = ("name", "keys", "candidates", "bytes", "microseconds")
+    rows: tuple[tuple[str | float, ...], ...] = (
+        ("scan all", 0, float(documents), raw_bytes, _SCANNED_US * documents),
+        ("probe every neighbour", neighbours, near, raw_bytes, probed),
+        ("store every neighbour", 1, near, raw_bytes * neighbours, looked_up),
     )
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-@lru_cache(maxsize=64)
 def _list_designs(distance: int) -> tuple[str, ...]:
     """Name the designs that are complete for a distance, with the flips they need."""
     names = []
@@ -119,27 +165,6 @@ def _beats(one: Estimate, other: Estimate) -> bool:
         (plan.tables, plan.bytes, plan.candidates, plan.microseconds) for plan in (one, other)
     )
     return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
-
-
-def _pick(estimates: list[Estimate], distance: int, bounds: Bounds) -> Estimate:
-    limits: tuple[tuple[str, float | None, Callable[[Estimate], float]], ...] = (
-        ("bytes", bounds.bytes, lambda one: one.bytes),
-        ("candidates a query", bounds.candidates, lambda one: one.candidates),
-        ("tables", bounds.tables, lambda one: one.tables),
-    )
-    within = estimates
-    for unit, most, measure in limits:
-        if most is None:
-            continue
-        least = min(within, key=measure)
-        if measure(least) > most:
-            among = "" if within is estimates else " and within the other bounds"
-            raise ValueError(
-                f"no table design that is complete within {distance} bits{among} has at most "
-                f"{most:,} {unit}; {least.design} has the fewest, {measure(least):,.6g}"
-            )
-        within = [one for one in within if measure(one) <= most]
-    return min(within, key=lambda one: one.microseconds)
 
 
 @cache

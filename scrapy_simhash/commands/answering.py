@@ -26,27 +26,25 @@ if TYPE_CHECKING:
 
 _TIMES = {"time", "first_time", "last_time"}
 _WHOLE = 1_000
-_NUMBERS = int | float | None
-_UNBOUNDED_COLUMNS = 10_000
 _FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
 # Shells use 128 plus the number of the signal.
 _INTERRUPTED = 130
 
 
-def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
+def print_fields(answer: Answer) -> Iterable[str]:
     """Print an answer: one field a line, then a table for each list of objects."""
     tables: dict[str, list[Answer]] = {}
     for key, value in answer.items():
-        name = f"{indent}{key.replace('_', ' ')}"
+        name = key.replace("_", " ")
         if isinstance(value, list) and value and isinstance(value[0], dict):
             tables[name] = value
         elif isinstance(value, dict):
             yield from [f"{name}:"] * bool(value)
             for inner, one in value.items():
-                yield f"{indent}  {printable(inner) or '(global)'}: {_format(inner, one)}"
+                yield f"  {printable(inner) or '(global)'}: {_format(inner, one)}"
         elif isinstance(value, list):
             yield from [f"{name}:"] * bool(value)
-            yield from (f"{indent}  {printable(one)}" for one in value)
+            yield from (f"  {printable(one)}" for one in value)
         else:
             yield f"{name}: {_format(key, value)}"
     for name, rows in tables.items():
@@ -54,32 +52,18 @@ def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
 
 
 def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
-    """Print objects as a table, or one below the other where a terminal is too narrow for that."""
-    from rich.console import Console  # noqa: PLC0415 - not for each call of `scrapy`
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="")
-    names = dict.fromkeys(name for row in rows for name in row)
-    for name in names:
-        number = name not in _TIMES and all(isinstance(row.get(name), _NUMBERS) for row in rows)
-        # The words of a title stand below each other, so that most tables fit into 80 columns.
-        header = Text(name.replace("_", "\n"))
-        table.add_column(header, justify="right" if number else "left", vertical="bottom")
-    for row in rows:
-        table.add_row(*(Text(_format(name, row.get(name))) for name in names))
-    # What is not for a terminal may be cut into columns by a program, and has no bound.
-    wide = Console(file=io.StringIO(), width=_UNBOUNDED_COLUMNS, color_system=None)
-    narrow = sys.stdout.isatty() and wide.measure(table).maximum > Console().width
-    if narrow:
-        for row in rows:
-            yield f"\n{title}:"
-            yield from print_fields(row, "  ")
-        return
-    with wide.capture() as captured:
-        wide.print(table)
+    """Print objects of the same fields as a table; the words of a field stand below each other."""
+    heads = [name.split("_") for name in rows[0]]
+    high = max(map(len, heads))
+    lines = [*zip(*([""] * (high - len(head)) + head for head in heads), strict=True)]
+    lines += [tuple(_format(name, value) for name, value in row.items()) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = [isinstance(value, str) for value in rows[0].values()]
     yield f"\n{title}:"
-    yield from (line.rstrip() for line in captured.get().splitlines())
+    for line in lines:
+        cells = zip(line, widths, texts, strict=True)
+        shown = (cell.ljust(width) if text else cell.rjust(width) for cell, width, text in cells)
+        yield "  ".join(shown).rstrip()
 
 
 def take_overwrite(parser: argparse.ArgumentParser) -> None:
@@ -128,33 +112,28 @@ def _show(
 ) -> int:
     """Print each answer as soon as it is there, and return the exit code."""
     code = _NOTHING_FOUND
-    try:
-        for answer in answers:
-            code = _FOUND
-            if isinstance(answer, str):
-                _print(answer, end="")
-            elif printer is None:
-                _print(mask_passwords(json.dumps(answer)))
-            else:
-                for line in printer(answer):
-                    _print(line)
-        if code == _NOTHING_FOUND and printer:
-            _print("nothing found")
-    except _ClosedPipeError:
-        # Python flushes at exit, and would report the closed pipe as an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for answer in answers:
+        code = _FOUND
+        if isinstance(answer, str):
+            _print(answer, code, end="")
+        elif printer is None:
+            _print(mask_passwords(json.dumps(answer)), code)
+        else:
+            for line in printer(answer):
+                _print(line, code)
+    if code == _NOTHING_FOUND and printer:
+        _print("nothing found", code)
     return code
 
 
-class _ClosedPipeError(Exception):
-    """The reader of standard output has ended, as `head` does."""
-
-
-def _print(text: str, end: str = "\n") -> None:
+def _print(text: str, code: int, end: str = "\n") -> None:
+    """Print a text; end with the exit code if nobody reads on, as `head` does."""
     try:
         print(text, end=end, flush=True)  # noqa: T201 - that is what a command does
     except BrokenPipeError:  # only for standard output, not for other pipes
-        raise _ClosedPipeError from None
+        # Python flushes at exit, and would report the closed pipe as an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(code)
 
 
 def _format(key: str, value: object) -> str:

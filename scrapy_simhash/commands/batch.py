@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import plural
-from scrapy_simhash._progress import show_progress, show_steps
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import list_recorded_pairs
 from scrapy_simhash.batch.inputs import (
     STANDARD_STREAM,
@@ -32,7 +32,12 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
+from scrapy_simhash.batch.planner import (
+    compare_designs,
+    fewest_tables,
+    list_extremes,
+    widest_prefix,
+)
 from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
@@ -91,9 +96,11 @@ def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
     queries = read_fingerprints(options.queries_path)
     with (
         open_chunks(config, store, input_path) as (count, chunks),
-        show_steps("fingerprints", count) as advance,
+        show_progress("fingerprints") as show,
     ):
-        rows = batch_query(queries, chunks, options.distance, progress=advance)
+        rows = batch_query(
+            queries, chunks, options.distance, progress=lambda done: show(done, count)
+        )
     yield from _write(format_rows(rows), options)
 
 
@@ -112,7 +119,7 @@ def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
         options.seed,
         read_warc,
     )
-    yield from job.run(options.task, options.output, options.master, options.checkpoints)
+    yield from job.run(options.task, options.output, options.master)
 
 
 def _read_number(text: str) -> int:
@@ -129,13 +136,13 @@ def _read_number(text: str) -> int:
 
 
 def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
-    """Compare the designs for a number of documents, and choose the fastest within the bounds."""
+    """Compare the designs for a number of documents, and choose the fastest."""
     documents = options.documents
     bits = config.distance if options.distance is None else options.distance
     if bits < 0:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
-    bounds = Bounds(options.max_bytes, options.max_candidates, options.max_tables)
-    planned = choose(documents, bits, bounds)
+    estimates = compare_designs(documents, bits)
+    choice = min(estimates, key=lambda one: one.microseconds).design
     optimum, narrowest = [], 0  # each number of tables that makes the narrowest prefix wider
     while (tables := fewest_tables(narrowest + 1, bits)) is not None and tables <= MOST_TABLES:
         narrowest = widest_prefix(tables, bits)
@@ -147,12 +154,11 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         "documents": documents,
         "log2_documents": round(math.log2(documents), 2),
         "distance": bits,
-        "bounds": asdict(bounds),
-        "designs": [asdict(one) for one in planned.estimates],
+        "designs": [asdict(one) for one in estimates],
         "optimum": optimum,
-        "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
-        "choice": planned.choice.design,
-        "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
+        "extremes": list_extremes(documents, bits),
+        "choice": choice,
+        "setting": f"SIMHASH_TABLES = {json.dumps(choice)}",
     }
 
 
@@ -235,7 +241,7 @@ def add_spark(make: Make) -> None:
     add("task", choices=_TASKS, metavar="TASK", help=about)
     about = "Parquet; for the task fingerprint also WARC files or JSON Lines"
     add("inputs", nargs="+", metavar="INPUT", help=about)
-    # Outputs and checkpoints may be on another file system, as hdfs://...
+    # The output may be on another file system, as hdfs://...
     add("-o", "--output", required=True, metavar="FOLDER", help="for Parquet; must not exist yet")
     second = parser.add_mutually_exclusive_group().add_argument
     for name, task in ("queries", "query"), ("pairs", "confirm"):
@@ -245,7 +251,6 @@ def add_spark(make: Make) -> None:
     _add_blocks(parser)
     add("--seed", type=int, default=0, help="seed of the token hash (default: %(default)s)")
     add("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
-    add("--checkpoints", metavar="FOLDER", help="for data that must survive the loss of executors")
 
 
 def add_plan(make: Make) -> None:
@@ -253,18 +258,10 @@ def add_plan(make: Make) -> None:
     parser = make(
         "Compare table designs for a number of documents, and choose one",
         _plan,
-        "plan --documents 8e9 --distance 3 --max-tables 20",
+        "plan --documents 8e9 --distance 3",
         stored=False,
     )
-    bounds = {
-        "max-bytes": "bytes in all tables, after `check --compact`",
-        "max-candidates": "candidates for a query, on average",
-        "max-tables": "tables",
-    }
-    count: dict[str, Any] = {"type": _read_number, "metavar": "COUNT"}
-    about = "how many documents, such as 8e9"
-    parser.add_argument("--documents", required=True, help=about, **count)
-    for name, what in bounds.items():
-        parser.add_argument(f"--{name}", help=f"at most so many {what}", **count)
+    add, about = parser.add_argument, "how many documents, such as 8e9"
+    add("--documents", type=_read_number, required=True, metavar="COUNT", help=about)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
-    parser.add_argument("--distance", type=int, metavar="BITS", help=about)
+    add("--distance", type=int, metavar="BITS", help=about)

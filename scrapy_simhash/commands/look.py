@@ -6,8 +6,6 @@ import json
 import sys
 from collections import deque
 from pathlib import Path
-from shutil import get_terminal_size
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
@@ -16,18 +14,14 @@ from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
     name_page,
-    print_fields,
     take_crawl,
     take_log,
     take_overwrite,
 )
-from scrapy_simhash.config import DROPPING, Config
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
-from scrapy_simhash.inspection.figures import Figures
 from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
     LAST_CRAWL,
     STATUSES,
     find_crawl,
@@ -36,7 +30,6 @@ from scrapy_simhash.inspection.log import (
     require_log,
 )
 from scrapy_simhash.inspection.report import write_report
-from scrapy_simhash.inspection.sentences import answer, tell_action, tell_count
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
@@ -46,20 +39,17 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
-    from scrapy_simhash.judge.log import Decision
+    from scrapy_simhash.config import Config
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
-_WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
+_WIDTH, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 50, 20
 _PASSAGES_SHOWN = 4
 _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 
 def _print_log(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
-    if "statuses" in answer:
-        yield from _print_summary(answer)
-        return
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
     if answer.get("reason"):
@@ -78,50 +68,22 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
-    """List the wanted decisions, or sum them up."""
-    path, named, last = find_log(config, options.log_path), options.crawl, options.last
+    """List the wanted decisions."""
+    path, last = find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
     require_log(path)
-    if options.summary and named is None:
-        named = LAST_CRAWL
-    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    crawl = find_crawl(path, options.crawl)
     url = mask_passwords(options.url or "")
-    lines: Iterable[tuple[Decision, bytes]] = (
-        (decision, line)
+    lines: Iterable[bytes] = (
+        line
         for decision, line in read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
     if last is not None:
         lines = deque(lines, maxlen=last)
-    if not options.summary:
-        yield from (json.loads(line) for _, line in lines)
-        return
-    figures = Figures()
-    for decision, _ in lines:
-        figures.add(decision)
-    found = figures.describe()
-    if found["statuses"] or found["links_not_followed"]:
-        whole = (options.status, options.url, last) == (None, None, None)
-        yield found | ({"answers": answer(found, options.option)} if whole else {})
-
-
-def _print_summary(found: Answer) -> Iterable[str]:
-    dropped = "drops" if found["actions"].keys() <= DROPPING else "near-duplicates"
-    not_judged = f" ({found['not_judged']:,} not judged)" * bool(found["not_judged"])
-    shown = {
-        "pages": f"{found['pages']:,}{not_judged}",
-        "statuses": {tell_count(each): count for each, count in found["statuses"].items()},
-        "actions": {tell_action(each): count for each, count in found["actions"].items()},
-        f"pages that caused the most {dropped}": found["largest_groups"],
-        "crawls": found["crawls"],
-    }
-    for question, said in found.get("answers", {}).items():
-        yield f"{question} {printable(said)}"
-    yield from print_fields(shown)
-    if len(found["crawls"]) > 1:
-        yield "A page counts once in each crawl that met it."
+    yield from map(json.loads, lines)
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
@@ -130,12 +92,8 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         bits = plural(answer["distance"], "bit")
         yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
         return
-    yield printable(answer["verdict"])
-    yield from _print_fact("now", answer.get("now", ""))  # it may be false by now
     pages = answer.get("pages") or [{"url": answer["url"]}]
-    for name, page in zip(("here (-)", "there (+)"), pages, strict=False):
-        yield f"{name:<{_NAMES}}{printable(page['url'])}"
-        yield from _print_fact("", _describe_page(page) if "title" in page else "")
+    here, there, *_ = [*map(_describe_page, pages), ""]
     only = [
         " ".join(answer[f"{side}own_words"]) or "nothing" if "own_words" in answer else ""
         for side in ("", "match_")
@@ -148,6 +106,9 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         for reason in [each.get("reason")]
     )
     facts = {
+        "now": answer.get("now", ""),  # the verdict may be false by now
+        "here (-)": here,
+        "there (+)": there,
         "only here": only[0],
         "only there": only[1],
         "tests": "; ".join(answer.get("tests", ())),
@@ -156,24 +117,17 @@ def print_explanation(answer: Answer) -> Iterable[str]:
         "note": answer.get("note", ""),
         "if it is wrong": answer.get("advice", ""),
     }
+    yield printable(answer["verdict"])
     for name, text in facts.items():
-        yield from _print_fact(name, text)
+        for number, line in enumerate(text.splitlines()):
+            yield f"{name * (not number):<16}{printable(line)}"
     yield from _print_passages(answer.get("side_by_side", ()))
 
 
-def _print_fact(name: str, text: str) -> Iterable[str]:
-    """Print a fact with its name before it, broken between words, but for a command to copy."""
-    width = min(_WIDTH, get_terminal_size().columns - 1)
-    filled = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-    filled.subsequent_indent = " " * _NAMES
-    for number, line in enumerate(text.splitlines()):
-        filled.initial_indent = f"{name * (not number):<{_NAMES}}"
-        shown = printable(line)
-        is_command = shown.startswith("scrapy ")
-        yield filled.initial_indent + shown if is_command else filled.fill(shown)
-
-
 def _describe_page(page: Answer) -> str:
+    """Describe a page in two lines, of which the first is its address."""
+    if "title" not in page:
+        return printable(page["url"])
     parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
         parts.insert(1, f"heading {_cut(page['heading'])!r}")
@@ -182,7 +136,7 @@ def _describe_page(page: Answer) -> str:
         parts.append(f"fetched {format_time(page['time'])} UTC")
     if page.get("got_by"):
         parts.append(f"got by {page['got_by']}")
-    return ", ".join(parts)
+    return f"{printable(page['url'])}\n{', '.join(parts)}"
 
 
 def _cut(text: str) -> str:
@@ -216,7 +170,6 @@ def add_log(make: Make) -> None:
         _log,
         "log --last 20",
         "log --status near_duplicate --url /print/",
-        "log --summary --crawl all",
         printer=_print_log,
     )
     add = parser.add_argument
@@ -230,9 +183,8 @@ def add_log(make: Make) -> None:
         help=about,
     )
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    take_crawl(parser, "only this crawl, or `all` (default: all; with --summary last)")
+    take_crawl(parser, "only this crawl (default: all)")
     add("--last", type=int, metavar="N", help="only the last N decisions")
-    add("--summary", action="store_true", help="say in sentences and counts what came of them")
 
 
 def add_explain(make: Make) -> None:

@@ -30,7 +30,7 @@ from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.judge.scopes import load_scope
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
+from scrapy_simhash.pages.recipe import OUR_READER, Recipe
 from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, show_url
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def make_open(config: Config) -> Open:
             str(value).encode()  # else it cannot be sent to a judge
     with _naming("SIMHASH_SCOPE"):
         load_scope(config.scope)
-    if config.text_reader not in {"", DEFAULT_EXTRACTOR}:
+    if config.text_reader not in {"", OUR_READER}:
         from scrapy_simhash.pages.main_text import load_text_reader  # noqa: PLC0415
 
         with _naming("SIMHASH_HAND_OVER_TEXT"):

@@ -34,7 +34,8 @@ from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.judge import CHANGES
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features
+from scrapy_simhash.pages.features import read_words, weigh_features
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import simhash
@@ -164,7 +165,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
 
 
 def _read_if_there(log: Path, *, quiet: bool = False) -> Iterator[tuple[Decision, bytes]]:
-    return read_log(log, quiet=quiet) if log.is_file() else iter(())
+    return read_log(log, damaged=[] if quiet else None) if log.is_file() else iter(())
 
 
 def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
@@ -344,7 +345,8 @@ def _find_fingerprint(config: Config, store: Store, what: str) -> int:
         return _read_file(config, what, store).facts.fingerprint
     except (OSError, ValueError):  # none, too long for a path, or with a NUL: it must be a text
         if " " in what.strip():
-            return simhash(*load_features(store.recipe.features).extract(what, store.seed))
+            words = read_words(what, store.seed)
+            return simhash(*weigh_features(words.hashes, store.recipe.window))
     raise InspectionError(
         f"{what!r} is not a URL (http://...), an existing file, a fingerprint (16 hexadecimal "
         "digits) or a text of several words"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict, deque
-from heapq import heappush, heappushpop
 from itertools import islice
 from random import randrange
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import IMPORTED, JUDGED, STATUSES
+from scrapy_simhash.inspection.log import JUDGED
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judge.alerts import (
     BEFORE,
@@ -25,10 +23,11 @@ from scrapy_simhash.judge.alerts import (
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.judge import LEFT_OUT as OF_TEST
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judging.documents import StoredDocument
@@ -40,7 +39,6 @@ _HOSTS_SHOWN = 20
 _GROUPS_SHOWN = 10
 _EXAMPLES_SHOWN = 3
 _LINKS_SHOWN = 10
-_HOST_OF_URL = re.compile(r"[A-Za-z][\w+.-]*://([^/?#]*)")
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -49,17 +47,12 @@ _DRAWN = 30  # would-be drops; of so many without a wrong one, less than a tenth
 _SUMS = ("judged", "near_duplicates", "dropped", "dropped_bytes")
 
 
-def _find_host(url: str) -> str:
-    """Return the host of a URL, with its port, or "" if it has none."""
-    found = _HOST_OF_URL.match(url)
-    return found[1].rpartition("@")[2].lower() if found else ""
-
-
 class Figures:
-    """Counts decisions for a report or a summary; memory grows with originals and kept pages."""
+    """Counts decisions for a report; memory grows with originals and kept pages."""
 
     def __init__(self) -> None:
-        self.crawls: dict[str, dict[str, Any]] = {}  # in the order of their beginning
+        self.crawls = Counter[str]()  # their pages, in the order of their beginning
+        self._times: tuple[float, float] | None = None  # when the first and the last page came
         self._cut_off: dict[str, str] = {}  # what cut crawls off
         self._statuses: Counter[tuple[str, str]] = Counter()  # with their reasons
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -74,8 +67,7 @@ class Figures:
         # With the pages that they repeat; objects would cost the collector of garbage seconds.
         self.newest: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWEST)
         self.alerts, self._look_alikes = Alerts(), LookAlikes()
-        self._doubtful: list[tuple[float, int, int, Decision]] = []
-        self._number = 0
+        self._doubtful: list[Decision] = []
         self.drawn: list[Decision] = []  # at random, of those that would be dropped
         self._reasons: defaultdict[str, Examples] = defaultdict(Examples)
         self._not_fetched = NotFetched()
@@ -114,22 +106,12 @@ class Figures:
 
     def _count_page(self, decision: Decision) -> None:
         """Count a page that was judged, or should have been, for its crawl and its host."""
-        crawl = self.crawls.get(decision.crawl)
-        if crawl is None:
-            crawl = self.crawls[decision.crawl] = {
-                "crawl": decision.crawl,
-                "spider": decision.spider,
-                "first_time": decision.time,
-                "last_time": decision.time,
-                **dict.fromkeys(("pages", *STATUSES), 0),
-            }
-        crawl["first_time"] = min(crawl["first_time"], decision.time)
-        crawl["last_time"] = max(crawl["last_time"], decision.time)
-        crawl["pages"] += 1
-        if decision.status in STATUSES:
-            crawl[decision.status] += 1
+        self.crawls[decision.crawl] += 1
+        if time := decision.time:
+            first, last = self._times or (time, time)
+            self._times = min(first, time), max(last, time)
         if decision.is_judged:
-            host = self._hosts[_find_host(decision.url)]
+            host = self._hosts[host_of(decision.url)]
             host["judged"] += 1
             host["near_duplicates"] += decision.status == "near_duplicate"
             host["dropped"] += decision.is_dropped
@@ -151,23 +133,24 @@ class Figures:
                 self.drawn.append(decision)
             elif place < _DRAWN:
                 self.drawn[place] = decision
-        # The heap's first one is the most alike, the newest one of several.
-        alike = 1.0 if decision.similarity is None else decision.similarity
-        self._number -= 1
-        entry = -alike, decision.distance or 0, self._number, decision
-        if len(self._doubtful) < _MOST_DOUBTFUL:
-            heappush(self._doubtful, entry)
-        else:
-            heappushpop(self._doubtful, entry)
+        self._doubtful.append(decision)
+        if len(self._doubtful) > 2 * _MOST_DOUBTFUL:
+            self._doubtful = self._sort_doubtful()
+
+    def _sort_doubtful(self) -> list[Decision]:
+        """List the near-duplicates that are least alike first, the oldest one of several."""
+
+        def rank(decision: Decision) -> tuple[float, int]:
+            alike = 1.0 if decision.similarity is None else decision.similarity
+            return alike, -(decision.distance or 0)
+
+        return sorted(self._doubtful, key=rank)[:_MOST_DOUBTFUL]
 
     def list_doubtful(self) -> Iterator[Decision]:
-        """List the near-duplicates that are likeliest wrong, at most three of an original.
-
-        Those that are least alike come first.
-        """
+        """List the near-duplicates that are likeliest wrong, at most three of an original."""
         of_group: Counter[str | None] = Counter()
         seen = set()
-        for *_, decision in sorted(self._doubtful, key=lambda each: each[:3], reverse=True):
+        for decision in self._sort_doubtful():
             of_group[decision.match_url] += decision.url not in seen
             if of_group[decision.match_url] <= _MOST_OF_A_GROUP and decision.url not in seen:
                 yield decision
@@ -178,14 +161,11 @@ class Figures:
         hosts = sorted(self._hosts.items(), key=lambda host: (-host[1]["judged"], host[0]))
         sums = {name: sum(host[name] for _, host in hosts) for name in _SUMS}
         would_drop = 0 if sums["dropped"] else self._actions["flag"]
-        pages = sum(crawl["pages"] for crawl in self.crawls.values())
-        times = [
-            crawl[name] for crawl in self.crawls.values() for name in ("first_time", "last_time")
-        ]
-        limits = self._cut_off
+        pages, limits = self.crawls.total(), self._cut_off
+        first_time, last_time = self._times or (None, None)
         return {
-            "first_time": min(filter(None, times), default=None),
-            "last_time": max(times, default=0.0) or None,
+            "first_time": first_time,
+            "last_time": last_time,
             "pages": pages,
             "not_judged": pages - sums["judged"],
             **sums,
@@ -200,50 +180,39 @@ class Figures:
                 + f" ({reason})" * bool(reason): number
                 for (status, reason), number in self._statuses.most_common()
             },
-            "actions": dict(self._actions.most_common()),
-            "crawls": [
-                crawl | ({"cut_off": limits[name]} if name in limits else {})
-                for name, crawl in self.crawls.items()
-            ],
+            "crawls": [{"crawl": name, "pages": n} for name, n in self.crawls.items()],
             "cut_off": list(dict.fromkeys(limits.values())),
             "forgotten": sum(n for (status, _), n in self._statuses.items() if status == FORGOTTEN),
             "not_fetched": self._not_fetched.count(),
-            "reasons": self._rank_reasons(),
+            "reasons": [
+                {
+                    "reason": reason,
+                    "expected": reason in LEFT_OUT,
+                    **found.describe(),
+                    **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
+                }
+                for reason, found in _rank(self._reasons)
+            ],
             "originals": len(self.groups),
-            "largest_groups": {
-                original or IMPORTED: pages
-                for original, pages in self.groups.most_common(_GROUPS_SHOWN)
-            },
             "alerts": self.alerts.describe(),
             "notes": self.alerts.describe(calm=True),
             "walls": self.alerts.describe_walls({}),
             "links_not_followed": sum(self._not_followed.values()),
             "links_listed": sum(found.pages for found in self._listed.values()),
             "links_of_lists": self._of_lists,
-            "not_followed": self._rank_links(),
+            "not_followed": [
+                {"url": url, **each.describe()} for url, each in _rank(self._listed)[:_LINKS_SHOWN]
+            ],
             "look_alikes": self._look_alikes.describe(),
             "parted_by": self._look_alikes.list_kinds(),
             "hosts": [{"host": host, **sums} for host, sums in hosts[:_HOSTS_SHOWN]],
             "other_hosts": max(0, len(hosts) - _HOSTS_SHOWN),
         }
 
-    def _rank_reasons(self) -> list[dict[str, Any]]:
-        """List why pages were not judged, the most frequent reason first."""
-        ranked = sorted(self._reasons.items(), key=lambda item: (-item[1].pages, item[0]))
-        return [
-            {
-                "reason": reason,
-                "expected": reason in LEFT_OUT,
-                **found.describe(),
-                **dict(zip(("why", "advice"), tell_reason(reason), strict=True)),
-            }
-            for reason, found in ranked
-        ]
 
-    def _rank_links(self) -> list[dict[str, Any]]:
-        """List the pages with most links that nobody followed first."""
-        ranked = sorted(self._listed.items(), key=lambda item: (-item[1].pages, item[0]))
-        return [{"url": url, **each.describe()} for url, each in ranked[:_LINKS_SHOWN]]
+def _rank(found: Mapping[str, Examples]) -> list[tuple[str, Examples]]:
+    """List what was found, the most frequent first."""
+    return sorted(found.items(), key=lambda item: (-item[1].pages, item[0]))
 
 
 def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def find_crawl(path: Path, crawl: str | None) -> str | None:
     if crawl != LAST_CRAWL:
         return crawl
     require_log(path)
-    crawls = dict.fromkeys(decision.crawl for decision, _ in LogReader(path).read())
+    crawls = dict.fromkeys(decision.crawl for decision, _ in read_log(path, damaged=[]))
     for each in reversed(crawls):
         if not each.startswith(IMPORT_PREFIX):
             return each
@@ -54,7 +54,7 @@ def find_crawl(path: Path, crawl: str | None) -> str | None:
 def find_requested(config: Config, urls: Collection[str]) -> dict[str, str]:
     """Find in the log which addresses were asked for where redirects led from them to these."""
     path, wanted = find_log(config, None), {*map(mask_passwords, urls)}
-    lines = read_log(path, quiet=True) if wanted and path.is_file() else ()
+    lines = read_log(path, damaged=[]) if wanted and path.is_file() else ()
     last = {each.url: each.requested_url for each, _ in lines if each.url in wanted}
     return {url: requested for url, requested in last.items() if requested}
 
@@ -71,54 +71,47 @@ def require_log(path: Path) -> None:
 
 
 def read_log(
-    path: Path, crawl: str | None = None, *, quiet: bool = False
+    path: Path,
+    crawl: str | None = None,
+    *,
+    damaged: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
 ) -> Iterator[tuple[Decision, bytes]]:
-    """Read the decisions of a log, or of one of its crawls, oldest first, each with its line."""
-    # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
-    # `quiet`, standard error reports their number at the end.
-    reader = LogReader(path, crawl)
-    yield from reader.read()
-    if reader.damaged and not reader.sound:
-        raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
-    if reader.damaged and not quiet:
-        lines = "line was" if reader.damaged == 1 else "lines were"
-        sys.stderr.write(f"{reader.damaged:,} damaged {lines} skipped in {printable(path)}\n")
+    """Read the decisions of a log, or of one of its crawls, oldest first, each with its line.
 
+    Lines that are not decisions, as a full disk or a power cut leaves them, are skipped.
 
-class LogReader:
-    """Reads the decisions of a log, or of a crawl, and counts its good and damaged lines."""
+    Args:
+        path: of the log.
+        crawl: id of the crawl; None for all.
+        damaged: gets the beginnings of these lines; None: standard error reports their number.
+        progress: called with the number of bytes read, and of all bytes.
 
-    def __init__(self, path: Path, crawl: str | None = None) -> None:
-        self._path, self._crawl = path, crawl
-        self.sound = self.damaged = 0
-        self.first_damaged = ""
-
-    def read(
-        self, progress: Callable[[int, int], object] = lambda *_: None
-    ) -> Iterator[tuple[Decision, bytes]]:
-        """Read the decisions, oldest first, each with its line.
-
-        `progress` is called with the number of bytes read, and of all bytes.
-        """
-        done = 0
-        with self._path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            for number, line in enumerate(file):
-                if not line.endswith(b"\n"):  # its writer is not done
-                    break
-                done += len(line)
-                if number % _LINES_PER_STEP == 0:
-                    progress(done, max(size, done))
-                decision = _parse(line)
-                if decision is None:
-                    shown = line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN]
-                    self.first_damaged = self.first_damaged or shown
-                    self.damaged += 1
-                    continue
-                self.sound += 1
-                if self._crawl in {None, decision.crawl}:
-                    yield decision, line
-        progress(done, done)
+    Raises:
+        ValueError: no line of the file is a decision.
+    """
+    found = [] if damaged is None else damaged
+    sound = done = 0
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for number, line in enumerate(file):
+            if not line.endswith(b"\n"):  # its writer is not done
+                break
+            done += len(line)
+            if number % _LINES_PER_STEP == 0:
+                progress(done, max(size, done))
+            decision = _parse(line)
+            if decision is None:
+                found.append(line.decode("utf-8", "replace")[:_CHARACTERS_SHOWN])
+                continue
+            sound += 1
+            if crawl in {None, decision.crawl}:
+                yield decision, line
+    if found and not sound:
+        raise ValueError(f"{path}: {found[0]!r} is not a decision")
+    if found and damaged is None:
+        lines = "line was" if len(found) == 1 else "lines were"
+        sys.stderr.write(f"{len(found):,} damaged {lines} skipped in {printable(path)}\n")
 
 
 _decode = msgspec.json.Decoder(Decision).decode

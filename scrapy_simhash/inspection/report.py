@@ -22,9 +22,9 @@ from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
 from scrapy_simhash.inspection.log import (
     ALL_CRAWLS,
-    LogReader,
     find_crawl,
     find_log,
+    read_log,
     require_log,
 )
 from scrapy_simhash.inspection.sentences import answer
@@ -72,12 +72,12 @@ def write_report(
         log, counted = find_log(config, log_path), Figures()
         require_log(log)
         named = None if crawl == ALL_CRAWLS else find_crawl(log, crawl)
-        reader = LogReader(log, named)
+        damaged: list[str] = []
         with show_progress("bytes of the log") as progress:
-            for decision, _ in reader.read(progress):
+            for decision, _ in read_log(log, named, damaged=damaged, progress=progress):
                 counted.add(decision)
-        if reader.damaged:
-            missing.append(f"{reader.damaged:,} lines of the log {log} are damaged.")
+        if damaged:
+            missing.append(f"{len(damaged):,} lines of the log {log} are damaged.")
         if not counted.crawls:
             where = "" if named is None else f" in crawl {named}"
             raise InspectionError(f"the decision log {log} has no page that was judged{where}")
@@ -93,7 +93,7 @@ def write_report(
         "file_bytes": len(page),
         "drops": len(drops),
         "drawn": len(drawn),
-        "damaged_lines": reader.damaged,
+        "damaged_lines": len(damaged),
         "missing": missing,
         **figures,
     }

@@ -10,7 +10,7 @@ from scrapy_simhash.crawl import end
 from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.judging.evidence import Deciding
-from scrapy_simhash.judging.judge import FIRST_COPY, MOST_CALLED, UNDELIVERED
+from scrapy_simhash.judging.judge import MOST_CALLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +50,6 @@ _ACTIONS = {
     "flag": "Only flagged",
     "pass": "Kept, because this crawl had not got the other page",
 }
-_COUNTED = {"near_duplicate": "near-duplicates", "revisit": "fetched again"}
-_KEPT = {
-    FIRST_COPY: "kept because an earlier crawl got the other page",
-    UNDELIVERED: "kept because no item of the other page had come through",
-}
 # Why a page that was judged new is no original.
 FORGOTTEN_BECAUSE = {
     "failed": "its callback or a pipeline failed",
@@ -78,24 +73,6 @@ MOST_WORDS = 10
 def tell_reason(reason: str) -> tuple[str, str]:
     """Tell why a page was not judged, and what to do; "" for nothing."""
     return _REASONS.get(reason, (reason, ""))
-
-
-def tell_count(status: str) -> str:
-    """Tell what a status of `log --summary`, with its reason in parentheses, counts.
-
-    >>> tell_count("near_duplicate (first_copy)")
-    'near-duplicates, kept because an earlier crawl got the other page'
-    """
-    status, _, reason = status.rstrip(")").partition(" (")
-    if status in {"not_judged", "left_out"}:
-        return f"{status.replace('_', ' ')} because {tell_reason(reason)[0]}"
-    told = _COUNTED.get(status, status)
-    return f"{told}, {_KEPT.get(reason, reason)}" if reason else told
-
-
-def tell_action(action: str) -> str:
-    """Tell what was done with a near-duplicate; imports do nothing with one."""
-    return _ACTIONS.get(action, "Noted by an import")
 
 
 def tell_not_judged(reason: str, errors: Sequence[str]) -> str:
@@ -180,9 +157,11 @@ def answer(figures: dict[str, Any], option: str) -> dict[str, str]:
 
     `option` is what commands need to find the store.
     """
+    nothing = "Nothing was dropped." * (not (figures["dropped"] or figures["would_be_dropped"]))
+    alerts = f"Look at: {figures['alerts']}." * bool(figures["alerts"])
     answers = {
         "What did it save?": _tell_saved(figures),
-        "Is any drop wrong?": _tell_alerts(figures),
+        "Is any drop wrong?": f"{nothing} {alerts}".strip() or "Nothing speaks against one.",
         "Is anything lost?": _tell_lost(figures),
         "Is a copy kept?": f"{figures['look_alikes'] or 'No page looks like another kept one'}.",
     }
@@ -208,14 +187,6 @@ def _tell_saved(figures: dict[str, Any]) -> str:
     if kept := figures["near_duplicates_kept"]:
         told += f" {plural(kept, 'near-duplicate')} more {'was' if kept == 1 else 'were'} kept."
     return told + f" {figures['notes']}." * bool(figures["notes"])
-
-
-def _tell_alerts(figures: dict[str, Any]) -> str:
-    dropped = figures["dropped"] or figures["would_be_dropped"]
-    parts = ["Nothing was dropped."] * (not dropped)
-    if alerts := figures["alerts"]:
-        parts.append(f"Look at: {alerts}.")
-    return " ".join(parts) or "Nothing speaks against one."
 
 
 def _tell_lost(figures: dict[str, Any]) -> str:

@@ -20,25 +20,19 @@ import re
 from collections import Counter, defaultdict, deque
 from enum import IntEnum
 from functools import partial
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.words import look
-from scrapy_simhash.pages.addresses import (
-    Address,
-    parse_address,
-    split_pair,
-    split_url,
-)
+from scrapy_simhash.pages.addresses import Address, parse_address, split_pair, split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
@@ -72,7 +66,7 @@ class UrlRule(NamedTuple):
 
 
 # A longer one is the end of a name, not a kind of page.
-_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 
 
 def find_directory(address: Address) -> str:
@@ -84,9 +78,8 @@ def find_directory(address: Address) -> str:
     """
     *folders, name = address.path
     pattern = "/" + "".join(f"{folder}/" for folder in folders[:1]) + "*/" * (len(folders) - 1)
-    ending = re.search(r"\.[^.]*$", name.partition(";")[0])
-    known = ending is not None and _ENDING.fullmatch(ending[0])
-    return pattern + ("*" + (known[0] if known else "") if name else "")
+    ending = _ENDING.search(name.partition(";")[0])
+    return pattern + f"*{ending[0] if ending else ''}" * bool(name)
 
 
 # These three are not measured. A value that is a switch or a start has a few characters; one of a
@@ -100,7 +93,7 @@ _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
 
 def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     """List the rules that make one address of two; none where they differ in more than a part."""
-    rules: Iterator[UrlRule] = iter(())
+    rules: list[UrlRule] = []
     # Who mirrors another host could choose what stands for the pages that were not copied.
     if first[:2] == second[:2] and first.path == second.path:
         rules = _relate_queries(first.host, {*first.query}, {*second.query})
@@ -110,34 +103,31 @@ def _find_candidates(first: Address, second: Address) -> list[UrlRule]:
     return [rule for rule in rules if rule.apply(first) == rule.apply(second)]
 
 
-def _relate_queries(host: str, first: set[str], second: set[str]) -> Iterator[UrlRule]:
+def _relate_queries(host: str, first: set[str], second: set[str]) -> list[UrlRule]:
+    """Propose to drop the parameters that differ, or the pair that only one query has."""
     names = [{split_pair(pair)[0] for pair in pairs} for pairs in (first - second, second - first)]
     differ, pairs = sorted(names[0] | names[1]), [*(first ^ second)]
     if not differ or not all(differ):
-        return
-    if len(pairs) == 1 and len(split_pair(pairs[0])[1]) <= _MOST_VALUE:
-        yield UrlRule(host, (pairs[0],))
+        return []
+    switch = len(pairs) == 1 and len(split_pair(pairs[0])[1]) <= _MOST_VALUE
     # Several free parameters only where they come and go together.
     together = len(differ) <= _MOST_TOGETHER and all(some in (set(), {*differ}) for some in names)
-    if len(differ) == 1 or together:
-        yield UrlRule(host, tuple(differ))
+    free = len(differ) == 1 or together
+    return [UrlRule(host, (pairs[0],))] * switch + [UrlRule(host, tuple(differ))] * free
 
 
-def _relate_paths(
-    host: str, shorter: tuple[str, ...], longer: tuple[str, ...]
-) -> Iterator[UrlRule]:
+def _relate_paths(host: str, shorter: tuple[str, ...], longer: tuple[str, ...]) -> list[UrlRule]:
     """Propose to drop the segments that only the longer path has."""
-    place, end = (
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*paths, strict=False)))
-        for paths in ((longer, shorter), (longer[::-1], shorter[::-1]))
+    more = len(longer) - len(shorter)
+    place = next(
+        (n for n, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter)
     )
-    end = min(end, len(shorter) - place)
-    dropped = longer[place : len(longer) - end]
-    if place + end < len(shorter) or not 0 < len(dropped) <= _MOST_SEGMENTS or not all(dropped):
-        return
+    dropped = longer[place : place + more]
+    if longer[place + more :] != shorter[place:] or not 0 < more <= _MOST_SEGMENTS:
+        return []
     # The last segment names the page, unless it says how the page is shown.
-    if end or (len(dropped) == 1 and _VIEW.fullmatch(dropped[0])):
-        yield UrlRule(host, segments=dropped, place=place)
+    named = place < len(shorter) or (more == 1 and _VIEW.fullmatch(dropped[0]))
+    return [UrlRule(host, segments=dropped, place=place)] if named and all(dropped) else []
 
 
 class Outcome(IntEnum):
@@ -153,11 +143,7 @@ class Page(NamedTuple):
 
     document: StoredDocument
     address: Address
-
-    @property
-    def original(self) -> int:
-        """The document that near-duplicates have in common."""
-        return self.document.record.original or self.document.document
+    original: int  # the document that near-duplicates have in common
 
 
 class Vote(NamedTuple):
@@ -181,11 +167,10 @@ def _list_votes(rule: UrlRule, pages: Iterable[Page]) -> dict[Address, Vote]:
         outcome = _compare(page, kept)
         if outcome is None or (form in votes and outcome <= votes[form].outcome):
             continue
-        if outcome is Outcome.SAME:
-            originals = {page.original, kept.original}
-            if not voted.isdisjoint(originals):  # a wall has many forms
-                continue
-            voted |= originals
+        originals = {page.original, kept.original}
+        if outcome is Outcome.SAME and not voted.isdisjoint(originals):  # a wall has many forms
+            continue
+        voted |= originals if outcome is Outcome.SAME else set()
         votes.pop(form, None)  # the newest stand last
         votes[form] = Vote(outcome, page, kept)
     return votes
@@ -215,10 +200,10 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
         compared = [(own - other, other - own) for own, other in names if own and other]
         if compared and all(map(all, compared)):
             return Outcome.GREY if stale else Outcome.DIFFERENT
-        if page.document.wording is None or kept.document.wording is None:
+        words, others = page.document.wording, kept.document.wording
+        if words is None or others is None:
             return Outcome.GREY
-        first = Read.make(mine, page.document.wording)
-        second = Read.make(theirs, kept.document.wording)
+        first, second = Read.make(mine, words), Read.make(theirs, others)
         if not judge(first, second, UNKNOWN, UNKNOWN).one:
             sides = look(first.words, second.words, None), look(second.words, first.words, None)
             common = max(1 - side.alone.mean() for side in sides)
@@ -254,8 +239,11 @@ def learn(stored: Iterable[StoredDocument]) -> list[FoundRule]:
 
     Pages vote that have text enough, at addresses that rules may judge.
     """
-    able = (each for each in stored if each.facts.sketch and not each.facts.stub)
-    pages = [Page(each, parsed) for each in able if (parsed := parse_address(each.facts.url))]
+    pages = [
+        Page(each, parsed, each.record.original or each.document)
+        for each in stored
+        if each.facts.sketch and not each.facts.stub and (parsed := parse_address(each.facts.url))
+    ]
     found = []
     for rule in _propose(pages):
         votes = _list_votes(rule, (page for page in pages if page.address.host == rule.host))

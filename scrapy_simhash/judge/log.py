@@ -98,8 +98,7 @@ class Decision(Published, kw_only=True):
     features: int = 0
     words: int = 0
     links: _Count = 0
-    extract_ms: float | None = None
-    fingerprint_ms: float | None = None
+    read_ms: float | None = None
     store_ms: float | None = None
 
     @property
@@ -123,7 +122,7 @@ class Decision(Published, kw_only=True):
         found = {
             **_pick(verdict, "status", "reason", "document"),
             **_pick(facts, "scope", "features", "words", "language", "canonical"),
-            **_pick(read, "links", "extractor", "extract_ms", "fingerprint_ms"),
+            **_pick(read, "links", "extractor", "read_ms"),
             "fingerprint": f"{facts.fingerprint:016x}",
             "text_digest": facts.text_digest.hex(),
         }

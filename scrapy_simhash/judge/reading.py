@@ -15,7 +15,7 @@ from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge import scopes
 from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE
 from scrapy_simhash.judging.evidence import MIN_FEATURES
-from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PageReader:
     """
 
     def __init__(self, recipe: Recipe, config: Config, status: Status | None = None) -> None:
-        self._recipe = make_recipe(recipe.extractor, recipe.features)
+        self._recipe = recipe
         self._config, self._scope, self._status = config, config.scope, status
         self._loaded: set[str] = set()
         if status is not None:

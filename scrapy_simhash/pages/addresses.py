@@ -165,34 +165,20 @@ def last_segment(url: str) -> str:
     return "?".join((name, "&".join(address.query))) if address.query else name
 
 
-def part_folders(first: str, second: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the folders in which two addresses part, from the top; () twice if they are in one.
-
-    >>> part_folders("http://a.example/1.0/api/x.html", "http://a.example/2.0/api/x.html")
-    (('1.0',), ('2.0',))
-    """
-    paths = [address.path[:-1] for url in (first, second) if (address := parse_address(url))]
-    for place, (mine, theirs) in enumerate(zip(*paths, strict=False) if paths[1:] else ()):
-        if mine != theirs:
-            return paths[0][: place + 1], paths[1][: place + 1]
-    return (), ()
-
-
 def own_folders(first: str, second: str) -> tuple[list[str], list[str]]:
     """List the folders that only the one of two addresses has; or else the first that differ.
 
     >>> own_folders("http://a.example/mirror/4.2/x.html", "http://a.example/5.0/x.html")
     (['mirror', '4.2'], ['5.0'])
     """
-    mine, theirs = (
-        Counter([*map(unquote, address.path[:-1])] if address else [])
-        for address in map(parse_address, (first, second))
-    )
+    addresses = map(parse_address, (first, second))
+    paths = [address.path[:-1] if address else () for address in addresses]
+    mine, theirs = (Counter(map(unquote, path)) for path in paths)
     own = [*(mine - theirs)], [*(theirs - mine)]
     if any(own):
         return own
-    one, other = part_folders(first, second)
-    return [*map(unquote, one[-1:])], [*map(unquote, other[-1:])]
+    differ = next((pair for pair in zip(*paths, strict=False) if pair[0] != pair[1]), ())
+    return [*map(unquote, differ[:1])], [*map(unquote, differ[1:])]
 
 
 def names_in(address: Address) -> list[str]:
@@ -314,17 +300,13 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     >>> carry_over("http://a.example/x?sid=1", "http://a.example/x?sid=2")("http://a.example/?sid=1")
     'http://a.example/?sid=2'
     """
+    if move := find_move(url, original):
+        place, target = move
+        return lambda link: target + link[len(place) :] if link.startswith(place) else link
     first, second = _split(url), _split(original)
-    if first is None or second is None:
+    if first is None or second is None or first[:3] != second[:3]:
         return None
-    ours, theirs = (parts.path.split("/")[1:] for parts in (first, second))
-    if (first.scheme, first.netloc, ours) == (second.scheme, second.netloc, theirs):
-        equal = set(_parse(first)) == set(_parse(second))
-        return None if equal else _carry_parameters(first, second)
-    if (move := find_move(url, original)) is None:
-        return None
-    place, target = move
-    return lambda link: target + link[len(place) :] if link.startswith(place) else link
+    return None if {*_parse(first)} == {*_parse(second)} else _carry_parameters(first, second)
 
 
 def find_move(url: str, original: str) -> tuple[str, str] | None:

@@ -154,11 +154,10 @@ class PageFingerprint:
             b"" for others where `min_features` was given.
         whole_features: number of distinct features of the whole text.
         links: number of distinct link targets on the page.
-        extractor: the extractor that found the main text; `html2txt` if the chosen one found none.
+        extractor: `turbohtml`; `html2txt` if it found no main text, and the whole one is judged.
         text: the main text.
         wording: what a reader sees of it, packed, see `wording`.
-        extract_ms: milliseconds for decoding, parsing and extraction.
-        fingerprint_ms: milliseconds for features, simhashes and sketch.
+        read_ms: milliseconds for all of it.
         targets: its links; not stored.
     """
 
@@ -170,6 +169,5 @@ class PageFingerprint:
     extractor: str = ""
     text: str = ""
     wording: bytes = b""
-    extract_ms: float = 0.0
-    fingerprint_ms: float = 0.0
+    read_ms: float = 0.0
     targets: PageLinks = NO_LINKS

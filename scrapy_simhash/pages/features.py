@@ -1,8 +1,5 @@
 """Text to weighted features: normalise, tokenise, hash, shingle, weigh.
 
-Tokeniser, window and weight can be replaced: build a `FeatureSet` with others and name its import
-path in SIMHASH_FEATURES.
-
 Shingles are made of the tokens' hashes, by numpy for all positions at once, instead of from the
 text of each shingle.
 """
@@ -11,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from itertools import repeat
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,12 +19,9 @@ import xxhash
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-
-# Raised whenever a change below alters the fingerprint of any text.
-FEATURES_VERSION = 3
 
 # Scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana and Han.
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
@@ -60,20 +53,12 @@ _OF_WORD, _SEPARATOR, _PAIRED = 1, 2, 3
 _SPACE = np.uint32(ord(" "))
 # Stands at the borders of a main text; a normalised text has no capitals.
 _BORDER = "M"
-# Whole weights keep the simhash exact; a thousandth is finer than any weight function needs.
 _WEIGHT_UNIT = 1_000
 # Odd multipliers of SplitMix64 and MurmurHash3's finaliser: https://prng.di.unimi.it/splitmix64.c
 _FOLD = np.uint64(0xBF58476D1CE4E5B9)
 _FINAL = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 _THIRD = np.uint64(29)
-
-
-class WeightedFeatures(NamedTuple):
-    """Distinct features of a text, shape (n,) each."""
-
-    hashes: NDArray[np.uint64]  # 64-bit hashes, ascending
-    weights: NDArray[np.int64]  # whole, positive weights
 
 
 class HashedText(NamedTuple):
@@ -171,14 +156,11 @@ def _pairs(run: str) -> Iterable[str]:
     return map(add, characters, characters[1:])
 
 
-def locate(text: str, tokens: Iterable[str], begin: int = 0) -> Iterator[tuple[int, int]]:
-    """Find where each token that `tokenise` made of a text begins and ends, in characters.
-
-    The first one is looked for from `begin` on, where no word goes on.
-    """
-    start = end = begin
+def locate(text: str, tokens: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Find where each token that `tokenise` made of a text begins and ends, in characters."""
+    start = end = 0
     for token in tokens:
-        overlaps = end > begin and not token.isascii() and _is_pair(token)
+        overlaps = end > 0 and not token.isascii() and _is_pair(token)
         start = text.index(token, start + 1 if overlaps else end)
         end = start + len(token)
         yield start, end
@@ -195,86 +177,60 @@ def hash_tokens(tokens: Sequence[str], seed: int) -> NDArray[np.uint64]:
     return np.fromiter(hashes, np.uint64, len(tokens))
 
 
-def log_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh a feature by 1 + ln(count): a word that occurs ten times counts 3.3 times."""
-    return 1.0 + np.log(counts)
+def read_words(text: str, seed: int = 0) -> HashedText:
+    """Cut a text, any Unicode without lone surrogates, into words and hash these."""
+    normal = normalise(text)
+    tokens = tokenise(normal)
+    return HashedText(normal, tokens, hash_tokens(tokens, seed))
 
 
-@dataclass(frozen=True)
-class FeatureSet:
-    """A way to make features of a text; SIMHASH_FEATURES names it.
+def read_both(
+    main: str, whole: str, main_lines: tuple[int, int], seed: int
+) -> tuple[HashedText, HashedText]:
+    """Read main and whole text; words of both are cut and hashed once.
 
-    Attributes:
-        name: stands in the recipe; change it, or `version`, when anything below changes.
-        window: tokens in a shingle, 1 or more.
-        tokenise: normalised text to tokens.
-        weigh: counts of the distinct shingles, shape (n,), to weights above 0, shape (n,). Never
-            weigh by position: a paragraph added at the top must not move the fingerprint more
-            than one at the end.
-        version: of this set, a whole number.
+    Args:
+        main: the main text.
+        whole: the whole one.
+        main_lines: which lines of the whole text the main one is: the first, and the one behind
+            the last; (0, 0) if it is no part of it.
+        seed: of the hashes.
     """
+    if main == whole:
+        read = read_words(whole, seed)
+        return read, read
+    first, end = main_lines
+    if first == end:
+        return read_words(main, seed), read_words(whole, seed)
+    normal = normalise(whole)
+    lines = normal.split("\n")
+    parts = ["\n".join(part) for part in (lines[:first], lines[first:end], lines[end:])]
+    tokens = tokenise(f"\n{_BORDER}\n".join(parts))
+    begin = tokens.index(_BORDER)
+    del tokens[begin]
+    behind = tokens.index(_BORDER, begin)
+    del tokens[behind]
+    words, hashes = slice(begin, behind), hash_tokens(tokens, seed)
+    return HashedText(parts[1], tokens[words], hashes[words]), HashedText(normal, tokens, hashes)
 
-    name: str
-    window: int = 1
-    tokenise: Callable[[str], list[str]] = tokenise
-    weigh: Callable[[NDArray[np.int64]], NDArray[np.float64]] = log_weights
-    version: int = FEATURES_VERSION
 
-    def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ValueError(f"a shingle has at least 1 token, got window={self.window!r}")
+def weigh_features(
+    words: NDArray[np.uint64], window: int = 1
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Make the weighted features of a text: its distinct shingles, each by how often it occurs.
 
-    def read(self, text: str, seed: int = 0) -> HashedText:
-        """Cut a text, any Unicode without lone surrogates, into tokens and hash these."""
-        normal = normalise(text)
-        tokens = self.tokenise(normal)
-        return HashedText(normal, tokens, hash_tokens(tokens, seed))
+    Args:
+        words: 64-bit hashes, in the order of the text.
+        window: words in a shingle, 1 or more.
 
-    def read_both(
-        self, main: str, whole: str, main_lines: tuple[int, int], seed: int = 0
-    ) -> tuple[HashedText, HashedText]:
-        """Read main and whole text; words of both are cut and hashed once.
-
-        Args:
-            main: the main text.
-            whole: the whole one.
-            main_lines: which lines of the whole text the main one is: the first, and the one behind
-                the last; (0, 0) if it is no part of it.
-            seed: see `read`.
-        """
-        if main == whole:
-            main_lines = 0, whole.count("\n") + 1
-        first, end = main_lines
-        if first == end or self.tokenise is not tokenise:
-            return self.read(main, seed), self.read(whole, seed)
-        normal = normalise(whole)
-        lines = normal.split("\n")
-        parts = ["\n".join(part) for part in (lines[:first], lines[first:end], lines[end:])]
-        tokens = tokenise(f"\n{_BORDER}\n".join(parts))
-        begin = tokens.index(_BORDER)
-        del tokens[begin]
-        behind = tokens.index(_BORDER, begin)
-        del tokens[behind]
-        words, hashes = slice(begin, behind), hash_tokens(tokens, seed)
-        return (
-            HashedText(parts[1], tokens[words], hashes[words]),
-            HashedText(normal, tokens, hashes),
-        )
-
-    def weigh_features(self, tokens: NDArray[np.uint64]) -> WeightedFeatures:
-        """Make the weighted features of a text from the hashes of its tokens.
-
-        Raises:
-            ValueError: `weigh` returned another number of values than it got.
-        """
-        hashes, counts = _count(hash_shingles(tokens, self.window))
-        if self.weigh is log_weights and (not len(counts) or counts.max() < _COUNTS_IN_TABLE):
-            return WeightedFeatures(hashes, _WHOLE_LOG_WEIGHTS[counts])
-        return WeightedFeatures(hashes, _to_whole(np.array(self.weigh(counts), np.float64)))
-
-    def extract(self, text: str, seed: int = 0) -> WeightedFeatures:
-        """Make the weighted features of a text, as `read` and `weigh_features` do."""
-        return self.weigh_features(self.read(text, seed).hashes)
+    Returns:
+        Hashes, ascending, and weights, thousandths of 1 + ln(count): a word that occurs ten times
+        counts 3.3 times. Never by position: a paragraph added at the top must not move the
+        fingerprint more than one at the end.
+    """
+    hashes, counts = _count(hash_shingles(words, window))
+    # Whole weights keep the simhash exact.
+    return hashes, np.rint(_WEIGHT_UNIT * (1 + np.log(counts))).astype(np.int64)
 
 
 def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -285,25 +241,6 @@ def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.i
     np.not_equal(ordered[1:], ordered[:-1], out=borders[1:-1])
     (places,) = borders.nonzero()
     return ordered[places[:-1]], places[1:] - places[:-1]
-
-
-def _to_whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.maximum(1, np.rint(weights * _WEIGHT_UNIT)).astype(np.int64)
-
-
-# Logarithms of the counts of nearly all texts; a text with a word more often takes its own.
-_COUNTS_IN_TABLE = 4_096
-_WHOLE_LOG_WEIGHTS = np.append(0, _to_whole(log_weights(np.arange(1, _COUNTS_IN_TABLE))))
-
-
-FEATURE_SETS = {
-    feature_set.name: feature_set
-    for feature_set in (
-        FeatureSet("words-1", window=1),
-        FeatureSet("words-2", window=2),
-        FeatureSet("words-3", window=3),
-    )
-}
 
 
 # The sketch of a document: a few of its shingles, by which others with the same ones are found.

@@ -64,12 +64,6 @@ class PageLinks(NamedTuple):
 NO_LINKS = PageLinks()
 
 
-def digest_links(addresses: Iterable[bytes]) -> bytes:
-    """Make the digests of addresses, as `PageLinks` has them."""
-    digests = [*map(xxhash.xxh3_64_intdigest, addresses)]
-    return pack(f"<{len(digests)}Q", *digests)
-
-
 # A page's own address is counted several times.
 @lru_cache(maxsize=256)
 def digest_link(address: str) -> int:
@@ -89,7 +83,9 @@ def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
         for target in targets
         if target.startswith(_WEB) and len(target) <= _LONGEST_HANDED_OVER and b"\n" not in target
     ][:_MOST_HANDED_OVER]
-    return _sample(targets), PageLinks(digest_links(_leave_out_tokens(listed)), b"\n".join(listed))
+    digests = [*map(xxhash.xxh3_64_intdigest, _leave_out_tokens(listed))]
+    packed = pack(f"<{len(digests)}Q", *digests)
+    return _sample(targets), PageLinks(packed, b"\n".join(listed))
 
 
 def _sample(targets: Iterable[bytes]) -> bytes:

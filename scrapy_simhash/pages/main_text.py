@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from turbohtml import parse
 
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, WHOLE_TEXT, load_named
+from scrapy_simhash.pages.recipe import OUR_READER, WHOLE_TEXT, load_named
 from scrapy_simhash.pages.text import decode, without_surrogates
 from scrapy_simhash.pages.turbohtml_reader import read
 
@@ -74,29 +73,15 @@ def _is_beside(element: Element) -> bool:
     return not _NAMES_BESIDE.isdisjoint(_NO_LETTERS.split(names))
 
 
-def _read_by_trafilatura(html: str) -> str | None:
-    import trafilatura  # noqa: PLC0415 - 60 MB
-
-    text: str | None = trafilatura.extract(html)
-    return text
-
-
-def _read_whole_text(html: str) -> str:
-    return read(html).whole
-
-
 READERS: dict[str, Callable[[str], str | None]] = {
-    DEFAULT_EXTRACTOR: read_main_text,
-    "trafilatura": _read_by_trafilatura,
-    WHOLE_TEXT: _read_whole_text,
+    OUR_READER: read_main_text,
+    WHOLE_TEXT: lambda html: read(html).whole,
 }
 
 
 @lru_cache(maxsize=16)
 def load_text_reader(name: str) -> Callable[[str], str | None]:
     """Find a reader of main texts by its name or import path; `ValueError` if there is none."""
-    if name == "trafilatura" and find_spec(name) is None:
-        raise ValueError(f"{name!r} needs pip install 'scrapy-simhash[trafilatura]'")
     reader: Callable[[str], Any] = load_named(
         name, READERS, callable, "a function from HTML to the main text"
     )

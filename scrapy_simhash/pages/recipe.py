@@ -6,60 +6,37 @@ and refuses any other.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-DEFAULT_EXTRACTOR = "turbohtml"
-DEFAULT_FEATURES = "words-1"
-# Of a sketch, see `pages.features`.
-SKETCH_BYTES = 768
+OUR_READER = "turbohtml"
 # The reader of all visible text, which stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
-# Of our reader; raised whenever a change alters the text of any page.
-TEXT_VERSION = 1
+# Of a sketch, see `pages.features`.
+SKETCH_BYTES = 768
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a page becomes a fingerprint.
 
     The versions of turbohtml and xxhash are not part of it: a new release changes the
     text of few pages, and refusing every store at each upgrade would cost more than the few
-    misses. A store keeps them, and a crawl warns if turbohtml has another version.
+    misses.
 
     Attributes:
-        extractor: name or import path; crawls take the default one.
-        features: name or import path of a feature set; crawls take the default one.
-        extractor_version: of our own reader.
-        features_version: of the feature set.
+        window: words in a shingle, 1 or more; crawls take single words.
+        text_version: of our reader; raised whenever a change alters the text of any page.
+        features_version: raised whenever a change alters the fingerprint of any text.
     """
 
-    extractor: str = DEFAULT_EXTRACTOR
-    features: str = DEFAULT_FEATURES
-    extractor_version: int = TEXT_VERSION
+    window: int = 1
+    text_version: int = 1
     features_version: int = 3
-
-    @property
-    def id(self) -> str:
-        """Twelve hexadecimal digits, the same on every machine and in every process."""
-        import hashlib  # noqa: PLC0415 - 4 MB in each judge, which needs no id
-
-        canonical = json.dumps(asdict(self), sort_keys=True).encode()
-        return hashlib.blake2b(canonical, digest_size=6).hexdigest()
-
-    def differences(self, other: Recipe) -> list[str]:
-        """List the fields that differ, each as `field: this / that`."""
-        mine, theirs = asdict(self), asdict(other)
-        return [
-            f"{field}: {mine[field]!r} / {theirs[field]!r}"
-            for field in mine
-            if mine[field] != theirs[field]
-        ]
 
 
 def load_named(

@@ -78,9 +78,6 @@ _INVISIBLE = "script, style, noscript, template, iframe"
 _LEAST_FEATURES = 32
 # A text of so many characters has more words; they are not counted.
 _SHORT_CHARACTERS = 2_000
-# Ends a line: pages that were decoded twice have it, and so the texts of them that are stored were
-# cut.
-_CUT = "\x81"
 # Stands before each block. No page has it: `decode` takes it out, and the parser makes U+FFFD of
 # `&#0;`.
 _BORDER = "\0"
@@ -100,13 +97,12 @@ _WITH_ATTRIBUTES = cast(
 _ATTRIBUTES = attrgetter("attrs")
 
 
-def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> PageText:
+def read(html: str, ignore: Sequence[str] = ()) -> PageText:
     """Read a decoded page.
 
     Args:
         html: of the page.
         ignore: CSS selectors of elements that are cut out, but for their links.
-        find_main: find the main text; without, the whole text stands for it.
 
     Raises:
         NotJudgedError: `no_text`: none is visible.
@@ -125,7 +121,7 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
-    before, main, behind = map(_read_blocks, _part(document, find_main=find_main))
+    before, main, behind = map(_read_blocks, _part(document))
     tags, texts = (
         mine + its + others for mine, its, others in zip(before, main, behind, strict=True)
     )
@@ -150,19 +146,11 @@ def read(html: str, ignore: Sequence[str] = (), *, find_main: bool = True) -> Pa
         links=links,
         links_seen=links_seen,
         read_embedded=partial(_read_embedded, document, invisible),
-        fell_back=first == end,
         main_lines=(first, end),
         tags=tuple(tags),
         data=_choose_data(whole, scripts, _list_attributes([document])),
         beside=_choose_values(document.select(_SEEN)),
     )
-
-
-def leave_out(html: str, ignore: Sequence[str]) -> str:
-    """Cut the elements that CSS selectors select out of a decoded page."""
-    document = _parse(html)
-    _cut_out(document, ignore)
-    return document.serialize()
 
 
 def _parse(html: str) -> Document:
@@ -216,12 +204,12 @@ def _end_repeated_roots(html: str) -> str:
     return _ROOTS.sub(end, html)
 
 
-def _part(document: Document, *, find_main: bool) -> tuple[Iterator[Node], ...]:
+def _part(document: Document) -> tuple[Iterator[Node], ...]:
     """Cut the nodes of the body into those before, in and behind the main content."""
     body = document.find("body")
     if body is None:
         return iter(()), iter(()), iter(())
-    content = _widen(document.main_content(), body) if find_main else None
+    content = _widen(document.main_content(), body)
     first = count = 0
     if content == body:
         count = sys.maxsize
@@ -254,16 +242,7 @@ def _read_blocks(nodes: Iterable[Node]) -> tuple[list[str], list[str]]:
                 pieces += _BORDER, text
                 is_open = True
     text = " ".join(" ".join(pieces).split())
-    texts = text[2:].split(f" {_BORDER} ") if tags else []
-    if _CUT in text:
-        cut = [
-            (tag, line)
-            for tag, each in zip(tags, texts, strict=True)
-            for line in map(str.strip, each.split(_CUT))
-            if line
-        ]
-        tags, texts = [tag for tag, _ in cut], [line for _, line in cut]
-    return tags, texts
+    return tags, text[2:].split(f" {_BORDER} ") if tags else []
 
 
 def _find_tag(text: Text) -> str:
@@ -293,12 +272,6 @@ def _is_short(text: str) -> bool:
     return len(text) < _SHORT_CHARACTERS and len(set(tokenise(normalise(text)))) < _LEAST_FEATURES
 
 
-def _read_embedded(document: Document, invisible: list[Element]) -> str:
-    """Read the attributes of the page, and those and the texts of what was cut out of it."""
-    attributes = _list_attributes([document, *invisible])
-    return _join_embedded(attributes, (element.text for element in invisible))
-
-
 def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
     return map(_ATTRIBUTES, chain.from_iterable(map(_WITH_ATTRIBUTES, roots)))
 
@@ -313,10 +286,11 @@ def _make_name(text: str | None) -> str:
     return one_line(text)[:_NAME_CHARACTERS]
 
 
-def _join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> str:
-    """Join attributes of elements, but those without content or with a secret, and hidden texts."""
+def _read_embedded(document: Document, invisible: list[Element]) -> str:
+    """Read the attributes of the page, and those and the texts of what was cut out of it."""
+    # Not attributes without content, nor secrets.
     pieces: list[str] = []
-    for attributes in elements:
+    for attributes in _list_attributes([document, *invisible]):
         for name, value in attributes.items():
             if name in _WITHOUT_CONTENT:
                 continue
@@ -325,7 +299,7 @@ def _join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) 
             if name == "content" and "http-equiv" in attributes and "charset=" in value.lower():
                 continue
             pieces.append(f"{name}={value}")
-    return "\0".join((*pieces, *texts))
+    return "\0".join((*pieces, *(element.text for element in invisible)))
 
 
 def _is_secret(attributes: Mapping[str, Any]) -> bool:
@@ -379,16 +353,15 @@ def _choose_data(
 
     Of one with more text, its scripts of JSON: there a header and a footer may be all the text.
     """
-    if len(whole) >= MOST_BESIDE_DATA:
-        data = "\n".join(each.text for each in scripts if "json" in (each.attr("type") or ""))
-        return data if len(data) >= _LEAST_DATA * len(whole) else ""
-    attributes = (
+    is_short = len(whole) < MOST_BESIDE_DATA
+    pieces = [each.text for each in scripts if is_short or "json" in (each.attr("type") or "")]
+    pieces += (
         value
-        for element in elements
+        for element in (elements if is_short else ())
         for name, value in element.items()
         if name.startswith("data-") and len(value or "") >= _LONG_ATTRIBUTE
     )
-    data = "\n".join((*(each.text for each in scripts), *attributes))
+    data = "\n".join(pieces)
     return data if len(data) >= _LEAST_DATA * len(whole) else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from scrapy_simhash.errors import (
     StoreUnusableError,
 )
 from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads the annotations
 from scrapy_simhash.stores.documents import unpack_row
 from scrapy_simhash.tables.designs import parse_design
 
@@ -35,7 +34,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """
 
     format: int
-    recipe: dict[str, str | int]
+    recipe: Recipe
     design: str
     seed: int
     version: str
@@ -49,16 +48,15 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
         design: str | None = None,
     ) -> None:
         """Raise a StoreMismatchError unless the store was made with these; None stands for any."""
-        differing = "; ".join(Recipe(**self.recipe).differences(recipe)) if recipe else ""  # type: ignore[arg-type]  # checked by its writer
         if seed not in {None, self.seed}:
             problem = (
                 "the store was made with another seed, and fingerprints of different seeds cannot "
                 "be compared. Name another store, such as a new one (--store, SIMHASH_STORE)"
             )
-        elif differing:
+        elif recipe not in {None, self.recipe}:
             problem = (
-                f"the store was made with another recipe (store / wanted): {differing}. Name "
-                "another SIMHASH_STORE and crawl again"
+                f"the store was made with another recipe: {self.recipe}, and {recipe} is wanted. "
+                "Name another SIMHASH_STORE and crawl again"
             )
         elif design not in {None, self.design}:
             problem = (
@@ -85,7 +83,7 @@ def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Head
         made_by = "of an unknown version"
     # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
     seed = secrets.randbits(64) if seed is None else seed
-    return Header(FORMAT, asdict(recipe), design, seed, made_by, rule)
+    return Header(FORMAT, recipe, design, seed, made_by, rule)
 
 
 def unpack_header(packed: bytes) -> Header:

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
@@ -97,7 +98,7 @@ class Store(AbstractContextManager["Store"]):
                 self._make(new_header(recipe or Recipe(), design.name, seed, rule or "words"))
             self.read(lambda _: None)
             self._header.require(recipe, seed, rule, None if automatic else design.name)
-            self.recipe = Recipe(**self._header.recipe)  # type: ignore[arg-type]  # by its writer
+            self.recipe = self._header.recipe
             self.rule = self._header.rule
             self.distance = choose_distance(distance, self._prober.design, self.rule)
         except BaseException:
@@ -284,7 +285,7 @@ class Store(AbstractContextManager["Store"]):
             return {
                 "store": self.url,
                 "version": self._header.version,
-                "recipe": {"id": self.recipe.id, **self._header.recipe},
+                "recipe": structs.asdict(self.recipe),
                 "design": stored.design.name,
                 "complete_for_bits": stored.design.reach_bits,
                 "fingerprints": read_table(stored, 0).size,

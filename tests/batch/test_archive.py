@@ -64,7 +64,6 @@ def test_everything_comes_back(
         for table in range(len(opened.design.tables)):
             read = [chunk.tolist() for chunk in opened.read_chunks(table)]
             assert sorted(sum(read, [])) == sorted(numbers)  # noqa: RUF017  # one chunk
-        assert opened.verify() == []
 
 
 def near(numbers: list[int], query: int, distance: int) -> list[tuple[int, int]]:
@@ -108,7 +107,7 @@ def flip(octets: bytes, bit: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_groups")
 def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
-    """All of them, not a sample: by opening, by verifying, and by reading everything."""
+    """All of them, not a sample: by opening, or by reading everything."""
     path, numbers = tiny(tmp_path)
     octets = path.read_bytes()
     damaged = tmp_path / "damaged"
@@ -120,10 +119,8 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
         except ArchiveError:
             opening += 1
             continue
-        with opened:
-            assert opened.verify() != []
-            with pytest.raises(ArchiveError, match="damaged at octets"):
-                opened.read_all()
+        with opened, pytest.raises(ArchiveError, match="damaged at octets"):
+            opened.read_all()
     # Two blocks with keys of one octet, and two checksums, are not looked at when it is opened.
     assert opening == 8 * (len(octets) - 2 * (64 + 1 + 8))
     with Archive(path) as opened:
@@ -160,19 +157,14 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "options", "message"),
+    ("options", "message"),
     [
-        (np.array([-1]), {}, "one-dimensional array of numpy.uint64, got int64"),
-        (np.array([1.0]), {}, "one-dimensional array of numpy.uint64, got float64"),
-        (np.zeros((2, 2), np.uint64), {}, r"shape \(2, 2\)"),
-        (draw(1), {"design": "auto"}, "not a table design"),
-        (draw(1), {"seed": 2**64}, "from 0 to 2"),
-        (draw(1), {"block_bytes": 100}, "multiple of 8; got 100"),
+        ({"design": "auto"}, "not a table design"),
+        ({"seed": 2**64}, "from 0 to 2"),
+        ({"block_bytes": 100}, "multiple of 8; got 100"),
     ],
 )
-def test_what_cannot_be_written(
-    tmp_path: Path, numbers: NDArray[np.uint64], options: dict[str, int], message: str
-) -> None:
+def test_what_cannot_be_written(tmp_path: Path, options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        write_archive(tmp_path / "a", numbers, **options)  # type: ignore[arg-type]
+        write_archive(tmp_path / "a", draw(1), **options)  # type: ignore[arg-type]
     assert [found.name for found in tmp_path.iterdir()] == []

@@ -85,7 +85,7 @@ def test_the_example_of_the_paper(run: Run) -> None:
     out = run.text("plan", "--documents", 2**34, "--distance", 3)
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["documents:", "17,179,869,184"]
-    named = {line[0]: line[1:7] for line in lines if len(line) == 12}
+    named = {line[0]: line[1:7] for line in lines if len(line) == 11}
     assert named["20"] == ["20", "31", "33", "0", "20", "8"]
     assert named["16"] == ["16", "28", "28", "0", "16", "64"]
     assert named["10"] == ["10", "25", "26", "0", "10", "512"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commanding import HOSTILE, Run, assert_printable
+from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
@@ -75,13 +75,3 @@ def test_json_lines(
     assert set(first["duplicates"][0]) == {
         *("url", "document", "distance", "similarity", "crawls", "time", "undone")
     }
-
-
-def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
-    with open_lmdb(tmp_path / "s") as store:
-        store.find_and_add([document("a", A, url=HOSTILE), document("b", A ^ 1, url=f"{HOSTILE}b")])
-    done = run("export", "duplicates", "--store", "s")
-    assert_printable(done.out)
-    assert len(done.out.splitlines()) == 2
-    answer = run.answer("export", "duplicates", "--store", "s")
-    assert [answer["url"], answer["duplicates"][0]["url"]] == [HOSTILE, f"{HOSTILE}b"]

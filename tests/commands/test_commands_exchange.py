@@ -10,7 +10,7 @@ from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
 
-RECIPE = Recipe("html2txt", "words-2", 2, 2)
+RECIPE = Recipe(2, 2, 2)
 EXPORTS: list[tuple[tuple[str, ...], str]] = [((), "1:0"), (("--tables",), "8:5")]
 
 

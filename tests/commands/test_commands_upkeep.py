@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.commanding import HOSTILE, Run, assert_printable
+from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 
 DAY_SECONDS = 86_400
@@ -86,14 +86,6 @@ def test_documents_go(
     assert re.search(
         r"no document meets all|is not in the store", run.failed(*arguments, "--store", folder)
     )
-
-
-def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
-    with open_lmdb(tmp_path / "new") as store:
-        store.find_and_add([document("a", OLD, url=HOSTILE)], crawl="crawl-1")
-    done = run("prune", "--crawl", "crawl-1", "--dry-run", "--store", tmp_path / "new")
-    assert done.exit_code == 0
-    assert_printable(done.out)
 
 
 def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:

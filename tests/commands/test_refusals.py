@@ -17,7 +17,7 @@ REFUSED = """
 check --no-such-option -> unknown arguments: --no-such-option
 check --nolog -> unknown arguments: --nolog$
 log --status new extra -> unknown arguments: extra
-log --sumary -> --sumary; did you mean --summary?
+log --statsu -> --statsu; did you mean --status?
 -s A=1 export -s SIMHASH_REFETCH=-3 store -o o --store s -s SIMHASH_READONLY=no -> SIMHASH_REFETCH =
 check --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTNCE=3 check --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
@@ -56,12 +56,10 @@ batch-query --queries - -> cannot both be standard input
 
 plan -> --documents
 plan --documents 1e20 -> --documents: 1e20: must be
-plan --documents 1e6 --max-bytes lots -> --max-bytes: lots: must be
-plan --documents 1e6 --max-tables '' -> --max-tables: : must be
+plan --documents lots -> --documents: lots: must be
 plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
 plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
 plan --documents 1e6 --distance 3bits -> --distance
-plan --documents 10e6 --distance 3 --max-bytes 1e6 -> at most 1,000,000 bytes; 1:0+3 has the fewest
 
 check --store nowhere -> there is no store at -> name
 check --store empty -> data.mdb is empty -> Restore it from a backup

@@ -55,7 +55,7 @@ def fill(store: Path, **arguments: Any) -> None:
 
 
 def other_recipe(store: Path) -> dict[str, Any]:
-    fill(store, recipe=Recipe("html2txt", "words-3"))
+    fill(store, recipe=Recipe(window=3))
     return {}
 
 
@@ -83,7 +83,7 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("prepare", "facts"),
     [
-        (other_recipe, ["another recipe", "'words-3' / 'words-1'", "Name another SIMHASH_STORE"]),
+        (other_recipe, ["another recipe", "window=3", "Name another SIMHASH_STORE"]),
         (
             other_design,
             ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],

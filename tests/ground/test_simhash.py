@@ -53,15 +53,3 @@ def test_a_component_of_zero_gives_bit_zero(hashed: int, weight: int) -> None:
     opposite = hashed ^ 2**64 - 1
     assert make([(hashed, weight), (opposite, weight)]) == 0
     assert make([(hashed, weight + 1), (opposite, weight)]) == hashed
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        *(([0, 1], "positive, got 0"), ([1, -1], "positive, got -1"), ([-5, -5], "got -5")),
-        ([2**52, 2**52], r"less than 2\*\*53, got 9007199254740992"),
-    ],
-)
-def test_weights_must_be_positive_and_stay_exact(weights: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(list(zip([1, 2], weights, strict=True)))

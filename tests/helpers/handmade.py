@@ -1,8 +1,4 @@
-"""A small article made by hand, and extractors and features to be named by their import path."""
-
-import re
-
-from scrapy_simhash.pages.features import FeatureSet
+"""A small article made by hand."""
 
 PARAGRAPHS = [
     f"Paragraph {number} tells of the apple harvest in the valley, and of {name}, who came over "
@@ -33,14 +29,3 @@ def page(body: str, head: str = "<title>Harvest</title>", lang: str = "en") -> s
 def article(*paragraphs: str) -> str:
     inner = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs or PARAGRAPHS)
     return f"<main><article><h1>The harvest</h1>{inner}</article></main>"
-
-
-def find_nothing(_html: str) -> str | None:
-    return None
-
-
-def find_headings(html: str) -> str | None:
-    return " ".join(re.findall("<h1>(.*?)</h1>", html))
-
-
-FEATURES = FeatureSet("single-words", window=1, version=7)

@@ -1,12 +1,10 @@
 """Folders of labelled pages for the tests of `benchmarks/study`."""
 
 import csv
-import gzip
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.helpers.pages import edit_words, make_page, make_words
 from tests.helpers.processes import ROOT
 
 LABELLED = ROOT / "tests" / "labelled"
@@ -17,39 +15,6 @@ PAIR_COLUMNS = ("id_a", "id_b", "label", "source", "why")
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([columns, *rows])
-
-
-def make_corpus(folder: Path) -> Path:
-    """Make a folder with two sources: an original, a near copy, another page; and an empty one."""
-    (folder / "pages").mkdir(parents=True)
-    texts = {
-        "one": make_page(make_words(1), title="First thing"),
-        "copy": make_page(edit_words(make_words(1), 3), title="First thing"),
-        "two": make_page(make_words(2), title="Second thing"),
-        "empty": "",
-    }
-    for name, html in texts.items():
-        (folder / "pages" / f"{name}.html.gz").write_bytes(gzip.compress(html.encode()))
-    write_table(
-        folder / "pages.csv",
-        PAGE_COLUMNS,
-        [
-            (name, f"pages/{name}.html.gz", f"http://site.example/{name}/page", "en", "made")
-            for name in texts
-        ],
-    )
-    write_table(
-        folder / "pairs.csv",
-        PAIR_COLUMNS,
-        [
-            ("one", "copy", "dup", "a", "edited; easy"),
-            ("one", "two", "distinct", "a", "other page; hard"),
-            ("copy", "two", "distinct", "b", "other page; easy"),
-            ("one", "empty", "dup", "b", "nothing there; hard"),
-            ("two", "empty", "unknown", "b", ""),
-        ],
-    )
-    return folder
 
 
 def gather_labelled_pages(folder: Path, source: str = "") -> Path:

@@ -9,7 +9,7 @@ import pytest
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.documents import Document, Match, Verdict
 from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.features import FEATURE_SETS, SKETCH_WINDOW, hash_shingles, sketch_text
+from scrapy_simhash.pages.features import SKETCH_WINDOW, hash_shingles, read_words, sketch_text
 from scrapy_simhash.stores import documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -24,7 +24,7 @@ def page(name: str, fingerprint: int, *, seed: int = 0, more: str = "", **fields
     """Make a document of 200 words that follow from a seed, and more."""
     text = " ".join(make_words(seed, 200))
     text = f"{text}\n{more}" if more else text
-    hashes = FEATURE_SETS["words-1"].read(text, 0).hashes
+    hashes = read_words(text).hashes
     fields = {"sketch": sketch_text(hash_shingles(hashes, SKETCH_WINDOW)), "text": text, **fields}
     return document(name, fingerprint, **{"words": 200, "whole_words": 200, **fields})
 

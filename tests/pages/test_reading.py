@@ -1,24 +1,11 @@
-"""Which reader reads a page: names, defaults, what is loaded, and how long the fast one takes."""
+"""How long reading a page may take, and what is read of an odd one."""
 
 import time
 
 import pytest
 
-from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
-from tests.helpers.handmade import PARAGRAPHS, article, page
-
-OTHERS = ["html2txt", "tests.helpers.handmade.find_headings"]
-
-
-@pytest.mark.parametrize("extractor", OTHERS)
-def test_another_extractor_finds_the_main_text_only(extractor: str) -> None:
-    html = page(article()).encode()
-    read, other = (read_page(html, "utf-8", name) for name in (DEFAULT_EXTRACTOR, extractor))
-    assert "harvest" in other.main
-    assert (other.whole, other.heading, other.links) == (read.whole, read.heading, read.links)
-    assert other.main_lines == (0, 0)
-
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from tests.helpers.handmade import PARAGRAPHS
 
 MANY = range(20_000)
 TEXT = " ".join(PARAGRAPHS)

@@ -9,23 +9,20 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.pages import wording
-from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
+from scrapy_simhash.pages.features import normalise, read_words, tokenise
 from scrapy_simhash.pages.fingerprint import fingerprint_page, read_page
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, make_wording, pack, unpack
-from tests.helpers.handmade import PARAGRAPHS, article
-from tests.helpers.handmade import page as page_of
+from tests.helpers.handmade import PARAGRAPHS
 from tests.helpers.pages import make_words
 from tests.helpers.strategies import texts
 
 SEED = 7
-WORDS = FEATURE_SETS["words-1"]
 PROSE = " ".join(PARAGRAPHS)
 VALUE = "red twelve 40 kg"
 
 
 def make(text: str, *beside: str) -> Wording:
-    return make_wording(WORDS.read(text, SEED), beside, SEED)
+    return make_wording(read_words(text, SEED), beside, SEED)
 
 
 @given(st.lists(texts).map("\n".join), st.integers(0, 30), st.integers(0, 120))
@@ -194,7 +191,7 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     first, end = page.main_lines
     whole = page.whole.split("\n")
     assert ("\n".join(whole[first:end]) or page.whole) == page.main
-    words = WORDS.read(page.whole, SEED)
+    words = read_words(page.whole, SEED)
     made = make_wording(words, (), SEED, page.main_lines, page.tags)
     assert made.text == words.normal
     assert made.main == page.main_lines
@@ -207,14 +204,6 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     kept = len(cut.text.split("\n")) if cut.text else 0
     assert cut.tags.split() == [*page.tags[:kept]]
     assert cut.main == ((first, min(end, kept)) if first < kept else (0, 0))
-
-
-def test_a_main_text_that_was_read_by_itself_has_no_lines() -> None:
-    html = page_of(article(*PARAGRAPHS))
-    assert unpack(fingerprint_page(html).wording).main > (0, 0)
-    made = unpack(fingerprint_page(html, recipe=Recipe("html2txt")).wording)
-    assert made.main == (0, 0)
-    assert made.tags.count(" ") == made.text.count("\n")
 
 
 def test_what_was_stored_without_lines_is_read() -> None:

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import dropwhile, groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -36,25 +37,8 @@ from tests.helpers.documents_read import (
 )
 from tests.helpers.processes import ROOT
 
-NOT_RUN = [
-    (block.place, block.mark[1])
-    for page in PAGES
-    for block in blocks_of(page)
-    if block.mark[0] == "not run"
-]
-
-
-def check_json(code: str) -> None:
-    """Parse one value, or one a line."""
-    try:
-        json.loads(code)
-    except json.JSONDecodeError:
-        for line in code.splitlines():
-            json.loads(line)
-
-
 CHECKS: dict[str, Callable[[str], Any]] = {
-    "json": check_json,
+    "json": json.loads,
     "toml": tomllib.loads,
     "yaml": import_module("yaml").safe_load,  # it ships no types
     "ini": configparser.ConfigParser().read_string,
@@ -64,36 +48,22 @@ CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
-_OPERATORS = {"&&", "||", ";", "|", "(", ")", "&"}
+_OPERATORS = {"&&", "||", ";", "|", "(", ")", "&", ">", ">>", "<"}
 
 
 def commands_of(code: str) -> Iterator[list[str]]:
-    """Split shell code into simple commands, without comments, variables and redirections."""
+    """Split shell code into simple commands, without comments and variables, and into files."""
     for line in code.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split = True
-        command: list[str] = []
-        words = iter(lexer)
-        for word in words:
-            if word in _OPERATORS:
-                yield from [command] if command else []
-                command = []
-            elif word in {">", ">>", "<"}:
-                next(words)
-            elif command or not re.match(r"\w+=", word):
-                command.append(word)
-        yield from [command] if command else []
+        for is_operator, words in groupby(lexer, _OPERATORS.__contains__):
+            command = [*dropwhile(re.compile(r"\w+=").match, words)]
+            if command and not is_operator:
+                yield command
 
 
-def check_command(words: Sequence[str]) -> None:
-    """Fail with an AssertionError or ValueError when a program would not understand a command."""
-    program, *arguments = words
-    if program in PROGRAMS:
-        PROGRAMS[program](arguments)
-
-
-def _check_scrapy(arguments: Sequence[str]) -> None:
-    name, *rest = arguments
+def check_scrapy(name: str, *rest: str) -> None:
+    """Fail with an AssertionError or ValueError where `scrapy` would not understand a command."""
     assert name in _scrapy_commands(), f"scrapy {name}: no such command"
     command = _scrapy_commands()[name]
     parser = ScrapyArgumentParser(prog=f"scrapy {name}", conflict_handler="resolve")
@@ -129,15 +99,6 @@ def check_settings(settings: dict[str, object]) -> None:
     for name in settings:
         field = name.removeprefix("SIMHASH_").lower()
         assert not name.startswith("SIMHASH_") or hasattr(config, field), f"{name}: no such setting"
-
-
-PROGRAMS: dict[str, Callable[[Sequence[str]], None]] = {"scrapy": _check_scrapy}
-
-
-def check_line(code: str) -> None:
-    """Show every command to the program it is for."""
-    for words in commands_of(code):
-        check_command(words)
 
 
 def is_settings(tree: ast.Module) -> bool:
@@ -204,7 +165,9 @@ def test_command_lines_are_understood(page: str) -> None:
     for block in blocks_of(page):
         if block.language == "sh" and block.mark[0] != "not run":
             try:
-                check_line(block.code)
+                for program, *arguments in commands_of(block.code):
+                    if program == "scrapy":
+                        check_scrapy(*arguments)
             except Exception as error:
                 raise AssertionError(f"{block.place}: {error}") from error
 
@@ -218,10 +181,6 @@ def test_other_blocks_are_what_they_say(page: str) -> None:
         # Indented blocks have no language; highlighters and this test need one.
         assert block.language in CHECKS, f"{block.place}: {block.language!r} is checked by nothing"
         CHECKS[block.language](block.code)
-
-
-def test_what_is_not_run_says_why() -> None:
-    assert all(reason for _, reason in NOT_RUN), NOT_RUN
 
 
 WIDTH = 140

@@ -10,7 +10,6 @@ from tests.helpers.labelling import (
     LABELLED,
     PAGE_COLUMNS,
     gather_labelled_pages,
-    make_corpus,
     write_table,
 )
 from tests.helpers.needing import slow_but
@@ -25,24 +24,6 @@ def evaluate(folder: Path, *options: str) -> Any:
     done = run_python(EVALUATE, folder, "--json", "--errors", *options, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
-
-
-@pytest.mark.slow
-def test_what_the_script_prints(tmp_path: Path) -> None:
-    folder = make_corpus(tmp_path / "corpus")
-    answer = evaluate(folder)
-    assert (answer["pages"], answer["pairs"], answer["unknown"]) == (4, 5, 1)
-    assert (answer["precision"], answer["recall"]) == (1.0, 0.5)
-    assert (answer["false_positives"], answer["false_negatives"]) == (0, 1)
-    assert answer["not_judged"] == {"empty": 1}
-    assert set(answer["by_source"]) == {"a", "b"}
-    assert answer["rule"] == "words"
-    (error,) = answer["errors"]
-    assert (error["first"], error["second"], error["label"]) == ("one", "empty", "dup")
-    assert (error["judged"], error["tests"]) == ("distinct", ["empty is not judged"])
-    table = run_python(EVALUATE, folder, "--errors", cwd=ROOT).stdout
-    assert "| site_known | 1 | 0.5 | 0 | 1 |" in table
-    assert "one, empty: dup, judged distinct\n    empty is not judged" in table
 
 
 @pytest.mark.parametrize("source", slow_but(["deb-apache2-doc"], ["deb-apache2-doc", ""]))

@@ -108,7 +108,7 @@ def name_module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-# Those of Spark are in test_spark: it takes long to install.
+# Those of Spark have none: it takes long to install.
 @pytest.mark.parametrize("module", [n for n in map(name_module, MODULES) if ".spark" not in n])
 def test_doctests(module: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0

@@ -24,21 +24,21 @@ ORDER = (
 APART = {"transfer", "batch", "inspection"}
 # What Scrapy and users name, made of the rooms; no room imports them.
 DOORS = {"", "addon", "downloadermiddlewares", "spidermiddlewares"}
-PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio", "rich"}
+PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio"}
 FORBIDDEN = {
-    "ground": PURE - {"scrapy", "rich"} | {"lxml", "numpy.random"},
+    "ground": PURE - {"scrapy"} | {"lxml", "numpy.random"},
     "pages": PURE,
     "tables": PURE | {"lxml"},
     "judging": PURE | {"lxml"},
-    "stores": {"scrapy", "twisted", "lxml", "asyncio", "rich"},
+    "stores": {"scrapy", "twisted", "lxml", "asyncio"},
     "config": PURE | {"lxml"},
-    "judge": {"scrapy", "twisted", "lmdb", "redis", "rich"},
-    "crawl": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
-    "transfer": {"twisted", "lmdb", "redis", "rich"},
-    "batch": {"twisted", "lmdb", "redis", "rich"},
+    "judge": {"scrapy", "twisted", "lmdb", "redis"},
+    "crawl": {"twisted.internet.reactor", "lmdb", "redis"},
+    "transfer": {"twisted", "lmdb", "redis"},
+    "batch": {"twisted", "lmdb", "redis"},
     "inspection": {"scrapy", "twisted", "lmdb", "redis"},
     "commands": {"twisted", "lmdb", "redis"},
-    "doors": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
+    "doors": {"twisted.internet.reactor", "lmdb", "redis"},
 }
 
 
@@ -197,7 +197,7 @@ for module, without in json.loads(sys.argv[1]):
         print(module, "loads", *sorted(loaded))
         break
 """
-_COMMANDS = {"lmdb", "redis", "rich"}
+_COMMANDS = {"lmdb", "redis"}
 _STORES = {"scrapy", "twisted", "lxml"}
 
 

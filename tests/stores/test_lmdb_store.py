@@ -20,7 +20,7 @@ A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 
 def test_what_a_store_was_made_with_is_kept(home: str) -> None:
-    recipe = Recipe("html2txt", "words-3", 1, 7)
+    recipe = Recipe(3, 1, 7)
     made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "rule": "plain"}
     nothing: dict[str, Any] = {}
     for arguments in (made, nothing):
@@ -29,11 +29,11 @@ def test_what_a_store_was_made_with_is_kept(home: str) -> None:
             assert store.rule == "plain"
             stats = store.stats()
             assert (stats["design"], stats["complete_for_bits"]) == ("10", 4)
-            assert stats["recipe"]["id"] == recipe.id
+            assert stats["recipe"]["window"] == 3
     refused: list[tuple[dict[str, Any], str]] = [
         (
-            {"recipe": Recipe("html2txt", "words-2", 1, 1)},
-            "another recipe.*features: 'words-3' / 'words-2'; features_version: 7 / 1.*SIMHASH_ST",
+            {"recipe": Recipe(2, 1, 1)},
+            "another recipe.*window=3.*features_version=7.*window=2.*SIMHASH_STORE",
         ),
         ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
         ({"seed": 78}, "another seed"),

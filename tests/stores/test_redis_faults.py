@@ -237,9 +237,9 @@ def test_another_store_at_its_place_takes_nothing(redis_server: RedisServer, see
     with open_store(url, seed=7) as store:
         with redis_server.client() as client:
             client.flushall()
-        recipe = Recipe("html2txt") if seed == 7 else Recipe()
+        recipe = Recipe(window=2) if seed == 7 else Recipe()
         with open_store(url, seed=seed, recipe=recipe) as other:
-            with pytest.raises(StoreError, match="seed" if seed == 8 else "extractor"):
+            with pytest.raises(StoreError, match="seed" if seed == 8 else "another recipe"):
                 store.find_and_add([document("a", A)])
             assert other.stats()["documents"] == 0
 

@@ -61,7 +61,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     ("fields", "message"),
     [
         ({"seed": 8}, "made with another seed"),
-        ({"recipe": Recipe("html2txt")}, "another recipe"),
+        ({"recipe": Recipe(window=2)}, "another recipe"),
         ({"rule": "plain"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
     ],
 )

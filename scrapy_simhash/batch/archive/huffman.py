@@ -47,16 +47,6 @@ def make_code(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
     return np.array([lengths[symbol] for symbol in range(SYMBOLS)], np.uint8)
 
 
-def check_code(lengths: NDArray[np.uint8]) -> None:
-    """Raise `ValueError` unless `make_code` could have made these lengths."""
-    used = lengths[lengths > 0].astype(np.int64)
-    complete = bool((used <= CODE_BITS).all()) and int((1 << (CODE_BITS - used)).sum())
-    if lengths.shape != (SYMBOLS,) or complete != 1 << CODE_BITS:
-        raise ValueError(f"no complete code of at most {CODE_BITS} bits has lengths {lengths}")
-    if not lengths[EQUAL] or lengths[END] != lengths.max():
-        raise ValueError(f"EQUAL needs a code, and END the longest one; the lengths are {lengths}")
-
-
 def make_lookup(lengths: NDArray[np.uint8]) -> NDArray[np.intp]:
     """Make the table that maps the next `CODE_BITS` bits to the symbol they begin with."""
     order = _canonical_order(lengths)

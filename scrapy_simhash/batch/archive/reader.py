@@ -20,7 +20,6 @@ from scrapy_simhash.batch.archive.compression import BlockDecoder
 from scrapy_simhash.batch.archive.format import (
     CHECKSUM,
     PREFIX,
-    cut_keys,
     group_blocks,
     lay_out,
     sum_group,
@@ -28,7 +27,6 @@ from scrapy_simhash.batch.archive.format import (
     unpack_prefix,
 )
 from scrapy_simhash.errors import ArchiveError
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -67,13 +65,18 @@ class Archive:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = _MappedFile(path)
-        header = self._file.header
+        self._path = Path(path)
+        with self._path.open("rb") as file:
+            try:
+                header, header_bytes = _read_header(file)
+            except ArchiveError as error:
+                raise ArchiveError(f"{self._path} cannot be used: {error}. {_CURE}") from error
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._header, self._sections = header, lay_out(header, header_bytes)
         self.count = header.count
         self.design = parse_design(header.design)
         self.seed = header.seed
-        # The checksum covers its fields.
-        self.recipe = None if header.recipe is None else Recipe(**header.recipe)  # type: ignore[arg-type]
+        self.recipe = header.recipe
         self.block_bytes = header.block_bytes
         self.file_bytes = header.file_bytes
         self._chunk_blocks = max(_CHUNK_BYTES // header.block_bytes, _LEAST_BLOCKS)
@@ -87,7 +90,7 @@ class Archive:
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-        self._file.close()
+        self._map.close()
 
     def read_chunks(self, table: int = 0) -> Iterator[NDArray[np.uint64]]:
         """Read a table, some hundred thousand fingerprints at a time.
@@ -102,21 +105,12 @@ class Archive:
         Raises:
             ArchiveError: the file is damaged; the message says where.
         """
-        for start, stop in self._chunks(table):
-            self._file.check(table, start, stop)
-            permuted, _ = self._decode(table, start, stop)
+        blocks = self._header.tables[table].blocks
+        for start in range(0, blocks, self._chunk_blocks):
+            stop = min(start + self._chunk_blocks, blocks)
+            self._check(table, start, stop)
+            permuted, _ = self._decoder.decode(self._blocks(table)[start:stop], table)
             yield self.design.tables[table].restore(permuted)
-
-    def _chunks(self, table: int) -> Iterator[tuple[int, int]]:
-        """List the runs of blocks to decode at once: the first block, and one past the last."""
-        count = self._file.header.tables[table].blocks
-        for start in range(0, count, self._chunk_blocks):
-            yield start, min(start + self._chunk_blocks, count)
-
-    def _decode(
-        self, table: int, start: int, stop: int
-    ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        return self._decoder.decode(self._file.blocks(table)[start:stop], table)
 
     def read_all(self) -> NDArray[np.uint64]:
         """Read all fingerprints, sorted; shape (count,). Memory: 8 bytes each, and one chunk."""
@@ -142,7 +136,7 @@ class Archive:
         query = check_fingerprint(fingerprint)
         if not 0 <= distance <= self.design.reach_bits:
             raise ValueError(
-                f"{self._file.path} has table design {self.design.name}, which is complete up to "
+                f"{self._path} has table design {self.design.name}, which is complete up to "
                 f"{self.design.reach_bits} bits, not {distance}; export it with another design"
             )
         flips = self.design.flips_for(distance)
@@ -171,8 +165,8 @@ class Archive:
 
     def _find_range(self, table: int, permuted: int, prefix_bits: int) -> NDArray[np.intp]:
         """Find the blocks with the leading bits of a permuted fingerprint, and check them."""
-        header = self._file.header.tables[table]
-        read_key, key_bits = partial(self._file.key, table), 8 * header.key_bytes
+        header = self._header.tables[table]
+        read_key, key_bits = partial(self._key, table), 8 * header.key_bytes
         rest = (1 << (FINGERPRINT_BITS - prefix_bits)) - 1
         cut = FINGERPRINT_BITS - key_bits
         first = find_first(read_key, header.blocks, (permuted & ~rest) >> cut, key_bits)
@@ -180,7 +174,7 @@ class Archive:
         end = find_first(read_key, header.blocks, ((permuted | rest) >> cut) + 1, key_bits) + 1
         end = min(end, header.blocks)
         # The search read unchecked keys; if those at both ends are undamaged, its result is right.
-        self._file.check(table, max(0, first - 1), end)
+        self._check(table, max(0, first - 1), end)
         return np.arange(first, end)
 
     def _compare(
@@ -188,7 +182,7 @@ class Archive:
     ) -> Iterable[tuple[int, int]]:
         """Decode checked blocks of these tables, and yield the fingerprints that are near."""
         count = len(self.design.tables)
-        parts = [self._file.blocks(table)[blocks[tables == table]] for table in range(count)]
+        parts = [self._blocks(table)[blocks[tables == table]] for table in range(count)]
         permuted, counts = self._decoder.decode(np.concatenate(parts), tables)
         queries = np.array([table.permute(query) for table in self.design.tables], np.uint64)
         owners = np.repeat(tables, counts)
@@ -204,95 +198,36 @@ class Archive:
             )
         }
 
-    def verify(self) -> list[str]:
-        """Read and check the whole file; returns the problems, one line each.
-
-        Cost: decodes all tables, one chunk at a time.
-        """
-        problems: list[str] = []
-        sums = {self._verify_table(table, problems) for table in range(len(self.design.tables))}
-        if not problems and len(sums) > 1:
-            problems.append(f"{self._file.path}: its tables do not hold the same fingerprints")
-        return problems
-
-    def _verify_table(self, table: int, problems: list[str]) -> tuple[int, int]:
-        """Verify one table; returns the sum and the XOR of its fingerprints."""
-        path, found = self._file.path, len(problems)
-        key_bytes = self._file.header.tables[table].key_bytes
-        count, total, mixed, previous = 0, 0, 0, 0
-        for start, stop in self._chunks(table):
-            damage = [str(error) for error in self._file.find_damage(table, start, stop)]
-            if damage:
-                problems += damage
-                continue
-            permuted, counts = self._decode(table, start, stop)
-            where = f"{path}: table {table}, blocks {start:,} to {stop - 1:,}"
-            if (permuted[1:] < permuted[:-1]).any() or int(permuted[0]) < previous:
-                problems.append(f"{where}: not sorted")
-            lasts = permuted[np.cumsum(counts) - 1]
-            if self._file.keys(table, start, stop) != cut_keys(lasts, key_bytes):
-                problems.append(f"{where}: a key does not match its block")
-            previous = int(permuted[-1])
-            restored = self.design.tables[table].restore(permuted)
-            count += len(restored)
-            total = (total + int(restored.sum())) % 2**64
-            mixed ^= int(np.bitwise_xor.reduce(restored))
-        if len(problems) == found and count != self.count:
-            problems.append(f"{path}: table {table} has {count:,} fingerprints, not {self.count:,}")
-        return total, mixed
-
-
-class _MappedFile:
-    """The file of an archive, mapped into memory; finds and checks its parts."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        with self.path.open("rb") as file:
-            try:
-                self.header, header_bytes = _read_header(file)
-            except ArchiveError as error:
-                raise ArchiveError(f"{self.path} cannot be used: {error}. {_CURE}") from error
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._sections = lay_out(self.header, header_bytes)
-
-    def close(self) -> None:
-        self._map.close()
-
-    def blocks(self, table: int) -> NDArray[np.uint8]:
+    def _blocks(self, table: int) -> NDArray[np.uint8]:
         """Map the blocks of a table, unchecked; shape (blocks, block_bytes). Do not keep them."""
         section = self._sections[table]
         octets = np.frombuffer(self._map, np.uint8, section.keys - section.blocks, section.blocks)
-        return octets.reshape(-1, self.header.block_bytes)
+        return octets.reshape(-1, self._header.block_bytes)
 
-    def key(self, table: int, block: int) -> int:
+    def _key(self, table: int, block: int) -> int:
         """Read the key of a block, unchecked."""
-        return int.from_bytes(self.keys(table, block, block + 1), "big")
+        return int.from_bytes(self._keys(table, block, block + 1), "big")
 
-    def keys(self, table: int, start: int, stop: int) -> bytes:
+    def _keys(self, table: int, start: int, stop: int) -> bytes:
         """Read the keys of neighbouring blocks, unchecked."""
-        first, width = self._sections[table].keys, self.header.tables[table].key_bytes
+        first, width = self._sections[table].keys, self._header.tables[table].key_bytes
         return self._map[first + start * width : first + stop * width]
 
-    def check(self, table: int, start: int, stop: int) -> None:
-        """Raise `ArchiveError` if these blocks, their keys or others of their group are damaged."""
-        for error in self.find_damage(table, start, stop):
-            raise error
-
-    def find_damage(self, table: int, start: int, stop: int) -> Iterator[ArchiveError]:
-        """Verify the checksums of all groups with these blocks; yields an error for each damage."""
-        width, count = self.header.block_bytes, self.header.tables[table].blocks
+    def _check(self, table: int, start: int, stop: int) -> None:
+        """Raise an ArchiveError if these blocks, or others of their groups, are damaged."""
+        width, count = self._header.block_bytes, self._header.tables[table].blocks
         size, section = group_blocks(width), self._sections[table]
         for group in range(start // size, -(-stop // size)):
             first, end = group * size, min((group + 1) * size, count)
             left, right = section.blocks + first * width, section.blocks + end * width
             stored = section.checksums + group * CHECKSUM.size
             with memoryview(self._map) as octets, octets[left:right] as blocks:
-                made = sum_group(table, group, blocks, self.keys(table, first, end))
+                made = sum_group(table, group, blocks, self._keys(table, first, end))
                 (checksum,) = CHECKSUM.unpack_from(octets, stored)
             if made != checksum:
-                yield ArchiveError(
-                    f"{self.path} is damaged at octets {left:,} to {right - 1:,} (blocks {first:,} "
-                    f"to {end - 1:,} of table {table}), in their keys before octet "
+                raise ArchiveError(
+                    f"{self._path} is damaged at octets {left:,} to {right - 1:,} (blocks "
+                    f"{first:,} to {end - 1:,} of table {table}), in their keys before octet "
                     f"{section.checksums:,}, or in the checksum at octet {stored:,}. {_CURE}"
                 )
 

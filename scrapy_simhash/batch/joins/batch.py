@@ -59,7 +59,7 @@ def batch_query(
         distance: bits, 0 to 63.
         blocks: number of blocks into which to cut the 64 bits, more than `distance`, up to 64;
             None for the number that is fastest for these queries.
-        progress: called after each chunk with the number of its fingerprints.
+        progress: called after each chunk with the number of stored fingerprints done.
 
     Returns:
         Shape (matches, 3): query, stored fingerprint, and how many bits they differ in; one row
@@ -80,7 +80,7 @@ def batch_query(
         # A stored fingerprint shares its prefix with as many queries as another query does.
         blocks = choose_join_blocks(distinct.size, distance) or distance + 1
     tables = [_QueryTable(table, distinct) for table in make_join_tables(blocks, distance)]
-    found = [np.empty((0, 3), np.uint64)]
+    found, done = [np.empty((0, 3), np.uint64)], 0
 
     def match(values: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
         return [rows for table in tables for rows in table.match(values, distance)]
@@ -94,7 +94,7 @@ def batch_query(
             for rows in pool.map(match, tasks):
                 found.extend(rows)
             if progress is not None:
-                progress(chunk.size)
+                progress(done := done + chunk.size)
     # Sorted by query, then fingerprint; several chunks may have found the same pair.
     return sort_rows(np.concatenate(found))
 

@@ -275,9 +275,9 @@ def representative_clusters(pairs: NDArray[np.uint64]) -> list[NDArray[np.uint64
         pairs: shape (pairs, 2), as `selfjoin.find_all` returns them.
 
     Returns:
-        Clusters of two or more, in the order in which they were made: each the representative,
-        then the others in ascending order. Cost: one sort of the pairs, and one step in Python
-        for each fingerprint.
+        Clusters of two or more, in the order in which they were made, each with its representative
+        first, then the others in ascending order. Cost: one sort of the pairs, and one step in
+        Python for each fingerprint.
     """
     members = sort_distinct(pairs.ravel())
     ends = np.searchsorted(members, pairs)

@@ -7,7 +7,6 @@ too much memory loses that process, and the next page gets another.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -20,12 +19,12 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
-from scrapy_simhash.errors import NotJudgedError, SourceError, SparkError
+from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
 from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
-from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
+from scrapy_simhash.pages.fingerprint import fingerprint_text
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.keys import name_keys
@@ -84,17 +83,16 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
     # larger.
     there = pages.columns
     if "url" not in there or not {"html", "text"} & set(there):
-        raise SparkError(
+        raise InspectionError(
             f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
         )
-    recipe = Recipe()
     chosen = [F.col(name) for name in _INPUT if name in there]
     if dict(pages.dtypes).get("time") in _TIMES:
         chosen.append(F.col("time").cast("double").alias("time"))
     documents = pages.select(*chosen).mapInArrow(
-        lambda batches: _fingerprint(batches, config, recipe, seed), DOCUMENTS
+        lambda batches: _fingerprint(batches, config, seed), DOCUMENTS
     )
-    metadata = {_RECIPE_KEY: {"recipe": asdict(recipe), "seed": f"{seed:016x}"}}
+    metadata = {_RECIPE_KEY: {"recipe": structs.asdict(Recipe()), "seed": f"{seed:016x}"}}
     return documents.withMetadata("fingerprints", metadata)
 
 
@@ -115,23 +113,21 @@ def recipe_of(documents: DataFrame) -> dict[str, Any] | None:
 
 
 def _fingerprint(
-    batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
+    batches: Iterable[pa.RecordBatch], config: Config, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one reading process keeps it busy.
-    reader = read_only(config, recipe, seed)
+    reader = read_only(config, Recipe(), seed)
     with asyncio.Runner() as runner:
-        started = False
-
-        def make_rows() -> Iterator[dict[str, Any]]:
-            nonlocal started
-            for page in _read_rows(batches):
-                if not started and page.get("html") is not None:
-                    runner.run(reader.open())
-                    started = True
-                yield runner.run(_make_row(page, reader, config, recipe, seed))
-
+        # One by one: converting a whole batch would take its memory a second time.
+        pages = (
+            {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+            for batch in batches
+            for place in range(batch.num_rows)
+        )
+        rows = (runner.run(_make_row(page, reader, config, seed)) for page in pages)
         try:
-            yield from _batch(make_rows(), _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
+            runner.run(reader.open())
+            yield from _batch(rows, _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
         finally:
             runner.run(reader.close())
 
@@ -151,15 +147,8 @@ def _batch(
         yield pa.RecordBatch.from_pylist(gathered, schema)
 
 
-def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        for place in range(batch.num_rows):
-            # One by one: converting a whole batch would take its memory a second time.
-            yield {name: batch.column(name)[place].as_py() for name in batch.schema.names}
-
-
 async def _make_row(
-    page: Mapping[str, Any], reader: Judges, config: Config, recipe: Recipe, seed: int
+    page: Mapping[str, Any], reader: Judges, config: Config, seed: int
 ) -> dict[str, Any]:
     url = page["url"] or ""
     row = {
@@ -168,7 +157,7 @@ async def _make_row(
         "time": page.get("time"),
     }
     try:
-        made = await _read_page(page, reader, recipe, seed)
+        made = await _read_page(page, reader, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
     document = make_document(made, config.chosen_rule, Page(url, identity=b"-"))
@@ -182,9 +171,7 @@ async def _make_row(
     return {**values, **row}
 
 
-async def _read_page(
-    page: Mapping[str, Any], reader: Judges, recipe: Recipe, seed: int
-) -> PageFingerprint:
+async def _read_page(page: Mapping[str, Any], reader: Judges, seed: int) -> PageFingerprint:
     url, html = page["url"], page.get("html")
     if page.get("reason"):
         raise NotJudgedError(page["reason"], page.get("detail") or "")
@@ -197,18 +184,18 @@ async def _read_page(
     if len(octets) > MOST_BYTES:
         raise NotJudgedError("too_large", f"{len(octets)} bytes")
     if html is None:
-        return _read_text(octets.decode(), recipe, seed, url)
+        return _read_text(octets.decode(), seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
     return await reader.read(Page(url, encoding), octets)
 
 
-def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:
+def _read_text(text: str, seed: int, url: str) -> PageFingerprint:
     """Fingerprint a text; its length bounds the time, so this needs no separate process."""
     if not text.strip():
         raise NotJudgedError("no_text")
     page = PageText(text, text)
     try:
-        return fingerprint_text(page, load_features(recipe.features), seed, url)
+        return fingerprint_text(page, Recipe(), seed, url)
     except Exception as error:
         reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
         raise NotJudgedError(reason, describe_error(error)) from error
@@ -247,7 +234,7 @@ def read_warcs(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -
 
 
 def read_parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Read pages from Parquet: columns `url`, and `html` or `text`; else SparkError."""
+    """Read pages from Parquet: columns `url`, and `html` or `text`; else InspectionError."""
     pages = spark.read.parquet(*paths)
     content = {"html": "binary|string"} if "html" in pages.columns else {"text": "string"}
     require_columns(pages, ", ".join(paths), url="string", **content)
@@ -273,7 +260,9 @@ def read_pages(spark: SparkSession, paths: Sequence[str], read_warc: ReadWarc) -
     # Parquet.
     kinds = {_tell_kind(spark, path) for path in paths}
     if len(kinds) != 1:
-        raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
+        raise InspectionError(
+            f"{', '.join(paths)}: inputs of several kinds; name one kind at a time"
+        )
     kind = kinds.pop()
     if kind == "warc":
         return read_warcs(spark, paths, read_warc)
@@ -301,12 +290,12 @@ def list_data(spark: SparkSession, path: str) -> Iterator[str]:
 
 def _list_warcs(path: Path) -> list[Path]:
     if not path.exists():
-        raise SparkError(f"{path}: there is no such file or folder")
+        raise InspectionError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
     found = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
     if not found:
-        raise SparkError(f"{path} has no WARC file in it ({', '.join(SUFFIXES)})")
+        raise InspectionError(f"{path} has no WARC file in it ({', '.join(SUFFIXES)})")
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from scrapy_simhash.batch.joins import batch as one_process
 from scrapy_simhash.batch.joins.selfjoin import join_cell
 from scrapy_simhash.batch.joins.tables import CellPlan, check_join, choose_join_blocks, plan_cells
-from scrapy_simhash.errors import SparkError
+from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.judging.words import sort_distinct
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def require_columns(frame: DataFrame, name: str, **wanted: str) -> None:
     ]
     if wrong:
         have = ", ".join(f"{column} ({kind})" for column, kind in there.items())
-        raise SparkError(f"{name} has no column {', '.join(wrong)}; it has {have or 'none'}")
+        raise InspectionError(f"{name} has no column {', '.join(wrong)}; it has {have or 'none'}")
 
 
 def cut_lineage(frame: DataFrame) -> DataFrame:
     """Compute a DataFrame once, and keep it as long as something refers to it."""
-    # In a checkpoint folder of the session it survives the loss of executors. Without such a
-    # folder, executors keep it; if one of them is lost, the job fails and must be run again.
+    # In a checkpoint folder (spark.checkpoint.dir) it survives the loss of executors. Without such
+    # a folder, executors keep it; if one of them is lost, the job fails and must be run again.
     context = frame.sparkSession.sparkContext
     if context.getCheckpointDir() is not None:
         return frame.checkpoint()
@@ -226,7 +226,7 @@ def find_clusters(pairs: DataFrame, progress: Callable[[int], object] | None = N
         if _are_stars(edges):
             break
     else:
-        raise SparkError(f"clusters are not complete after {_MOST_ROUNDS} rounds; report this")
+        raise InspectionError(f"clusters are not complete after {_MOST_ROUNDS} rounds; report this")
     centres = edges.select(F.col("parent").alias("cluster"), F.col("parent").alias("member"))
     members = edges.select(F.col("parent").alias("cluster"), "member")
     return centres.distinct().union(members)

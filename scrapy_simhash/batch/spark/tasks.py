@@ -35,7 +35,7 @@ from scrapy_simhash.batch.spark.pages import (
     read_pages,
     recipe_of,
 )
-from scrapy_simhash.errors import InspectionError, PartlyFailedError, SourceError, SparkError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,11 +68,9 @@ class Job:
     seed: int  # of the token hash
     read_warc: ReadWarc  # such as `transfer.warc.read_warc`
 
-    def run(
-        self, task: str, output: str, master: str | None, checkpoints: str | None
-    ) -> Iterator[dict[str, Any]]:
+    def run(self, task: str, output: str, master: str | None) -> Iterator[dict[str, Any]]:
         """Run a task by its name, and describe what it wrote to the folder `output`."""
-        with _naming_errors(), _session(master) as spark, _checkpoints(spark, checkpoints):
+        with _naming_errors(), _session(master) as spark:
             target, *sources = (_locate(spark, path) for path in (output, *self.inputs))
             second = None if self.second_input is None else _locate(spark, self.second_input)
             _require_free(spark, target)
@@ -162,8 +160,6 @@ def _naming_errors() -> Iterator[None]:
     """Turn every error of Spark into a one-line error."""
     try:
         yield
-    except (SparkError, SourceError) as error:
-        raise InspectionError(str(error)) from error
     except PySparkException as error:
         raise InspectionError(f"Spark: {_shorten(str(error))}") from error
     except Py4JJavaError as error:
@@ -189,7 +185,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise SparkError(f"there is no {java or 'java'}; {_JAVA}")
+        raise InspectionError(f"there is no {java or 'java'}; {_JAVA}")
     # Spark would take the `python3` of the path, which is another one where the virtual environment
     # of this one is not activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -197,7 +193,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
     try:
         session = (builder.master(master) if master else builder).getOrCreate()
     except (PySparkException, OSError) as error:
-        raise SparkError(f"Spark does not start with {java}: {error}. {_JAVA}") from error
+        raise InspectionError(f"Spark does not start with {java}: {error}. {_JAVA}") from error
     # An error that ends a job is raised, and so shown once.
     session.sparkContext.setLogLevel("FATAL")
     try:
@@ -252,18 +248,3 @@ def _exists(spark: SparkSession, path: str) -> bool:
     """Return True if a path exists, by Hadoop, which knows the file systems of Spark."""
     system, wanted = open_file_system(spark, path)
     return bool(system.exists(wanted))
-
-
-@contextmanager
-def _checkpoints(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Keep checkpoints in a folder; deletes the subfolder that Spark makes and leaves there."""
-    if folder is None:
-        yield
-        return
-    spark.sparkContext.setCheckpointDir(_locate(spark, folder))
-    made = str(spark.sparkContext.getCheckpointDir())
-    try:
-        yield
-    finally:
-        system, path = open_file_system(spark, made)
-        system.delete(path, True)  # noqa: FBT003 - Java's: with all in it
