@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SECONDS_BETWEEN = 0.2
-_ERASE_LINE = "\r\x1b[K"
+# Leaves space for a count of millions and everything else in 80 columns.
+_BAR_CHARACTERS = 12
 
 
 @contextmanager
 def show_progress(unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a line; yields a function that takes the numbers of units (a plural) done, and of all.
+    """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all.
 
-    If that is never called, the line names the work alone; None is for a number that nobody knows.
+    If that is never called, or with None, the bar shows that work of unknown length is running.
     """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    begun = shown = time.monotonic()
+    from rich import progress  # noqa: PLC0415 - for terminals only
+    from rich.console import Console  # noqa: PLC0415
 
-    def show(done: int, total: int | None) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        if now - shown >= _SECONDS_BETWEEN:
-            shown = now
-            of = "" if total is None else f" of {total:,}"
-            sys.stderr.write(f"{_ERASE_LINE}{done:,}{of} {unit}, {now - begun:.0f} s")
-            sys.stderr.flush()
-
-    sys.stderr.write(f"{unit} ...")
-    sys.stderr.flush()
-    try:
-        yield show
-    finally:
-        sys.stderr.write(_ERASE_LINE)
+    with progress.Progress(
+        progress.TaskProgressColumn(show_speed=True),
+        progress.BarColumn(_BAR_CHARACTERS),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),  # the answers go to standard output
+        transient=True,
+        redirect_stdout=False,
+    ) as bar:
+        task = bar.add_task(unit, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.config import describe_unknown, read_config
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Answer: TypeAlias = dict[str, Any]
 
 _TIMES = {"time", "first_time", "last_time"}
-_WHOLE = 1_000
+_WHOLE, _UNBOUNDED_COLUMNS = 1_000, 10_000
 _FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
 # Shells use 128 plus the number of the signal.
 _INTERRUPTED = 130
@@ -52,18 +52,29 @@ def print_fields(answer: Answer) -> Iterable[str]:
 
 
 def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
-    """Print objects of the same fields as a table; the words of a field stand below each other."""
-    heads = [name.split("_") for name in rows[0]]
-    high = max(map(len, heads))
-    lines = [*zip(*([""] * (high - len(head)) + head for head in heads), strict=True)]
-    lines += [tuple(_format(name, value) for name, value in row.items()) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = [isinstance(value, str) for value in rows[0].values()]
+    """Print objects of the same fields as a table, or one by one where a terminal is too narrow."""
+    from rich.console import Console  # noqa: PLC0415 - not for each call of `scrapy`
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="")
+    for name, value in rows[0].items():
+        # The words of a title stand below each other, so that most tables fit into 80 columns.
+        side: Literal["left", "right"] = "left" if isinstance(value, str) else "right"
+        table.add_column(Text(name.replace("_", "\n")), justify=side, vertical="bottom")
+    for row in rows:
+        table.add_row(*(Text(_format(*field)) for field in row.items()))
+    # What is not for a terminal may be cut into columns by a program, and has no bound.
+    wide = Console(file=io.StringIO(), width=_UNBOUNDED_COLUMNS, color_system=None)
+    if sys.stdout.isatty() and wide.measure(table).maximum > Console().width:
+        for row in rows:
+            yield f"\n{title}:"
+            yield from (f"  {line}" for line in print_fields(row))
+        return
+    with wide.capture() as captured:
+        wide.print(table)
     yield f"\n{title}:"
-    for line in lines:
-        cells = zip(line, widths, texts, strict=True)
-        shown = (cell.ljust(width) if text else cell.rjust(width) for cell, width, text in cells)
-        yield "  ".join(shown).rstrip()
+    yield from (line.rstrip() for line in captured.get().splitlines())
 
 
 def take_overwrite(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
     name_page,
+    print_fields,
     take_crawl,
     take_log,
     take_overwrite,
@@ -21,7 +22,9 @@ from scrapy_simhash.commands.answering import (
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import explain
+from scrapy_simhash.inspection.figures import Figures
 from scrapy_simhash.inspection.log import (
+    ALL_CRAWLS,
     LAST_CRAWL,
     STATUSES,
     find_crawl,
@@ -30,6 +33,7 @@ from scrapy_simhash.inspection.log import (
     require_log,
 )
 from scrapy_simhash.inspection.report import write_report
+from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.answering import Answer
     from scrapy_simhash.commands.command import Make
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judge.log import Decision
 
 _STATES = {"done": "items delivered", "duplicate": "dropped"}
 # Of an explanation, which has room on one screen.
@@ -50,6 +55,9 @@ _NOT_KNOWN = "not known: fewer than six of its pages had been kept"
 
 def _print_log(answer: Answer) -> Iterable[str]:
     """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
+    if "statuses" in answer:
+        yield from _print_summary(answer)
+        return
     status = answer["status"]
     line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
     if answer.get("reason"):
@@ -68,22 +76,36 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
-    """List the wanted decisions."""
+    """List the wanted decisions, or sum them up."""
     path, last = find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
     require_log(path)
-    crawl = find_crawl(path, options.crawl)
+    named = options.crawl or (LAST_CRAWL if options.summary else None)
+    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
     url = mask_passwords(options.url or "")
-    lines: Iterable[bytes] = (
-        line
+    lines: Iterable[tuple[Decision, bytes]] = (
+        (decision, line)
         for decision, line in read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
     if last is not None:
         lines = deque(lines, maxlen=last)
-    yield from map(json.loads, lines)
+    if not options.summary:
+        yield from (json.loads(line) for _, line in lines)
+        return
+    figures = Figures()
+    for decision, _ in lines:
+        figures.add(decision)
+    if figures.crawls:
+        found = figures.describe()
+        yield found | {"answers": answer(found, options.option)}
+
+
+def _print_summary(found: Answer) -> Iterable[str]:
+    yield from (f"{question} {printable(said)}" for question, said in found["answers"].items())
+    yield from print_fields({name: found[name] for name in ("pages", "statuses", "crawls")})
 
 
 def print_explanation(answer: Answer) -> Iterable[str]:
@@ -170,6 +192,7 @@ def add_log(make: Make) -> None:
         _log,
         "log --last 20",
         "log --status near_duplicate --url /print/",
+        "log --summary --crawl all",
         printer=_print_log,
     )
     add = parser.add_argument
@@ -185,6 +208,7 @@ def add_log(make: Make) -> None:
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
     take_crawl(parser, "only this crawl (default: all)")
     add("--last", type=int, metavar="N", help="only the last N decisions")
+    add("--summary", action="store_true", help="sum them up (of the last crawl, or of `all`)")
 
 
 def add_explain(make: Make) -> None:

@@ -1,5 +1,6 @@
-"""`scrapy simhash log`: read, filtered, and piped into less."""
+"""`scrapy simhash log`: read, filtered, summed up, and piped into less."""
 
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,44 @@ def test_log(run: Run, store: Path) -> None:
     answers = run.answers("log", "--store", store)
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
     assert answers[3]["url"] == HOSTILE
+
+
+def test_log_summary(run: Run, store: Path) -> None:
+    done = run("log", "--summary", "--store", store)
+    assert done.out.startswith("What did it save? 1 of 4 pages judged (25.0 %) was dropped as a ")
+    assert "\nIs anything lost? Not judged: 1 page; it came through, even if a copy.\n" in done.out
+    assert "\npages: 5\nstatuses:\n" in done.out
+    assert "\n  near_duplicate: 1\n" in done.out
+
+
+CRAWLS = ("20261121T132732-\u5e97\u8217", "20261121T132732-[red]\x1b[2J", "last")
+
+
+class Terminal(io.TextIOWrapper):
+    """One that knows ASCII only."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "below"), [(20, True), (200, False)])
+def test_a_table_that_is_too_wide_for_a_terminal_is_shown_row_by_row(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, below: bool
+) -> None:
+    log, printed = tmp_path / "log.jsonl", io.BytesIO()
+    lines = [json.dumps(new_line("http://site.example/", crawl)) for crawl in CRAWLS]
+    log.write_text("".join(f"{line}\n" for line in lines), "ascii")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout", Terminal(printed, "ascii", write_through=True))
+    assert run("log", "--summary", "--crawl", "all", "--log", log).exit_code == 0
+    shown = printed.getvalue().decode("ascii")
+    assert_printable(shown)
+    assert shown.count("\ncrawls:\n") == (len(CRAWLS) if below else 1)
+    assert ("  crawl: last\n" in shown) == below
+    printed.seek(0)
+    printed.truncate()
+    assert run("log", "--summary", "--log", log).exit_code == 0
+    assert "[red]" not in printed.getvalue().decode("ascii")
 
 
 @pytest.mark.parametrize(

@@ -24,21 +24,21 @@ ORDER = (
 APART = {"transfer", "batch", "inspection"}
 # What Scrapy and users name, made of the rooms; no room imports them.
 DOORS = {"", "addon", "downloadermiddlewares", "spidermiddlewares"}
-PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio"}
+PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio", "rich"}
 FORBIDDEN = {
-    "ground": PURE - {"scrapy"} | {"lxml", "numpy.random"},
+    "ground": PURE - {"scrapy", "rich"} | {"lxml", "numpy.random"},
     "pages": PURE,
     "tables": PURE | {"lxml"},
     "judging": PURE | {"lxml"},
-    "stores": {"scrapy", "twisted", "lxml", "asyncio"},
+    "stores": {"scrapy", "twisted", "lxml", "asyncio", "rich"},
     "config": PURE | {"lxml"},
-    "judge": {"scrapy", "twisted", "lmdb", "redis"},
-    "crawl": {"twisted.internet.reactor", "lmdb", "redis"},
-    "transfer": {"twisted", "lmdb", "redis"},
-    "batch": {"twisted", "lmdb", "redis"},
+    "judge": {"scrapy", "twisted", "lmdb", "redis", "rich"},
+    "crawl": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
+    "transfer": {"twisted", "lmdb", "redis", "rich"},
+    "batch": {"twisted", "lmdb", "redis", "rich"},
     "inspection": {"scrapy", "twisted", "lmdb", "redis"},
     "commands": {"twisted", "lmdb", "redis"},
-    "doors": {"twisted.internet.reactor", "lmdb", "redis"},
+    "doors": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
 }
 
 
@@ -197,7 +197,7 @@ for module, without in json.loads(sys.argv[1]):
         print(module, "loads", *sorted(loaded))
         break
 """
-_COMMANDS = {"lmdb", "redis"}
+_COMMANDS = {"lmdb", "redis", "rich"}
 _STORES = {"scrapy", "twisted", "lxml"}
 
 
