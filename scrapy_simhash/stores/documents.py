@@ -310,13 +310,10 @@ class Documents:
             return
         if keys := keys_of(record):
             self.keys.remove(number, keys)
+        self._samples.clear()
         for site_row in rows_of_site(number, record, self.seed):
-            if self.values.has(*site_row):
-                self.values.discard(*site_row)
-                self._samples.clear()
+            self.values.discard(*site_row)
         values, (key, row) = self.values, fingerprint_row(number, record)
-        if not values.has(FINGERPRINTS, key, row):
-            return
         values.discard(FINGERPRINTS, key, row)
         if not values.members(FINGERPRINTS, key, most=1):
             for table_row in self._prober.split(record.facts.fingerprint):

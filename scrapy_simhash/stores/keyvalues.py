@@ -31,7 +31,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
-from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -106,6 +105,28 @@ class KeyValues(ABC):
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         """Remove a member from a set, if it is there."""
 
+    @abstractmethod
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
+        """Read sets of TABLES: members, each behind its key, side by side, in any order.
+
+        Args:
+            keys: distinct, all of one length.
+            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
+                None for none.
+
+        Returns:
+            The rows, and the keys of sets that were passed over.
+        """
+
+    @abstractmethod
+    def fill(self, rows: bytes, *, key_bytes: int) -> None:
+        """Write many rows of TABLES, which this transaction cleared.
+
+        `rows` are keys and members side by side; they ascend over all calls.
+        """
+
+    # What follows is right for every kind, and worth writing anew for some.
+
     def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
         """Read keys of tables ahead in one round trip; do nothing where reads need none.
 
@@ -121,51 +142,20 @@ class KeyValues(ABC):
         """
         del look
 
-    # What follows is right for every kind, and worth writing anew for a large one.
-
     def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get the value of each of several keys, or None."""
         self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
-
-    def has(self, table: str, key: bytes, member: bytes) -> bool:
-        """Whether a set has a member."""
-        return member in self.members(table, key, member, 1)
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         """List the members of each of several sets, ascending."""
         self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        """Read sets of TABLES: members, each behind its key, side by side, in any order.
-
-        Args:
-            keys: distinct, all of one length.
-            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
-                None for none.
-
-        Returns:
-            The rows, and the keys of sets that were passed over.
-        """
-        most = inf if in_bucket is None else in_bucket
-        found = [(key, self.members(TABLES, key)) for key in keys]
-        crowded = [key for key, members in found if len(members) > most]
-        rows = [key + each for key, members in found if len(members) <= most for each in members]
-        return b"".join(rows), crowded
-
     def clear(self, table: str) -> None:
         """Delete all keys of a table."""
         for key in {key for key, _ in self.scan(table)}:
             self.delete(table, key)
-
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        """Write many rows of TABLES, which this transaction cleared.
-
-        `rows` are keys and members side by side; they ascend over all calls.
-        """
-        for key, member in cut_rows(rows, key_bytes):
-            self.add(TABLES, key, member)
 
 
 class Engine(ABC):

@@ -13,7 +13,7 @@ from redis import Redis
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.documents import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.opening import check_store_url, open_store
+from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
@@ -55,7 +55,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
 )
 def test_bad_urls(url: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        check_store_url(url)
+        folder_of(url)
     with pytest.raises(ValueError, match=message):
         open_store(url)
     assert SECRET not in str(caught.value)

@@ -47,8 +47,7 @@ class Filled:
 
     def add(self, fingerprint: int) -> None:
         for row in self._prober.split(fingerprint):
-            if not self.stored.values.has(TABLES, *row):
-                self.stored.values.add(TABLES, *row)
+            self.stored.values.add(TABLES, *row)
 
     def remove(self, fingerprint: int) -> None:
         for row in self._prober.split(fingerprint):
