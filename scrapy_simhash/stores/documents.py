@@ -545,7 +545,7 @@ class Documents:
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
         # There may be more fingerprints than are used, those of other groups included.
-        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
+        complete = len(probe.near) < limits.most and probe.complete
         found: dict[int, Candidate] = {}
         for bits, near in probe.near:
             for group in groups:

@@ -20,7 +20,7 @@ from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -41,8 +41,7 @@ class Probe(NamedTuple):
     """The result of probing the tables."""
 
     near: list[tuple[int, int]]  # (distance, fingerprint) of each, nearest first
-    # Nothing was missed within this distance; -1 if every table was skipped, or all that was found.
-    complete_bits: int
+    complete: bool  # no bucket was skipped, and nothing that was found
 
 
 def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -88,9 +87,15 @@ class Prober:
         return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
 
     def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
-        """List the keys that a probe reads first; it reads others only if a bucket is too full."""
-        flips = self._flips_for(distance)
-        return self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
+        """List the keys that a probe reads."""
+        if not (flips := self._flips_for(distance)):
+            return self._keys.unpack(rows)
+        while len(self._masks) <= flips:
+            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
+        masks = np.concatenate(self._masks[: flips + 1])
+        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
+        octets = (keys ^ masks).tobytes()
+        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
 
     def _flips_for(self, distance: int) -> int:
         # Since the distance was checked, another process may have rebuilt the tables with a design
@@ -110,31 +115,19 @@ class Prober:
     ) -> Probe:
         """Find every fingerprint within a distance, in bits that the design reaches."""
         # `most` limits the result to the nearest. Buckets with more rows than `in_bucket` are
-        # skipped, and the other tables probed with one more bit of their keys flipped instead; None
-        # reads all buckets, however long it takes. `or_nothing` finds nothing where there are more
-        # than `most`, if it is much more, and probes nothing instead of a skipped bucket.
+        # skipped; None reads all buckets, however long it takes. `or_nothing` finds nothing where
+        # there are more than `most`, if it is much more.
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
         rows = self.design.rows(fingerprint)
-        flips = self._flips_for(distance)
-        found, hot = read(self.keys(rows, distance), in_bucket)
-        complete_bits = distance
-        if hot and not or_nothing:
-            radii = self._radii(rows, hot, [flips] * len(self.design.tables))
-            wider = self.design.widen(radii, flips, distance)
-            if wider != radii:
-                wanted = [new > old for new, old in zip(wider, radii, strict=True)]
-                more, hot_beyond = read(self._flip(rows, flips + 1, flips + 1, wanted), in_bucket)
-                found += more
-                radii = self._radii(rows, hot_beyond, wider)
-            complete_bits = min(distance, self.design.covered_bits(radii))
+        found, crowded = read(self.keys(rows, distance), in_bucket)
         # Each table may find each fingerprint: of so many rows at least `most` are distinct.
         most_rows = None if most is None else most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:
             found = _keep_near(found, rows, distance)
             if or_nothing and most_rows is not None and len(found) > most_rows * ROW_BYTES:
-                return Probe([], -1)
+                return Probe([], complete=False)
         permuted = [own for _, own in _ROW.iter_unpack(rows)]
         near = sorted(
             (bits, number, row)
@@ -145,29 +138,7 @@ class Prober:
             (bits, self.design.tables[number].restore(row))
             for bits, number, row in near[:most_rows]
         }
-        return Probe(sorted(once)[:most], complete_bits)
-
-    def _flip(
-        self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None
-    ) -> tuple[bytes, ...]:
-        """Make a query's keys with `fewest` to `most` flipped bits, for the wanted tables."""
-        while len(self._masks) <= most:
-            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
-        masks = np.concatenate(self._masks[fewest : most + 1])
-        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
-        if wanted is not None:
-            keys = keys[np.array(wanted)]
-        octets = (keys ^ masks).tobytes()
-        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
-
-    def _radii(self, rows: bytes, hot: Iterable[bytes], flips: Sequence[int]) -> tuple[int, ...]:
-        """Find how many bits each table can flip and meet no hot bucket; -1 if not even 0."""
-        radii = list(flips)
-        keys = self._keys.unpack(rows)
-        for key in hot:
-            flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
-            radii[key[0]] = min(radii[key[0]], flipped - 1)
-        return tuple(radii)
+        return Probe(sorted(once)[:most], not crowded)
 
 
 def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
