@@ -34,8 +34,6 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from scrapy_simhash.tables.probing import ROW_BYTES
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -116,13 +114,6 @@ class KeyValues(ABC):
 
         Returns:
             The rows, and the keys of sets that were passed over.
-        """
-
-    @abstractmethod
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        """Write many rows of TABLES, which this transaction cleared.
-
-        `rows` are keys and members side by side; they ascend over all calls.
         """
 
     # What follows is right for every kind, and worth writing anew for some.
@@ -231,11 +222,6 @@ class Engine(ABC):
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
-
-
-def cut_rows(rows: bytes, key_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-    """Cut rows of TABLES, side by side, into keys and members."""
-    return Struct(f"{key_bytes}s{ROW_BYTES - key_bytes}s").iter_unpack(rows)
 
 
 def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

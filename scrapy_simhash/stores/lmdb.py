@@ -34,7 +34,7 @@ import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -44,7 +44,6 @@ from scrapy_simhash.stores.keyvalues import (
     VALUES,
     Engine,
     KeyValues,
-    cut_rows,
     number_of,
     octets,
 )
@@ -391,10 +390,6 @@ class LmdbValues(KeyValues):
         value: bytes | None = self.transaction.get(key, db=self.databases[table])
         return value
 
-    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        database, get = self.databases[table], self.transaction.get
-        return [get(key, db=database) for key in keys]
-
     def put(self, table: str, key: bytes, value: bytes) -> None:
         # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.
         database = self.databases[table]
@@ -454,13 +449,6 @@ class LmdbValues(KeyValues):
 
     def clear(self, table: str) -> None:
         self.transaction.drop(self.databases[table], delete=False)
-
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        cursor = self.transaction.cursor(self.databases[TABLES])
-        _, written = cursor.putmulti(cut_rows(rows, key_bytes), append=True)
-        if written < (found := len(rows) // ROW_BYTES):
-            # LMDB leaves out rows that are out of order, without an error.
-            raise StoreError(f"only {written} of {found} rows of tables were written")
 
 
 # Whether a data file may be opened

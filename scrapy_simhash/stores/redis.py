@@ -21,8 +21,7 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from redis import Redis, exceptions
@@ -249,10 +248,6 @@ class RedisValues(KeyValues):
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = False
-
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        for key, some in groupby(keyvalues.cut_rows(rows, key_bytes), itemgetter(0)):
-            self._put[TABLES, key] = b"".join([member for _, member in some])
 
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""

@@ -16,7 +16,7 @@ from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.judging.words import contains, sort_distinct
-from scrapy_simhash.stores.documents import NOISE, unpack_row, unpack_wording
+from scrapy_simhash.stores.documents import NOISE, Documents, unpack_row, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
@@ -30,14 +30,13 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.probing import ROW, ROW_BYTES
+from scrapy_simhash.tables.probing import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.tables.permutation import Design
 
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
@@ -182,24 +181,25 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
     """
     values, dissolved = stored.values, _list_dissolved(stored)
-    fingerprints = list_own(record for _, record in stored)
-    rewrite_tables(stored, design, fingerprints)
-    for table in _DERIVED:
+    anew = Documents(values, Prober(design), stored.seed, stored.keys.dissolved)
+    for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
-    stored.keys.dissolved.clear()
+    anew.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, damaged = set(), 0
+    readers, fingerprints, damaged = set(), set(), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-        values.fetch(row for _, record in sound for row in stored.list_ahead(record))
+        values.fetch(row for _, record in sound for row in anew.list_ahead(record))
         for number, record in sound:
-            stored.enter(number, record)
+            anew.index(number, record)
             readers.add(record.facts.reader)
-    stored.put_readers(readers)
-    counted = {"fingerprints": fingerprints.size, "tables": len(design.tables)}
+            if record.state != State.DUPLICATE:
+                fingerprints.add(record.facts.fingerprint)
+    anew.put_readers(readers)
+    counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
 
 
@@ -212,12 +212,3 @@ def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
         rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
         parts.append(np.frombuffer(rows, ROW)["permuted"])
     return sort_distinct(stored.design.tables[number].restore(np.concatenate(parts)))
-
-
-def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
-    """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
-    stored.values.clear(TABLES)
-    for number, table in enumerate(design.tables):
-        rows = np.empty(fingerprints.size, ROW)
-        rows["table"], rows["permuted"] = number, np.sort(table.permute(fingerprints))
-        stored.values.fill(rows.tobytes(), key_bytes=1 + design.key_bytes)
