@@ -13,7 +13,7 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import IMPORTED, JUDGED, STATUSES
+from scrapy_simhash.inspection.log import JUDGED, STATUSES
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
 from scrapy_simhash.judge.alerts import (
     BEFORE,
@@ -65,7 +65,7 @@ class Figures:
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         # Near-duplicates, their links and bytes by action; "" for an import.
         self._actions, self._links, self._bytes = Counter[str](), Counter[str](), Counter[str]()
-        # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
+        # By the URL of the original; a page counts once.
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()
@@ -210,10 +210,7 @@ class Figures:
             "not_fetched": self._not_fetched.count(),
             "reasons": self._rank_reasons(),
             "originals": len(self.groups),
-            "largest_groups": {
-                original or IMPORTED: pages
-                for original, pages in self.groups.most_common(_GROUPS_SHOWN)
-            },
+            "largest_groups": dict(self.groups.most_common(_GROUPS_SHOWN)),
             "alerts": self.alerts.describe(),
             "notes": self.alerts.describe(calm=True),
             "walls": self.alerts.describe_walls({}),

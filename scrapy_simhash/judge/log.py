@@ -92,7 +92,6 @@ class Decision(Published, kw_only=True):
     scope: str = ""
     extractor: str = ""
     text_digest: str = ""
-    match_fingerprint: str | None = None
     own_words: list[str] = []
     match_own_words: list[str] = []
     match_text_digest: str = ""
@@ -140,8 +139,6 @@ class Decision(Published, kw_only=True):
             found |= _pick(match, "own_words", "match_own_words", "better_url")
             found |= _pick(match, "url", "document", "time", before="match_")
             found["match_text_digest"] = match.text_digest.hex()
-            if not match.document:
-                found["match_fingerprint"] = f"{match.fingerprint:016x}"
         if nearest:
             found |= _pick(nearest, "url", "distance", "similarity", "tests", before="nearest_")
             found["parted_by"] = find_parting(nearest)

@@ -180,14 +180,17 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def run(self, work: Callable[[KeyValues], Result], *, writing: bool) -> Result:
+        """Do what `read` or `write` promises."""
+
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function that reads; it may run several times, and must keep nothing.
 
         Raises:
             StoreUnavailableError: the kind cannot read.
         """
+        return self.run(work, writing=False)
 
-    @abstractmethod
     def write(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function and commit what it wrote, durably; it may run several times.
 
@@ -199,6 +202,7 @@ class Engine(ABC):
         Raises:
             StoreUnavailableError: nothing was written, unless it says that this is not known.
         """
+        return self.run(work, writing=True)
 
     @abstractmethod
     def take_numbers(self, count: int) -> int:

@@ -162,7 +162,7 @@ class LmdbEngine(Engine):
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 closing.callback(os.close, self._turns)
-                self.write(self._make_databases)
+                self.run(self._make_databases, writing=True)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
                 self._env.reader_check()
@@ -199,13 +199,7 @@ class LmdbEngine(Engine):
             for name, flags in DATABASES.items():
                 self._env.open_db(name.encode(), values.transaction, **flags)
 
-    def read(self, work: Callable[[LmdbValues], Result]) -> Result:
-        return self._run(work, writing=False)
-
-    def write(self, work: Callable[[LmdbValues], Result]) -> Result:
-        return self._run(work, writing=True)
-
-    def _run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
+    def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
                 f"the store at {self._folder} was opened before a fork; open it in a process that "
@@ -283,7 +277,7 @@ class LmdbEngine(Engine):
             values.put(HEADER, _LAST, octets(last + count))
             return last + 1
 
-        return self.write(take)
+        return self.run(take, writing=True)
 
     def measure(self) -> int:
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])

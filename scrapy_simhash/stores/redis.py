@@ -403,15 +403,7 @@ class RedisEngine(Engine):
             )
         self._is_open = True
 
-    def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self._run(work, lambda _: True)
-
-    def write(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self._run(work, RedisValues.commit)
-
-    def _run(
-        self, work: Callable[[RedisValues], Result], end: Callable[[RedisValues], bool]
-    ) -> Result:
+    def run(self, work: Callable[[RedisValues], Result], *, writing: bool) -> Result:
         """Run a transaction; again, if others were in its way, or an answer was lost."""
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
@@ -425,7 +417,7 @@ class RedisEngine(Engine):
                 header = self._header or self._read_header()
                 values = RedisValues(self, header)
                 result = work(values)
-                if end(values):
+                if not writing or values.commit():
                     self._header = values.get(HEADER, HEADER_KEY)
                     return result
             except _ChangedError:
@@ -440,7 +432,7 @@ class RedisEngine(Engine):
         script = "return redis.call('HEXISTS', ARGV[1], ARGV[2]) == 1 "
         script += "and redis.call('HINCRBY', ARGV[1], 'last', ARGV[3])"
         command = ("EVAL", script, 0, _name(self.prefix, HEADER), HEADER_KEY, count)
-        last = self._run(lambda values: values.ask(command)[0], lambda _: True)
+        last = self.run(lambda values: values.ask(command)[0], writing=False)
         if last is None:
             raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
         return int(last) - count + 1
