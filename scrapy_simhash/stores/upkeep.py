@@ -14,13 +14,11 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.judging.words import contains, sort_distinct
-from scrapy_simhash.stores.documents import NOISE, Documents, unpack_row, unpack_wording
+from scrapy_simhash.stores.documents import Documents, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
-    HEADER,
     IDENTITIES,
     KEYS,
     SITES,
@@ -82,11 +80,6 @@ class Check:
             yield "readers of documents are not noted, so that imports may count for none"
         yield from self._compare_tables()
         yield from self._check_texts()
-        for key, packed in self._values.scan(HEADER, NOISE):
-            try:
-                unpack_row(Measured, key, packed)
-            except DamagedError as error:
-                yield f"{error.what}; it is measured anew"
 
     def _compare(self, table: str) -> Iterator[str]:
         """Compare a table with the rows that lead to the records."""
@@ -105,18 +98,17 @@ class Check:
                 # Two writers on a server may each have made a document of one identity.
                 led |= {row[0]} if table == IDENTITIES else set()
             elif row not in may and self._is_stray(table, row[1]):
-                yield self._describe(table, "is in {}, where it does not belong, at key", *row)
-        for row in left:
-            if row[0] not in led:
-                yield self._describe(table, "is missing in {}, at key", *row)
+                name = self._name(_lead(table, row[1]))
+                yield f"{name} is in {table}, where it does not belong, at key {row[0].hex()}"
+        for key, member in left:
+            if key not in led:
+                name = self._name(_lead(table, member))
+                yield f"{name} is missing in {table}, at key {key.hex()}"
 
     def _is_stray(self, table: str, member: bytes) -> bool:
         """Return True if a row that leads to no record should not be there."""
         dissolved = table == KEYS and member == DISSOLVED
         return not dissolved and _lead(table, member) not in self._damaged
-
-    def _describe(self, table: str, what: str, key: bytes, member: bytes) -> str:
-        return f"{self._name(_lead(table, member))} {what.format(table)} {key.hex()}"
 
     def _name(self, number: int) -> str:
         """Name a document for a message."""
