@@ -93,22 +93,19 @@ class Check:
                 left |= dict.fromkeys((octets(key), octets(number)) for key in keys)
         led = set[bytes]()
         for row in self._values.scan(table):
+            number = _lead(table, row[1])
+            dissolved = table == KEYS and row[1] == DISSOLVED
             if row in left:
                 del left[row]
                 # Two writers on a server may each have made a document of one identity.
                 led |= {row[0]} if table == IDENTITIES else set()
-            elif row not in may and self._is_stray(table, row[1]):
-                name = self._name(_lead(table, row[1]))
-                yield f"{name} is in {table}, where it does not belong, at key {row[0].hex()}"
+            elif row not in may and not dissolved and number not in self._damaged:
+                name, at = self._name(number), row[0].hex()
+                yield f"{name} is in {table}, where it does not belong, at key {at}"
         for key, member in left:
             if key not in led:
                 name = self._name(_lead(table, member))
                 yield f"{name} is missing in {table}, at key {key.hex()}"
-
-    def _is_stray(self, table: str, member: bytes) -> bool:
-        """Return True if a row that leads to no record should not be there."""
-        dissolved = table == KEYS and member == DISSOLVED
-        return not dissolved and _lead(table, member) not in self._damaged
 
     def _name(self, number: int) -> str:
         """Name a document for a message."""

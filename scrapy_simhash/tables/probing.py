@@ -80,7 +80,6 @@ class Prober:
         self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
         self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
         self._masks = [_masks(design.key_bytes, 0)]
-        self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
@@ -88,7 +87,7 @@ class Prober:
 
     def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
         """List the keys that a probe reads."""
-        if not (flips := self._flips_for(distance)):
+        if not (flips := self.design.flips_for(distance)):
             return self._keys.unpack(rows)
         while len(self._masks) <= flips:
             self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
@@ -96,12 +95,6 @@ class Prober:
         keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
         octets = (keys ^ masks).tobytes()
         return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
-
-    def _flips_for(self, distance: int) -> int:
-        # Since the distance was checked, another process may have rebuilt the tables with a design
-        # that reaches less far.
-        reached = distance < len(self._flips)
-        return self._flips[distance] if reached else self.design.flips_for(distance)
 
     def probe(
         self,
