@@ -1,4 +1,4 @@
-"""Look after a store: compare all that is in it, read and write its tables as a whole.
+"""Look after a store: compare all that is in it, and rebuild what leads to documents.
 
 A record says which rows lead to its document (`keys.rows_of`). `Check` compares these with
 what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its

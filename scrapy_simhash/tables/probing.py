@@ -10,7 +10,8 @@ the key once; its value is the sorted rests of all rows with that key, side by s
 
 from __future__ import annotations
 
-from itertools import combinations
+from functools import lru_cache
+from itertools import chain, combinations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -79,7 +80,6 @@ class Prober:
         self._key_end = 1 + design.key_bytes
         self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
         self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
-        self._masks = [_masks(design.key_bytes, 0)]
 
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
@@ -89,11 +89,8 @@ class Prober:
         """List the keys that a probe reads."""
         if not (flips := self.design.flips_for(distance)):
             return self._keys.unpack(rows)
-        while len(self._masks) <= flips:
-            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
-        masks = np.concatenate(self._masks[: flips + 1])
         keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
-        octets = (keys ^ masks).tobytes()
+        octets = (keys ^ _masks(self.design.key_bytes, flips)).tobytes()
         return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
 
     def probe(
@@ -144,9 +141,12 @@ def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
     return near
 
 
-def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:
-    """Make the masks that flip this number of a key's bits; shape (masks, 1 + key_bytes)."""
-    masks = [sum(1 << bit for bit in bits) for bits in combinations(range(8 * key_bytes), flips)]
+@lru_cache(maxsize=16)
+def _masks(key_bytes: int, most: int) -> NDArray[np.uint8]:
+    """Make the masks that flip up to `most` of a key's bits; shape (masks, 1 + key_bytes)."""
+    bits = range(8 * key_bytes)
+    chosen = chain.from_iterable(combinations(bits, count) for count in range(most + 1))
+    masks = [sum(1 << bit for bit in some) for some in chosen]
     # A key begins with the number of its table, which is never flipped.
     return np.ascontiguousarray(
         np.array(masks, ">u4").view(np.uint8).reshape(-1, 4)[:, -(key_bytes + 1) :]
