@@ -14,7 +14,6 @@ from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
-from scrapy_simhash.inspection.log import IMPORTED
 
 if TYPE_CHECKING:
     import argparse
@@ -172,8 +171,3 @@ def describe_match(answer: Answer, prefix: str = "") -> str:
     alike = answer.get(f"{prefix}similarity")
     shown = "" if alike is None else f", {alike:.2f} alike"
     return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"
-
-
-def name_page(url: str | None) -> str:
-    """Format a URL; imported fingerprints have none."""
-    return IMPORTED if url is None else printable(url)

@@ -13,7 +13,6 @@ from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import (
     describe_match,
     format_time,
-    name_page,
     print_fields,
     take_crawl,
     take_log,
@@ -64,12 +63,12 @@ def _print_log(answer: Answer) -> Iterable[str]:
         line += f"  ({printable(answer['reason'])})"
     yield line
     if status == "near_duplicate":
-        yield f"    {describe_match(answer)}, of {name_page(answer.get('match_url'))}"
+        yield f"    {describe_match(answer)}, of {printable(answer.get('match_url') or '')}"
     elif status == NOT_FOLLOWED:
-        yield f"    a link that only dropped pages have: {name_page(answer.get('match_url'))}"
+        yield f"    a link that only dropped pages have: {printable(answer.get('match_url') or '')}"
     elif answer.get("nearest_tests"):
         nearest = describe_match(answer, "nearest_")
-        page = name_page(answer.get("nearest_url"))
+        page = printable(answer.get("nearest_url") or "")
         yield f"    kept; the nearest page is {page} ({nearest}), but:"
         # What decided, and by what names; counts are in the log.
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
@@ -112,7 +111,7 @@ def print_explanation(answer: Answer) -> Iterable[str]:
     """Print in one screen how two pages compare, or why one was dropped or kept."""
     if "verdict" not in answer:  # a stored page near what was named
         bits = plural(answer["distance"], "bit")
-        yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
+        yield f"{bits:<7}  {answer['state']:<11}  {printable(answer['url'])}"
         return
     pages = answer.get("pages") or [{"url": answer["url"]}]
     here, there, *_ = [*map(_describe_page, pages), ""]

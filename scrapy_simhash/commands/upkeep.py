@@ -16,7 +16,7 @@ from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
 from scrapy_simhash.stores.header import choose_distance
-from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
+from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, show_url
 from scrapy_simhash.tables.designs import DEFAULT_DESIGN, parse_design
 
 if TYPE_CHECKING:
@@ -45,7 +45,12 @@ def _check(config: Config, options: Namespace) -> Iterator[Answer]:
     if options.compact:
         from scrapy_simhash.stores.copying import compact  # noqa: PLC0415 - loads lmdb
 
-        folder, before = store_folder(config.store), _measure(config)
+        folder = folder_of(config.store)
+        if folder is None:
+            raise ValueError(
+                f"store {show_url(config.store)!r} is on a server; --compact is for folders"
+            )
+        before = _measure(config)
         with show_progress("packing the store"):
             compact(folder)
         yield {"bytes_before": before, "bytes_after": _measure(config)}

@@ -31,7 +31,7 @@ from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
 from scrapy_simhash.judge.scopes import load_scope
 from scrapy_simhash.pages.recipe import OUR_READER, Recipe
-from scrapy_simhash.stores.opening import MEMORY, check_store_url, folder_of, show_url
+from scrapy_simhash.stores.opening import MEMORY, folder_of, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +187,6 @@ def make_open(config: Config) -> Open:
         SettingError: a setting names what there is not.
     """
     with _naming("SIMHASH_STORE"):
-        check_store_url(config.store)
         if config.store == MEMORY and config.processes > 1:
             raise ValueError(
                 f"{MEMORY!r} is for one process, but SIMHASH_PROCESSES = {config.processes}; name "

@@ -268,7 +268,7 @@ def _explain_duplicate(
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}
     verdict = tell_duplicate(
         judged.action if judged else "",
-        original.facts.url if original else "an imported fingerprint",
+        original.facts.url if original else "a page that was deleted",
         "".join(document.record.tests[1:2]),
         document.record.distance,
         now.get("own_words"),

@@ -58,7 +58,7 @@ class Figures:
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         # Near-duplicates, their links and bytes by action; "" for an import.
         self._actions, self._links, self._bytes = Counter[str](), Counter[str](), Counter[str]()
-        # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
+        # By the URL of the original; a page counts once.
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
-IMPORTED = "(an imported fingerprint)"
 JUDGED = ("new", "near_duplicate", "revisit")
 STATUSES = (*JUDGED, "not_judged")
 # The beginning of a line that is not a decision shows what kind of file it is.

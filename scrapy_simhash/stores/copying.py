@@ -130,7 +130,8 @@ def back_up(store: Store, folder: Path, *, check: bool = True) -> dict[str, Any]
     _require_sound(engine.find_damage())
     try:
         with TemporaryDirectory(".partial", f".{target.name}.", target.parent) as temporary:
-            engine.read(lambda values: _copy_rows(values, Path(temporary, DATA_FILE)))
+            copied = Path(temporary, DATA_FILE)
+            engine.run(lambda values: _copy_rows(values, copied), writing=False)
             Path(temporary, LOCK_FILE).touch()  # it need not be verified
             with open_as_it_is(temporary) as made:
                 _require_sound(made.check() if check else [])

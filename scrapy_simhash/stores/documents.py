@@ -206,7 +206,7 @@ class Documents:
             return 0
         self.put(number, record, wording)
         if moves:
-            self._index(number, record)
+            self.index(number, record)
         if record.facts.reader not in self.readers:
             self.put_readers((*self.readers, record.facts.reader))
         return number
@@ -290,47 +290,37 @@ class Documents:
                 found[url][number_of(key)] = record
         return found
 
-    def _index(self, number: int, record: Record) -> None:
+    def index(self, number: int, record: Record) -> None:
         """Make a document findable, in the tables unless it is a near-duplicate."""
+        self.values.put(IDENTITIES, record.facts.identity, octets(number))
         if record.state == State.DUPLICATE:
-            self.enter(number, record)
             return
-        values, key = self.values, octets(record.facts.fingerprint)
+        values, (key, member) = self.values, fingerprint_row(number, record)
         rows = self._prober.split(record.facts.fingerprint)
         # As they are at one moment: another writer may be about to add both.
         values.fetch([(FINGERPRINTS, key), (TABLES, rows[0][0])])
         if not values.members(FINGERPRINTS, key, most=1):
             for table_row in rows:
                 values.add(TABLES, *table_row)
-        self.enter(number, record)
+        values.add(FINGERPRINTS, key, member)
+        if keys := keys_of(record):
+            self.keys.enter(number, keys)
+        self._enter_site(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
-        """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        """Undo `index`; a fingerprint leaves the tables with its last document."""
         if record.state == State.DUPLICATE:
             return
         if keys := keys_of(record):
             self.keys.remove(number, keys)
+        self._samples.clear()
         for site_row in rows_of_site(number, record, self.seed):
-            if self.values.has(*site_row):
-                self.values.discard(*site_row)
-                self._samples.clear()
+            self.values.discard(*site_row)
         values, (key, row) = self.values, fingerprint_row(number, record)
-        if not values.has(FINGERPRINTS, key, row):
-            return
         values.discard(FINGERPRINTS, key, row)
         if not values.members(FINGERPRINTS, key, most=1):
             for table_row in self._prober.split(record.facts.fingerprint):
                 values.discard(TABLES, *table_row)
-
-    def enter(self, number: int, record: Record) -> None:
-        """Make a document findable by all but the tables."""
-        self.values.put(IDENTITIES, record.facts.identity, octets(number))
-        if record.state == State.DUPLICATE:
-            return
-        self.values.add(FINGERPRINTS, *fingerprint_row(number, record))
-        if keys := keys_of(record):
-            self.keys.enter(number, keys)
-        self._enter_site(number, record)
 
     def _enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
@@ -548,7 +538,7 @@ class Documents:
     ) -> tuple[dict[int, Candidate], bool]:
         """List the documents within the distance, and whether these are all."""
         # There may be more fingerprints than are used, those of other groups included.
-        complete = len(probe.near) < limits.most and probe.complete_bits == limits.bits
+        complete = len(probe.near) < limits.most and probe.complete
         found: dict[int, Candidate] = {}
         for bits, near in probe.near:
             for group in groups:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS
 from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads the annotations
-from scrapy_simhash.stores.documents import unpack_row
+from scrapy_simhash.stores.documents import unpack_row, unseal
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ FORMAT = 23
 HEADER_KEY = b"store"
 
 
-class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The settings of a store.
+class Header(msgspec.Struct, array_like=True):
+    """The settings of a store; headers of all formats begin with the first two fields.
 
     `rule` is SIMHASH_RULE, on which it depends of what texts its fingerprints are, see
     `judging.documents.make_document`.
     """
 
     format: int
+    version: str
     recipe: Recipe
     design: str
     seed: int
-    version: str
     rule: str
 
     def require(
@@ -83,25 +83,25 @@ def new_header(recipe: Recipe, design: str, seed: int | None, rule: str) -> Head
         made_by = "of an unknown version"
     # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
     seed = secrets.randbits(64) if seed is None else seed
-    return Header(FORMAT, recipe, design, seed, made_by, rule)
+    return Header(FORMAT, made_by, recipe, design, seed, rule)
 
 
 def unpack_header(packed: bytes) -> Header:
     """Read a header; refuses one that is damaged, or of another format."""
     try:
-        header = unpack_row(Header, HEADER_KEY, packed)
+        body = unseal("header", HEADER_KEY, packed)
+        made_as, made_by, *_ = msgspec.msgpack.decode(body, type=list[Any])
+        if made_as == FORMAT:
+            return unpack_row(Header, HEADER_KEY, packed)
     except DamagedError as error:
         raise StoreUnusableError(
             f"{error.what}. Restore the store from a backup, or name another SIMHASH_STORE and "
             "crawl again"
         ) from error
-    if header.format != FORMAT:
-        raise StoreUnusableError(
-            f"the store has format {header.format}, but this version reads format {FORMAT} only; "
-            "move it away, or name another SIMHASH_STORE, and crawl again (scrapy-simhash "
-            f"{header.version} made it)"
-        )
-    return header
+    raise StoreUnusableError(
+        f"the store has format {made_as}, but this version reads format {FORMAT} only; move it "
+        f"away, or name another SIMHASH_STORE, and crawl again (scrapy-simhash {made_by} made it)"
+    )
 
 
 def choose_distance(distance: int | None, design: Design, rule: str) -> int:

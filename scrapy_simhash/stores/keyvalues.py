@@ -31,11 +31,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import partial
 from itertools import islice
-from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, TypeVar
-
-from scrapy_simhash.tables.probing import ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,6 +103,21 @@ class KeyValues(ABC):
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         """Remove a member from a set, if it is there."""
 
+    @abstractmethod
+    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
+        """Read sets of TABLES: members, each behind its key, side by side, in any order.
+
+        Args:
+            keys: distinct, all of one length.
+            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
+                None for none.
+
+        Returns:
+            The rows, and the keys of sets that were passed over.
+        """
+
+    # What follows is right for every kind, and worth writing anew for some.
+
     def fetch(self, wanted: Iterable[tuple[str, bytes]]) -> None:
         """Read keys of tables ahead in one round trip; do nothing where reads need none.
 
@@ -121,51 +133,20 @@ class KeyValues(ABC):
         """
         del look
 
-    # What follows is right for every kind, and worth writing anew for a large one.
-
     def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Get the value of each of several keys, or None."""
         self.fetch((table, key) for key in keys)
         return [self.get(table, key) for key in keys]
-
-    def has(self, table: str, key: bytes, member: bytes) -> bool:
-        """Whether a set has a member."""
-        return member in self.members(table, key, member, 1)
 
     def read_sets(self, table: str, keys: Sequence[bytes]) -> list[list[bytes]]:
         """List the members of each of several sets, ascending."""
         self.fetch((table, key) for key in keys)
         return [self.members(table, key) for key in keys]
 
-    def many(self, keys: Sequence[bytes], in_bucket: int | None) -> tuple[bytes, list[bytes]]:
-        """Read sets of TABLES: members, each behind its key, side by side, in any order.
-
-        Args:
-            keys: distinct, all of one length.
-            in_bucket: pass over sets of more members than these, `probing.MOST_IN_BUCKET` or more;
-                None for none.
-
-        Returns:
-            The rows, and the keys of sets that were passed over.
-        """
-        most = inf if in_bucket is None else in_bucket
-        found = [(key, self.members(TABLES, key)) for key in keys]
-        crowded = [key for key, members in found if len(members) > most]
-        rows = [key + each for key, members in found if len(members) <= most for each in members]
-        return b"".join(rows), crowded
-
     def clear(self, table: str) -> None:
         """Delete all keys of a table."""
         for key in {key for key, _ in self.scan(table)}:
             self.delete(table, key)
-
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        """Write many rows of TABLES, which this transaction cleared.
-
-        `rows` are keys and members side by side; they ascend over all calls.
-        """
-        for key, member in cut_rows(rows, key_bytes):
-            self.add(TABLES, key, member)
 
 
 class Engine(ABC):
@@ -199,14 +180,17 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def run(self, work: Callable[[KeyValues], Result], *, writing: bool) -> Result:
+        """Do what `read` or `write` promises."""
+
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function that reads; it may run several times, and must keep nothing.
 
         Raises:
             StoreUnavailableError: the kind cannot read.
         """
+        return self.run(work, writing=False)
 
-    @abstractmethod
     def write(self, work: Callable[[KeyValues], Result]) -> Result:
         """Run a function and commit what it wrote, durably; it may run several times.
 
@@ -218,6 +202,7 @@ class Engine(ABC):
         Raises:
             StoreUnavailableError: nothing was written, unless it says that this is not known.
         """
+        return self.run(work, writing=True)
 
     @abstractmethod
     def take_numbers(self, count: int) -> int:
@@ -241,11 +226,6 @@ class Engine(ABC):
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
-
-
-def cut_rows(rows: bytes, key_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-    """Cut rows of TABLES, side by side, into keys and members."""
-    return Struct(f"{key_bytes}s{ROW_BYTES - key_bytes}s").iter_unpack(rows)
 
 
 def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

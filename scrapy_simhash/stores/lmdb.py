@@ -34,7 +34,7 @@ import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -44,7 +44,6 @@ from scrapy_simhash.stores.keyvalues import (
     VALUES,
     Engine,
     KeyValues,
-    cut_rows,
     number_of,
     octets,
 )
@@ -163,7 +162,7 @@ class LmdbEngine(Engine):
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
                 closing.callback(os.close, self._turns)
-                self.write(self._make_databases)
+                self.run(self._make_databases, writing=True)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
                 self._env.reader_check()
@@ -200,13 +199,7 @@ class LmdbEngine(Engine):
             for name, flags in DATABASES.items():
                 self._env.open_db(name.encode(), values.transaction, **flags)
 
-    def read(self, work: Callable[[LmdbValues], Result]) -> Result:
-        return self._run(work, writing=False)
-
-    def write(self, work: Callable[[LmdbValues], Result]) -> Result:
-        return self._run(work, writing=True)
-
-    def _run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
+    def run(self, work: Callable[[LmdbValues], Result], *, writing: bool) -> Result:
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
                 f"the store at {self._folder} was opened before a fork; open it in a process that "
@@ -284,7 +277,7 @@ class LmdbEngine(Engine):
             values.put(HEADER, _LAST, octets(last + count))
             return last + 1
 
-        return self.write(take)
+        return self.run(take, writing=True)
 
     def measure(self) -> int:
         return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
@@ -391,10 +384,6 @@ class LmdbValues(KeyValues):
         value: bytes | None = self.transaction.get(key, db=self.databases[table])
         return value
 
-    def get_all(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        database, get = self.databases[table], self.transaction.get
-        return [get(key, db=database) for key in keys]
-
     def put(self, table: str, key: bytes, value: bytes) -> None:
         # If the key is the last one of its table, that fills pages; LMDB halves them otherwise.
         database = self.databases[table]
@@ -454,13 +443,6 @@ class LmdbValues(KeyValues):
 
     def clear(self, table: str) -> None:
         self.transaction.drop(self.databases[table], delete=False)
-
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        cursor = self.transaction.cursor(self.databases[TABLES])
-        _, written = cursor.putmulti(cut_rows(rows, key_bytes), append=True)
-        if written < (found := len(rows) // ROW_BYTES):
-            # LMDB leaves out rows that are out of order, without an error.
-            raise StoreError(f"only {written} of {found} rows of tables were written")
 
 
 # Whether a data file may be opened

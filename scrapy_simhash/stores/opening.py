@@ -78,13 +78,13 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """
     from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-    if is_server(url) and find_spec("redis") is None:
+    folder = None if url == MEMORY else folder_of(url)
+    scheme = url.partition(":")[0].lower() if folder is None else "lmdb"
+    if scheme in SERVER_SCHEMES and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
         )
-    scheme = scheme_of(url)
-    where = store_folder(url) if scheme == "lmdb" else url
-    engine: Engine = resolve_name(ENGINES[scheme])(where, readonly=readonly)
+    engine: Engine = resolve_name(ENGINES[scheme])(folder or url, readonly=readonly)
     return Store(engine, distance, tables, recipe, rule, seed=seed)
 
 
@@ -101,34 +101,35 @@ class ServerAddress(NamedTuple):
     shown: str
 
 
-def scheme_of(url: str) -> str:
-    """Return the scheme of a store's kind; `lmdb` for paths and what `store_folder` refuses."""
-    if url == MEMORY:
-        return "memory"
-    scheme = url.partition("://")[0].lower() if "://" in url else "lmdb"
-    return scheme if scheme in ENGINES.keys() - {"memory"} else "lmdb"
-
-
-def is_server(url: str) -> bool:
-    """Whether a store's URL names a server."""
-    return scheme_of(url) in SERVER_SCHEMES
-
-
 def folder_of(url: str) -> Path | None:
-    """Return the folder where a store has its log, or None if it is in no folder.
+    """Return the folder of a store, where its log is, too; None of one that is on a server.
 
     Raises:
         ValueError: the URL names no store, or one of which nothing is kept.
     """
-    return store_folder(url) if url == MEMORY or scheme_of(url) == "lmdb" else None
-
-
-def check_store_url(url: str) -> None:
-    """Raise a ValueError unless the URL names a store of any kind."""
-    if is_server(url):
+    if url == MEMORY:
+        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
+    parts = _split(url)
+    scheme, is_url = parts.scheme, "://" in url
+    if is_url and scheme in SERVER_SCHEMES:
         server_address(url)
-    elif scheme_of(url) == "lmdb":
-        store_folder(url)
+        return None
+    if is_url and scheme != "lmdb":
+        raise ValueError(
+            f"store URL {show_url(url)!r}: unknown scheme {scheme!r}; name a "
+            f"folder, lmdb:///folder, {MEMORY}, or one server with {', '.join(SERVER_SCHEMES)}"
+        )
+    if scheme == "lmdb" and parts.netloc:
+        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
+    if url.endswith(":"):
+        raise ValueError(f"store URL {url!r} is no {MEMORY}; write ./{url} for a folder")
+    meant = scheme or url.partition("//")[0] * ("//" in url)
+    if meant in SERVER_SCHEMES:
+        raise ValueError(f"store URL {url!r}: write {meant}://HOST, or ./{url} for a folder")
+    path = unquote(parts.path) if scheme == "lmdb" else url
+    if not path:
+        raise ValueError(f"store URL {url!r} names no folder")
+    return Path(path)
 
 
 def show_url(url: str) -> str:
@@ -140,31 +141,6 @@ def show_url(url: str) -> str:
     _, at, host = rest.rpartition("@")
     shown = f"{scheme}://{'***@' * bool(at)}{host}"
     return re.sub(r"(?i)([?&](?:pass|user)\w*=)[^&]*", r"\1***", shown)
-
-
-def store_folder(url: str) -> Path:
-    """Return the folder of a store's URL; a ValueError if it names none."""
-    if url == MEMORY:
-        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
-    parts = _split(url)
-    if parts.scheme == "lmdb" and parts.netloc:
-        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
-    if url.endswith(":"):
-        raise ValueError(f"store URL {url!r} is no {MEMORY}; write ./{url} for a folder")
-    if parts.scheme != "lmdb" and "://" in url:
-        if parts.scheme in SERVER_SCHEMES:
-            raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
-        raise ValueError(
-            f"store URL {show_url(url)!r}: unknown scheme {parts.scheme!r}; name a "
-            f"folder, lmdb:///folder, {MEMORY}, or one server with {', '.join(SERVER_SCHEMES)}"
-        )
-    scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
-    if scheme in SERVER_SCHEMES:
-        raise ValueError(f"store URL {url!r}: write {scheme}://HOST, or ./{url} for a folder")
-    path = unquote(parts.path) if parts.scheme == "lmdb" else url
-    if not path:
-        raise ValueError(f"store URL {url!r} names no folder")
-    return Path(path)
 
 
 def server_address(url: str) -> ServerAddress:

@@ -21,8 +21,7 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from redis import Redis, exceptions
@@ -250,10 +249,6 @@ class RedisValues(KeyValues):
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         self._changed[table, key][member] = False
 
-    def fill(self, rows: bytes, *, key_bytes: int) -> None:
-        for key, some in groupby(keyvalues.cut_rows(rows, key_bytes), itemgetter(0)):
-            self._put[TABLES, key] = b"".join([member for _, member in some])
-
     def commit(self) -> bool:
         """Write all changes at once, or none, if others changed what they rest on: then False."""
         changes: list[_Command] = [
@@ -408,15 +403,7 @@ class RedisEngine(Engine):
             )
         self._is_open = True
 
-    def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self._run(work, lambda _: True)
-
-    def write(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self._run(work, RedisValues.commit)
-
-    def _run(
-        self, work: Callable[[RedisValues], Result], end: Callable[[RedisValues], bool]
-    ) -> Result:
+    def run(self, work: Callable[[RedisValues], Result], *, writing: bool) -> Result:
         """Run a transaction; again, if others were in its way, or an answer was lost."""
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
@@ -430,7 +417,7 @@ class RedisEngine(Engine):
                 header = self._header or self._read_header()
                 values = RedisValues(self, header)
                 result = work(values)
-                if end(values):
+                if not writing or values.commit():
                     self._header = values.get(HEADER, HEADER_KEY)
                     return result
             except _ChangedError:
@@ -445,7 +432,7 @@ class RedisEngine(Engine):
         script = "return redis.call('HEXISTS', ARGV[1], ARGV[2]) == 1 "
         script += "and redis.call('HINCRBY', ARGV[1], 'last', ARGV[3])"
         command = ("EVAL", script, 0, _name(self.prefix, HEADER), HEADER_KEY, count)
-        last = self._run(lambda values: values.ask(command)[0], lambda _: True)
+        last = self.run(lambda values: values.ask(command)[0], writing=False)
         if last is None:
             raise StoreUnusableError(f"the store at {self.url} has no header; restore a backup")
         return int(last) - count + 1

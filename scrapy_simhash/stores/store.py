@@ -122,7 +122,8 @@ class Store(AbstractContextManager["Store"]):
 
     def write(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function in one durable transaction, see `Engine.write`."""
-        self._require_writable()
+        if self.readonly:
+            raise ValueError(f"the store at {self.url} was opened read-only")
         return self.engine.write(lambda values: work(self._begin(values)))
 
     def _begin(self, values: KeyValues) -> Documents:
@@ -134,27 +135,20 @@ class Store(AbstractContextManager["Store"]):
                 what = "has no header; restore it from a backup"
             raise StoreUnusableError(f"the store at {self.url} {what}")
         if packed != self._packed_header:
-            self._take_over(unpack_header(packed))
+            header = unpack_header(packed)
+            design = parse_design(header.design)
+            if self._opened:
+                # The store may have been deleted, and another one made in its place.
+                header.require(self.recipe, self.seed)
+                if self.distance > design.reach_bits:
+                    raise StoreUnavailableError(
+                        f"the tables were rebuilt as {design.name} meanwhile, which is complete "
+                        f"for {design.reach_bits} bits but not for distance {self.distance}; "
+                        "rebuild them with a wider design"
+                    )
+            self._header, self._prober = header, Prober(design)
             self._packed_header = packed
         return Documents(values, self._prober, self._header.seed, self.dissolved)
-
-    def _take_over(self, header: Header) -> None:
-        """Adopt this header: another process may have changed the tables."""
-        if self._opened:
-            # The store may have been deleted, and another one made in its place.
-            header.require(self.recipe, self.seed)
-        design = parse_design(header.design)
-        if self._opened and self.distance > design.reach_bits:
-            raise StoreUnavailableError(
-                f"the tables were rebuilt as {design.name} meanwhile, which is complete for "
-                f"{design.reach_bits} bits but not for distance {self.distance}; rebuild them with "
-                "a wider design"
-            )
-        self._header, self._prober = header, Prober(design)
-
-    def _require_writable(self) -> None:
-        if self.readonly:
-            raise ValueError(f"the store at {self.url} was opened read-only")
 
     @property
     def design(self) -> str:

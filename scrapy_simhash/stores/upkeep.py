@@ -1,4 +1,4 @@
-"""Look after a store: compare all that is in it, read and write its tables as a whole.
+"""Look after a store: compare all that is in it, and rebuild what leads to documents.
 
 A record says which rows lead to its document (`keys.rows_of`). `Check` compares these with
 what is there, and `rebuild` writes them anew. Then nothing leads to a damaged record any more: its
@@ -14,13 +14,11 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.noise import Measured
 from scrapy_simhash.judging.words import contains, sort_distinct
-from scrapy_simhash.stores.documents import NOISE, unpack_row, unpack_wording
+from scrapy_simhash.stores.documents import Documents, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
-    HEADER,
     IDENTITIES,
     KEYS,
     SITES,
@@ -30,14 +28,13 @@ from scrapy_simhash.stores.keyvalues import (
     number_of,
     octets,
 )
-from scrapy_simhash.tables.probing import ROW, ROW_BYTES
+from scrapy_simhash.tables.probing import ROW, ROW_BYTES, Prober
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.tables.permutation import Design
 
 _NO_WORDING = "no page is dropped for it until it was fetched again, which mends it"
@@ -83,11 +80,6 @@ class Check:
             yield "readers of documents are not noted, so that imports may count for none"
         yield from self._compare_tables()
         yield from self._check_texts()
-        for key, packed in self._values.scan(HEADER, NOISE):
-            try:
-                unpack_row(Measured, key, packed)
-            except DamagedError as error:
-                yield f"{error.what}; it is measured anew"
 
     def _compare(self, table: str) -> Iterator[str]:
         """Compare a table with the rows that lead to the records."""
@@ -101,23 +93,19 @@ class Check:
                 left |= dict.fromkeys((octets(key), octets(number)) for key in keys)
         led = set[bytes]()
         for row in self._values.scan(table):
+            number = _lead(table, row[1])
+            dissolved = table == KEYS and row[1] == DISSOLVED
             if row in left:
                 del left[row]
                 # Two writers on a server may each have made a document of one identity.
                 led |= {row[0]} if table == IDENTITIES else set()
-            elif row not in may and self._is_stray(table, row[1]):
-                yield self._describe(table, "is in {}, where it does not belong, at key", *row)
-        for row in left:
-            if row[0] not in led:
-                yield self._describe(table, "is missing in {}, at key", *row)
-
-    def _is_stray(self, table: str, member: bytes) -> bool:
-        """Return True if a row that leads to no record should not be there."""
-        dissolved = table == KEYS and member == DISSOLVED
-        return not dissolved and _lead(table, member) not in self._damaged
-
-    def _describe(self, table: str, what: str, key: bytes, member: bytes) -> str:
-        return f"{self._name(_lead(table, member))} {what.format(table)} {key.hex()}"
+            elif row not in may and not dissolved and number not in self._damaged:
+                name, at = self._name(number), row[0].hex()
+                yield f"{name} is in {table}, where it does not belong, at key {at}"
+        for key, member in left:
+            if key not in led:
+                name = self._name(_lead(table, member))
+                yield f"{name} is missing in {table}, at key {key.hex()}"
 
     def _name(self, number: int) -> str:
         """Name a document for a message."""
@@ -182,24 +170,25 @@ def rebuild(stored: Documents, design: Design) -> dict[str, int]:
         The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records.
     """
     values, dissolved = stored.values, _list_dissolved(stored)
-    fingerprints = list_own(record for _, record in stored)
-    rewrite_tables(stored, design, fingerprints)
-    for table in _DERIVED:
+    anew = Documents(values, Prober(design), stored.seed, stored.keys.dissolved)
+    for table in (TABLES, *_DERIVED):
         values.clear(table)
     # Other processes remember what is dissolved, so that it stays so.
-    stored.keys.dissolved.clear()
+    anew.keys.dissolved.clear()
     for key in dissolved:
         values.add(KEYS, key, DISSOLVED)
-    readers, damaged = set(), 0
+    readers, fingerprints, damaged = set(), set(), 0
     for some in cut(stored.scan(), _RECORDS_PER_READ):
         sound = [(number, each) for number, each in some if isinstance(each, Record)]
         damaged += len(some) - len(sound)
-        values.fetch(row for _, record in sound for row in stored.list_ahead(record))
+        values.fetch(row for _, record in sound for row in anew.list_ahead(record))
         for number, record in sound:
-            stored.enter(number, record)
+            anew.index(number, record)
             readers.add(record.facts.reader)
-    stored.put_readers(readers)
-    counted = {"fingerprints": fingerprints.size, "tables": len(design.tables)}
+            if record.state != State.DUPLICATE:
+                fingerprints.add(record.facts.fingerprint)
+    anew.put_readers(readers)
+    counted = {"fingerprints": len(fingerprints), "tables": len(design.tables)}
     return counted | ({"damaged": damaged} if damaged else {})
 
 
@@ -212,12 +201,3 @@ def read_table(stored: Documents, number: int) -> NDArray[np.uint64]:
         rows = b"".join(key + rest for key, rest in some if (len(key), len(rest)) == widths)
         parts.append(np.frombuffer(rows, ROW)["permuted"])
     return sort_distinct(stored.design.tables[number].restore(np.concatenate(parts)))
-
-
-def rewrite_tables(stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
-    """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
-    stored.values.clear(TABLES)
-    for number, table in enumerate(design.tables):
-        rows = np.empty(fingerprints.size, ROW)
-        rows["table"], rows["permuted"] = number, np.sort(table.permute(fingerprints))
-        stored.values.fill(rows.tobytes(), key_bytes=1 + design.key_bytes)

@@ -27,6 +27,8 @@ _DEFAULT_FLIPS = 1
 # A probe that flips up to three bits of a 24-bit key looks up 2,325 keys in each table; with four
 # bits, 13,000.
 MOST_FLIPS = 3
+# Found by a search of all ways to spread differing bits, by the bits that a probe flips.
+_REACHES_OF_SIXTEEN = (3, 4, 7, 9)
 # That of `auto` in a new store.
 DEFAULT_DESIGN = "4"
 
@@ -63,7 +65,10 @@ def parse_design(name: str | int) -> Design:
         _check_blocks(name, blocks, distance)
         base = f"{blocks}:{distance}"
     tables = _choose_blocks(*cut) if cut else _nest_sixteen()
-    design = Design(base if flips == _DEFAULT_FLIPS else f"{base}+{flips}", tables, flips)
+    every = range(MOST_FLIPS + 1)
+    reaches = tuple(_reach(*cut, each) for each in every) if cut else _REACHES_OF_SIXTEEN
+    shown = base if flips == _DEFAULT_FLIPS else f"{base}+{flips}"
+    design = Design(shown, tables, reaches[: flips + 1])
     if design.prefix_bits < FEWEST_PREFIX_BITS:
         raise ValueError(
             f"table design {name!r} leads with {design.prefix_bits} bits only; at least "
@@ -112,6 +117,15 @@ def _choose_blocks(count: int, distance_bits: int) -> tuple[Table, ...]:
         _table(leading, [block for block in cut if block not in leading])
         for leading in combinations(cut, count - distance_bits)
     )
+
+
+def _reach(blocks: int, distance_bits: int, flips: int) -> int:
+    """Find the distance that is complete where a probe flips up to so many bits of a prefix."""
+    # A pair is missed where each choice of leading blocks has more differing bits than are flipped.
+    # Fewest do that where they are spread evenly over the blocks that have least of them, and each
+    # of the others has as many as the fullest of these.
+    leading = blocks - distance_bits
+    return flips + distance_bits * math.ceil((flips + 1) / leading)
 
 
 def _nest_sixteen() -> tuple[Table, ...]:

@@ -10,7 +10,8 @@ the key once; its value is the sorted rests of all rows with that key, side by s
 
 from __future__ import annotations
 
-from itertools import combinations
+from functools import lru_cache
+from itertools import chain, combinations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,7 +21,7 @@ from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -41,8 +42,7 @@ class Probe(NamedTuple):
     """The result of probing the tables."""
 
     near: list[tuple[int, int]]  # (distance, fingerprint) of each, nearest first
-    # Nothing was missed within this distance; -1 if every table was skipped, or all that was found.
-    complete_bits: int
+    complete: bool  # no bucket was skipped, and nothing that was found
 
 
 def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -80,23 +80,18 @@ class Prober:
         self._key_end = 1 + design.key_bytes
         self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
         self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
-        self._masks = [_masks(design.key_bytes, 0)]
-        self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
     def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
         """Split the rows of a fingerprint into key and rest, one pair for each table."""
         return list(self._pairs.iter_unpack(self.design.rows(check_fingerprint(fingerprint))))
 
     def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
-        """List the keys that a probe reads first; it reads others only if a bucket is too full."""
-        flips = self._flips_for(distance)
-        return self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
-
-    def _flips_for(self, distance: int) -> int:
-        # Since the distance was checked, another process may have rebuilt the tables with a design
-        # that reaches less far.
-        reached = distance < len(self._flips)
-        return self._flips[distance] if reached else self.design.flips_for(distance)
+        """List the keys that a probe reads."""
+        if not (flips := self.design.flips_for(distance)):
+            return self._keys.unpack(rows)
+        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
+        octets = (keys ^ _masks(self.design.key_bytes, flips)).tobytes()
+        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
 
     def probe(
         self,
@@ -110,31 +105,19 @@ class Prober:
     ) -> Probe:
         """Find every fingerprint within a distance, in bits that the design reaches."""
         # `most` limits the result to the nearest. Buckets with more rows than `in_bucket` are
-        # skipped, and the other tables probed with one more bit of their keys flipped instead; None
-        # reads all buckets, however long it takes. `or_nothing` finds nothing where there are more
-        # than `most`, if it is much more, and probes nothing instead of a skipped bucket.
+        # skipped; None reads all buckets, however long it takes. `or_nothing` finds nothing where
+        # there are more than `most`, if it is much more.
         # Cost: for each key one descent of the B-tree, and the candidates with that key, on average
         # documents / 256**key_bytes. Each table has one key, and one more for each combination of
         # bits that the design must flip for this distance.
         rows = self.design.rows(fingerprint)
-        flips = self._flips_for(distance)
-        found, hot = read(self.keys(rows, distance), in_bucket)
-        complete_bits = distance
-        if hot and not or_nothing:
-            radii = self._radii(rows, hot, [flips] * len(self.design.tables))
-            wider = self.design.widen(radii, flips, distance)
-            if wider != radii:
-                wanted = [new > old for new, old in zip(wider, radii, strict=True)]
-                more, hot_beyond = read(self._flip(rows, flips + 1, flips + 1, wanted), in_bucket)
-                found += more
-                radii = self._radii(rows, hot_beyond, wider)
-            complete_bits = min(distance, self.design.covered_bits(radii))
+        found, crowded = read(self.keys(rows, distance), in_bucket)
         # Each table may find each fingerprint: of so many rows at least `most` are distinct.
         most_rows = None if most is None else most * len(self.design.tables)
         if len(found) > _FEW_ROWS * ROW_BYTES:
             found = _keep_near(found, rows, distance)
             if or_nothing and most_rows is not None and len(found) > most_rows * ROW_BYTES:
-                return Probe([], -1)
+                return Probe([], complete=False)
         permuted = [own for _, own in _ROW.iter_unpack(rows)]
         near = sorted(
             (bits, number, row)
@@ -145,29 +128,7 @@ class Prober:
             (bits, self.design.tables[number].restore(row))
             for bits, number, row in near[:most_rows]
         }
-        return Probe(sorted(once)[:most], complete_bits)
-
-    def _flip(
-        self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None
-    ) -> tuple[bytes, ...]:
-        """Make a query's keys with `fewest` to `most` flipped bits, for the wanted tables."""
-        while len(self._masks) <= most:
-            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
-        masks = np.concatenate(self._masks[fewest : most + 1])
-        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
-        if wanted is not None:
-            keys = keys[np.array(wanted)]
-        octets = (keys ^ masks).tobytes()
-        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
-
-    def _radii(self, rows: bytes, hot: Iterable[bytes], flips: Sequence[int]) -> tuple[int, ...]:
-        """Find how many bits each table can flip and meet no hot bucket; -1 if not even 0."""
-        radii = list(flips)
-        keys = self._keys.unpack(rows)
-        for key in hot:
-            flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
-            radii[key[0]] = min(radii[key[0]], flipped - 1)
-        return tuple(radii)
+        return Probe(sorted(once)[:most], not crowded)
 
 
 def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
@@ -180,9 +141,12 @@ def _keep_near(found: bytes, rows: bytes, distance: int) -> bytes:
     return near
 
 
-def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:
-    """Make the masks that flip this number of a key's bits; shape (masks, 1 + key_bytes)."""
-    masks = [sum(1 << bit for bit in bits) for bits in combinations(range(8 * key_bytes), flips)]
+@lru_cache(maxsize=16)
+def _masks(key_bytes: int, most: int) -> NDArray[np.uint8]:
+    """Make the masks that flip up to `most` of a key's bits; shape (masks, 1 + key_bytes)."""
+    bits = range(8 * key_bytes)
+    chosen = chain.from_iterable(combinations(bits, count) for count in range(most + 1))
+    masks = [sum(1 << bit for bit in some) for some in chosen]
     # A key begins with the number of its table, which is never flipped.
     return np.ascontiguousarray(
         np.array(masks, ">u4").view(np.uint8).reshape(-1, 4)[:, -(key_bytes + 1) :]

@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +98,10 @@ def import_sources(
         StoreError: the store cannot be used.
         ValueError: a source is the store itself.
     """
-    fingerprinter = _make_fingerprinter(settings)
+    crawler = Crawler(Spider, settings)
+    crawler.addons.load_settings(crawler.settings)  # add-ons may install another one
+    made_by = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
+    fingerprinter: RequestFingerprinterProtocol = build_from_crawler(made_by, crawler)
     problems: list[str] = []
     for name, kind in sources:
         counts = _Counts(name, kind, show_url(config.store))
@@ -226,15 +228,6 @@ async def _take(
     log.write(decision)
 
 
-def _make_fingerprinter(settings: Settings) -> RequestFingerprinterProtocol:
-    """Make what identifies requests in a crawl with these settings."""
-    crawler = Crawler(Spider, settings)
-    crawler.addons.load_settings(crawler.settings)  # add-ons may install another one
-    name = crawler.settings["REQUEST_FINGERPRINTER_CLASS"]
-    made: RequestFingerprinterProtocol = build_from_crawler(load_object(name), crawler)
-    return made
-
-
 def _make_page(
     config: Config, fingerprinter: RequestFingerprinterProtocol, page: SourcePage
 ) -> tuple[Page, bytes] | Skipped:
@@ -280,18 +273,17 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> None:
     ):
         for group in cut(numbers, _DOCUMENTS_PER_GROUP):
             stored = source.get_documents(group).values()
+            counts.skipped.update(each.state for each in stored if each.state != "done")
             delivered = [each for each in stored if each.state == "done"]
+            texts = (pack(each.wording) if each.wording else b"" for each in delivered)
             documents = [
-                Document(each.facts, pack(each.wording) if each.wording else b"")
-                for each in delivered
+                Document(each.facts, text) for each, text in zip(delivered, texts, strict=True)
             ]
             verdicts = store.find_and_add(documents, crawl=counts.crawl)
-            undone = compress(verdicts, (each.record.spared for each in delivered))
-            if spared := [verdict.document for verdict in undone]:
-                store.spare(spared)
+            for each, verdict in zip(delivered, verdicts, strict=True):
+                counts.count(verdict.status, verdict.reason)
+                if each.record.spared:
+                    store.spare([verdict.document])
             counts.records += len(stored)
             counts.pages += len(delivered)
-            counts.skipped.update(each.state for each in stored if each.state != "done")
-            for verdict in verdicts:
-                counts.count(verdict.status, verdict.reason)
             show(counts.records, len(numbers))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 from zipfile import BadZipFile, ZipFile
@@ -84,16 +86,15 @@ def read_source(name: str, kind: str) -> Iterator[Entry]:
 def _read_records(path: Path, kind: str) -> Iterator[Entry]:
     if kind == "folder":
         yield from _read_folder(path)
-        return
-    if kind == "wacz":
+    elif kind == "wacz":
         with ZipFile(path) as zipped:
             for member in zipped.namelist():
                 if member.startswith("archive/") and not member.endswith("/"):
                     with zipped.open(member) as file:
                         yield from _read_warc(cast("BinaryIO", file))
-        return
-    with path.open("rb") as file:
-        yield from (_read_warc if kind == "warc" else _read_feed)(file)
+    else:
+        with path.open("rb") as file:
+            yield from (_read_warc if kind == "warc" else _read_feed)(file)
 
 
 def _unzip(file: BinaryIO) -> BinaryIO:
@@ -115,28 +116,30 @@ class _Item(msgspec.Struct):
 
 
 def _read_feed(file: BinaryIO) -> Iterator[Entry]:
-    found, last = False, b""
-    for number, line in enumerate(_read_lines(_unzip(file)), 1):
+    lines, found, last = _unzip(file), False, b""
+    for number in count(1):
+        if not (line := lines.readline(_MOST_ITEM_BYTES + 1)):
+            break
         if len(line) > _MOST_ITEM_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = lines.readline(_MOST_ITEM_BYTES)
             problem = f"line {number:,} has more than {_MOST_ITEM_BYTES:,} octets"
             yield Skipped("too_large", problem)
-            continue
-        if not line.strip():
-            continue
-        try:
-            item = msgspec.json.decode(line, type=_Item)
-            html = item.body if item.html is None else item.html
-        except msgspec.ValidationError:
-            html = None
-        except (ValueError, RecursionError) as error:
-            yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
-            continue
-        if html is None:
-            last = line
-            yield Skipped("no_html")
-        else:
-            found = True
-            yield SourcePage(item.url, html.encode(), encoding="utf-8")
+        elif line.strip():
+            try:
+                item = msgspec.json.decode(line, type=_Item)
+                html = item.body if item.html is None else item.html
+            except msgspec.ValidationError:
+                html = None
+            except (ValueError, RecursionError) as error:
+                yield Skipped("unreadable", f"line {number:,} is no JSON: {error}")
+                continue
+            if html is None:
+                last = line
+                yield Skipped("no_html")
+            else:
+                found = True
+                yield SourcePage(item.url, html.encode(), encoding="utf-8")
     if not found and last:
         is_object = last.lstrip().startswith(b"{")
         fields = msgspec.json.decode(last, type=dict[str, msgspec.Raw]) if is_object else ()
@@ -144,14 +147,6 @@ def _read_feed(file: BinaryIO) -> Iterator[Entry]:
             f"{file.name} has no page: no item has the fields url and html or body. The last item "
             f"has: {', '.join(fields) or 'nothing'}; rename its fields"
         )
-
-
-def _read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Read lines; of one that is too long, its beginning."""
-    while line := file.readline(_MOST_ITEM_BYTES + 1):
-        yield line
-        while line and not line.endswith(b"\n"):
-            line = file.readline(_MOST_ITEM_BYTES)
 
 
 def _read_folder(folder: Path) -> Iterator[Entry]:
@@ -209,23 +204,28 @@ def _read_warc(file: BinaryIO) -> Iterator[Entry]:
         raise SourceError("WARC files need pip install 'scrapy-simhash[warc]'") from None
     # FastWARC itself unpacks twice as fast, but does not notice a cut between records.
     for record in ArchiveIterator(cast("Any", _Stream(_unzip(file))), parse_http=False):
+        if not record.headers.contains_key("Content-Length"):
+            raise EOFError("it is cut short, or not a WARC")
         yield _read_record(record)
 
 
 def _read_record(record: Any) -> Entry:
-    if not record.headers.contains_key("Content-Length"):
-        raise EOFError("it is cut short, or not a WARC")
+    date, url = record.record_date, record.headers.get("WARC-Target-URI") or ""
+    skipped = None
     if (record.headers.get("WARC-Type") or "").lower() != "response" or not record.is_http:
-        _read_body(record)
-        return Skipped("no_response")
-    date = record.record_date
-    url = record.headers.get("WARC-Target-URI") or ""
-    try:
-        record.parse_http()
-    except OSError:
-        _read_body(record)
-        return Skipped("bad_http")
-    body = _read_body(record)
+        skipped = Skipped("no_response")
+    else:
+        try:
+            record.parse_http()
+        except OSError:
+            skipped = Skipped("bad_http")
+    expected = record.content_length
+    body = _read_bounded(record.reader)
+    rest = record.reader.consume() if len(body) > MOST_BYTES else 0
+    if len(body) + rest < expected:
+        raise EOFError("it is cut short")
+    if skipped:
+        return skipped
     headers = record.http_headers
     return SourcePage(
         url.removeprefix("<").removesuffix(">"),
@@ -237,17 +237,9 @@ def _read_record(record: Any) -> Entry:
     )
 
 
-def _read_body(record: Any) -> bytes:
-    expected = record.content_length
-    body = _read_bounded(record.reader, MOST_BYTES + 1)
-    rest = record.reader.consume() if len(body) > MOST_BYTES else 0
-    if len(body) + rest < expected:
-        raise EOFError("it is cut short")
-    return body
-
-
-def _read_bounded(reader: Any, most: int) -> bytes:
-    parts, left = [], most
+def _read_bounded(reader: Any) -> bytes:
+    """Read at most `MOST_BYTES` + 1 octets: a few kilobytes may unpack to gigabytes."""
+    parts, left = [], MOST_BYTES + 1
     while left and (part := reader.read(left)):
         parts.append(part)
         left -= len(part)
@@ -269,11 +261,8 @@ def _decode(body: bytes, headers: Any) -> bytes:
     for name in ("Transfer-Encoding", "Content-Encoding"):
         for coding in reversed((headers.get(name) or "").lower().split(",")):
             if reader := readers.get(coding.strip()):
-                try:
-                    # Bounded, because a few kilobytes may unpack to gigabytes.
-                    body = _read_bounded(reader(BytesIO(body)), MOST_BYTES + 1)
-                except OSError:
-                    continue
+                with suppress(OSError):
+                    body = _read_bounded(reader(BytesIO(body)))
     return body
 
 

@@ -99,9 +99,8 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     assert run("undo", AGAIN, "--store", url).exit_code == 0
     archive = project / "fingerprints.simhash"
     (exported,) = run("export", "fingerprints", "-o", archive, "--store", url, "--json").answers
-    other = redis_server.url()
-    (imported,) = run("import", archive, "--store", other, "--json").answers
-    assert imported["new"] == exported["fingerprints"]
+    (imported,) = run("import", url, "--store", redis_server.url(), "--json").answers
+    assert imported["pages"] == exported["fingerprints"] == 3
     backup = run("export", "store", "-o", project / "copy", "--store", url)
     assert backup.exit_code == 2
     assert "BGSAVE" in backup.err

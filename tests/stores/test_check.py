@@ -12,11 +12,9 @@ import pytest
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.noise import Measured, Slot
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.stores.documents import (
-    NOISE,
     READERS_KEY,
     Documents,
 )
@@ -65,8 +63,6 @@ def store(home: str) -> Iterator[Store]:
         found = store.find_and_add(pages)
         statuses = ["new", "near_duplicate", "new", "new", "new", "near_duplicate"]
         assert [verdict.status for verdict in found] == [*statuses, "new"]
-        noise = Measured(refuted=[("p", Slot("words", ("^", "seen"), ("times", "$")))])
-        store.write(lambda stored: stored.add_noise("site.example", noise))
         assert store.check() == []
         yield store
 
@@ -180,10 +176,6 @@ GONE: dict[str, tuple[Plant, str]] = {
     "text damaged": (
         lambda values: values.put(TEXTS, octets(1), b"no text"),
         "damaged text of document 1: checksum differs; no page is dropped for it until",
-    ),
-    "noise damaged": (
-        lambda values: values.put(HEADER, next(values.scan(HEADER, NOISE))[0], b"no noise"),
-        "checksum differs; it is measured anew",
     ),
     "text of nobody": (
         lambda values: values.put(TEXTS, octets(9), values.get(TEXTS, octets(1)) or b""),

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.documents import pack_row
-from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.opening import check_store_url, open_store
+from scrapy_simhash.stores.documents import seal
+from scrapy_simhash.stores.header import HEADER_KEY
+from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
@@ -55,7 +54,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
 )
 def test_bad_urls(url: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        check_store_url(url)
+        folder_of(url)
     with pytest.raises(ValueError, match=message):
         open_store(url)
     assert SECRET not in str(caught.value)
@@ -205,8 +204,11 @@ def test_another_format(redis_server: RedisServer) -> None:
     with redis_server.client() as client:
         packed = client.hget("format:header", HEADER_KEY)
         assert isinstance(packed, bytes)
-        header = msgspec.structs.replace(unpack_header(packed), format=99)
-        client.hset("format:header", HEADER_KEY, pack_row(HEADER_KEY, header))
+        client.hset(
+            "format:header",
+            HEADER_KEY,
+            seal(HEADER_KEY, msgspec.msgpack.encode([99, "of any shape"])),
+        )
         with pytest.raises(StoreUnusableError, match="has format 99, but this version reads"):
             open_store(url)
         client.hset("format:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))

@@ -4,8 +4,8 @@ Redis has the same `many`, see `test_kinds` and `test_store_machines`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
-from scrapy_simhash.stores.upkeep import read_table, rewrite_tables
+from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.needing import examples, slow_but
@@ -37,27 +37,19 @@ def engine() -> Iterator[Engine]:
 
 
 class Filled:
-    """Tables of a design, some of whose fingerprints are packed and some added one by one."""
+    """Tables of a design with these fingerprints."""
 
-    def __init__(self, values: KeyValues, name: str, packed: Iterable[int]) -> None:
+    def __init__(self, values: KeyValues, name: str, fingerprints: Iterable[int]) -> None:
         self.design = parse_design(name)
-        self._prober = Prober(self.design)
-        self.stored = Documents(values, self._prober, 0, set())
-        rewrite_tables(self.stored, self.design, np.array(sorted(packed), np.uint64))
-
-    def add(self, fingerprint: int) -> None:
-        for row in self._prober.split(fingerprint):
-            if not self.stored.values.has(TABLES, *row):
-                self.stored.values.add(TABLES, *row)
-
-    def remove(self, fingerprint: int) -> None:
-        for row in self._prober.split(fingerprint):
-            self.stored.values.discard(TABLES, *row)
+        prober = Prober(self.design)
+        self.stored = Documents(values, prober, 0, set())
+        for row in chain.from_iterable(map(prober.split, fingerprints)):
+            values.add(TABLES, *row)
 
     def probe(self, query: int, distance: int) -> list[tuple[int, int]]:
         """Find everything, and check that the probe says so."""
         found = self.stored.near(query, distance)
-        assert found.complete_bits == distance
+        assert found.complete
         return found.near
 
     def check(self, expected: Iterable[int]) -> None:
@@ -67,12 +59,12 @@ class Filled:
 
 
 def in_tables(
-    engine: Engine, name: str, packed: Iterable[int], work: Callable[[Filled], None]
+    engine: Engine, name: str, stored: Iterable[int], work: Callable[[Filled], None]
 ) -> None:
-    """Run a test in tables with these packed fingerprints, and undo it."""
+    """Run a test in tables with these fingerprints, and undo it."""
 
     def work_and_abort(values: KeyValues) -> None:
-        work(Filled(values, name, packed))
+        work(Filled(values, name, stored))
         raise Aborted
 
     with pytest.raises(Aborted):
@@ -116,13 +108,10 @@ def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObject) -> None:
     """At every distance that the design reaches: 0 to 7 bits with four tables."""
     query, stored = data.draw(neighbourhoods(name))
-    packed = data.draw(st.sets(st.sampled_from(sorted(stored))), "packed") if stored else set()
 
     def work(tables: Filled) -> None:
-        for fingerprint in stored:
-            tables.add(fingerprint)
         for distance in range(tables.design.reach_bits + 1):
             assert tables.probe(query, distance) == near(stored, query, distance)
         tables.check(stored)
 
-    in_tables(engine, name, packed, work)
+    in_tables(engine, name, stored, work)

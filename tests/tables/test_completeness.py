@@ -1,61 +1,45 @@
-"""How many bits a set of tables is sure to find: the search and the closed form, by brute force."""
+"""How many bits a set of tables is sure to find: the closed form, by brute force."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import covered_bits
+from scrapy_simhash.tables.designs import _reach, parse_design
+from tests.helpers.strategies import masks
 
 # Few enough that all sets of differing bits can be tried.
-BITS = 9
+BITS = 12
 
 
-def found_within(prefixes: tuple[int, ...], radii: tuple[int, ...]) -> int:
+def found_within(prefixes: list[int], radius: int) -> int:
     """Try every set of differing bits: the smallest one that no table finds ends it."""
     missed = [
         flips.bit_count()
         for flips in range(1 << BITS)
-        if all(
-            (flips & prefix).bit_count() > radius
-            for prefix, radius in zip(prefixes, radii, strict=True)
-            if radius >= 0
-        )
+        if all((flips & prefix).bit_count() > radius for prefix in prefixes)
     ]
-    return min(missed) - 1 if missed else 64
+    return min(missed) - 1
 
 
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    prefixes = draw(st.lists(st.integers(1, 2**BITS - 1), min_size=1, max_size=7))
-    radii = draw(st.lists(st.integers(-1, 3), min_size=len(prefixes), max_size=len(prefixes)))
-    return tuple(prefixes), tuple(radii)
-
-
-@given(tables())
-@example(((0b111, 0b111, 0b111), (0, 2, -1)))
-@example(((0b011, 0b011, 0b110), (1, 1, 1)))
-@example(((0b1,), (1,)))
-def test_any_tables_against_every_set_of_bits(
-    drawn: tuple[tuple[int, ...], tuple[int, ...]],
+@pytest.mark.parametrize("radius", [0, 1, 2, 3])
+@pytest.mark.parametrize(("blocks", "distance"), [(1, 0), (2, 1), (3, 1), (3, 2), (4, 1), (4, 2)])
+def test_all_choices_of_blocks_against_every_set_of_bits(
+    blocks: int, distance: int, radius: int
 ) -> None:
-    assert covered_bits(*drawn) == found_within(*drawn)
+    width = BITS // blocks
+    cut = [(1 << width) - 1 << width * number for number in range(blocks)]
+    prefixes = [sum(chosen) for chosen in combinations(cut, blocks - distance)]
+    assert _reach(blocks, distance, radius) == found_within(prefixes, radius)
 
 
-@given(st.data())
-def test_all_choices_of_blocks_against_every_set_of_bits(data: st.DataObject) -> None:
-    """Where the closed form answers, blocks of any width among them."""
-    borders = data.draw(st.sets(st.integers(1, BITS - 1), max_size=4).map(sorted))
-    ends = [0, *borders, BITS]
-    blocks = [(1 << high) - (1 << low) for low, high in pairwise(ends)]
-    leading = data.draw(st.integers(1, len(blocks)))
-    prefixes = tuple(sum(chosen) for chosen in combinations(blocks, leading))
-    radii = (data.draw(st.integers(0, 3)),) * len(prefixes)
-    assert covered_bits(prefixes, radii) == found_within(prefixes, radii)
-
-
-def test_a_radius_for_each_table() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        parse_design("4").covered_bits((0, 0, 0))
+@pytest.mark.parametrize("flips", range(4))
+@given(data=st.data())
+def test_the_nested_tables_miss_nothing(flips: int, data: st.DataObject) -> None:
+    """Many differing bits are in few of their blocks, or one in each."""
+    design = parse_design(f"16+{flips}")
+    places = data.draw(st.sampled_from([range(64), range(16), range(24), range(0, 64, 4)]))
+    differing = data.draw(masks(min(design.reach_bits, len(places)), places))
+    prefixes = [each.permute(differing) >> 64 - each.prefix_bits for each in design.tables]
+    assert min(prefix.bit_count() for prefix in prefixes) <= flips

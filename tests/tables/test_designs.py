@@ -16,7 +16,7 @@ def test_designs_of_example_3_1(name: str, prefixes: dict[int, int]) -> None:
     design = parse_design(name)
     assert Counter(table.prefix_bits for table in design.tables) == prefixes
     assert len(design.tables) == int(name)
-    assert design.covered_bits((0,) * len(design.tables)) == 3
+    assert design.reaches[0] == 3
     assert design.prefix_bits == min(prefixes)
     assert design.key_bytes == {"4": 2}.get(name, 3)
     assert parse_design(int(name)) == design
@@ -48,8 +48,7 @@ NAMED_FLIPS = [(name, flips) for name in REACHES for flips in range(4)]
 @pytest.mark.parametrize(("name", "flips"), NAMED_FLIPS)
 def test_reach(name: str, flips: int) -> None:
     design = parse_design(f"{name}+{flips}")
-    assert (design.most_flips, design.reach_bits) == (flips, REACHES[name][flips])
-    assert design.covered_bits((0,) * len(design.tables)) == REACHES[name][0]
+    assert design.reaches == REACHES[name][: flips + 1]
 
 
 @pytest.mark.parametrize("name", REACHES)
