@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from redis import Redis
 
@@ -207,7 +208,7 @@ def test_another_format(redis_server: RedisServer) -> None:
         client.hset(
             "format:header",
             HEADER_KEY,
-            seal(HEADER_KEY, msgspec.msgpack.encode([99, "of any shape"])),
+            seal(HEADER_KEY, msgspec.msgpack.encode([99, "9.8.7", "of any shape"])),
         )
         with pytest.raises(StoreUnusableError, match="has format 99, but this version reads"):
             open_store(url)
