@@ -122,8 +122,9 @@ class _Compared(NamedTuple):
         duplicate: whether the page repeats it.
         why: what decided, for people.
         similarity: share of words that do not stand alone, 0 to 1; None where they do not decide.
-        known: the page's site is known.
-        pages: both without noise; None where no words were compared.
+        sites: of both; None where no words were compared, as what follows.
+        kept: the candidate with all its words.
+        pages: both without noise.
         sides: their words; None where these were compared as a whole.
         rests: the candidate, if the page repeats it but for noise.
         noise: what was left out of them.
@@ -134,7 +135,8 @@ class _Compared(NamedTuple):
     duplicate: bool
     why: str
     similarity: float | None = None
-    known: bool = False
+    sites: tuple[Site, Site] | None = None
+    kept: Page | None = None
     pages: tuple[Page, Page] | None = None
     sides: tuple[Side, Side] | None = None
     rests: Doubt | None = None
@@ -164,7 +166,7 @@ class _Compared(NamedTuple):
             duplicate=self.duplicate,
             time=kept.time,
             text_digest=kept.text_digest,
-            site_known=self.known,
+            site_known=self.sites is not None and self.sites[0].known,
         )
         return match if self.pages is None else self._describe_words(match, *self.pages)
 
@@ -218,17 +220,6 @@ def _find_parting(
     if not words or words[0].isdecimal():
         words = _QUOTED.split(why)[1:2] or words or (why,)
     return show_words(words)
-
-
-class _Parted(NamedTuple):
-    """A candidate that is another page: how many words part it, and both without noise."""
-
-    alone: int
-    number: int
-    kept: Page
-    mine: Page
-    theirs: Page
-    sites: tuple[Site, Site]
 
 
 def _never(_document: int, _host: str) -> bool:
@@ -315,29 +306,25 @@ class Judge:
             else:
                 sites_of[candidate.number] = sites
         wordings = self.documents.get_wordings(sites_of)
-        parted: list[_Parted] = []
         for candidate, other in found:
             number = candidate.number
             if number not in wordings:
                 continue
-            kept = Page.make(other, wordings[number])
-            mine, theirs = self._clean(page, kept, number)
-            sites = sites_of[number]
-            said = self._doubt_declared(judge(mine, theirs, *sites), facts, other)
-            answer = _wrap(said, candidate, (facts, other), known=sites[0].known)
-            answer = answer._replace(pages=(mine, theirs))
+            kept, sites = Page.make(other, wordings[number]), sites_of[number]
+            pages = mine, theirs = self._clean(page, kept, number)
+            said = self._doubt_declared(judge(*pages, *sites), facts, other)
+            answer = _wrap(said, candidate, (facts, other))
+            answer = answer._replace(sites=sites, kept=kept, pages=pages)
             has_noise = mine.words is not page.words or theirs.words is not kept.words
-            if not said.one:
-                alone = int(said.sides[0].alone.sum()) if said.sides else len(mine.words)
-                parted.append(_Parted(alone, number, kept, mine, theirs, sites))
-            elif (has_noise or mine.title != page.title) and not judge(page, kept, *sites).one:
+            has_noise |= mine.title != page.title
+            if said.one and has_noise and not judge(page, kept, *sites).one:
                 noise = self._list_noise(page, kept, number)
                 answer = answer._replace(rests=Doubt(number, kept), noise=noise)
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
                 break
         if not any(each.duplicate for each in compared):
-            self.doubt = self._find_doubt(page, parted)
+            self.doubt = self._find_doubt(page, compared)
         return compared
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
@@ -371,22 +358,27 @@ class Judge:
             return mine, mine
         return mine, self.hosts.find(self.documents, kept.url, without)
 
-    def _find_doubt(self, page: Page, parted: list[_Parted]) -> Doubt | None:
+    def _find_doubt(self, page: Page, compared: Iterable[_Compared]) -> Doubt | None:
         """Find a candidate that the page would repeat, but for what was never tested."""
         if self.trusted is not None:
             return None
-        judge = RULES[self.rule.name]
+
+        judge, parted = RULES[self.rule.name], []
+        for each in compared:
+            if each.kept and each.pages and each.sites:
+                alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
+                parted.append((alone, each.candidate.number, each.kept, each.pages, each.sites))
         parted.sort(key=lambda each: each[:2])
-        for alone, number, kept, mine, theirs, sites in parted[:_MOST_DOUBTED]:
-            url, words = kept.facts.url, len(mine.words)
+        for alone, number, kept, pages, sites in parted[:_MOST_DOUBTED]:
+            url, words = kept.facts.url, len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
             if not (_are_of_one_host(page.facts.url, url) and self.may_ask(number, host_of(url))):
                 continue
             noise = self.hosts.get_noise(url)
-            sought = [each for each in learn(mine, theirs) if not noise.is_settled(url, each)]
+            sought = [each for each in learn(*pages) if not noise.is_settled(url, each)]
             slots = Slots(sought)
-            if sought and judge(*clean_both((mine, theirs), (slots, slots)), *sites).one:
+            if sought and judge(*clean_both(pages, (slots, slots)), *sites).one:
                 return Doubt(number, kept, tuple(sought))
         return None
 
@@ -512,17 +504,13 @@ def _rank(page: Facts, candidate: Candidate, other: Facts) -> tuple[object, ...]
     return -named, -candidate.keys, candidate.distance, candidate.number
 
 
-def _wrap(
-    said: Ruling, candidate: Candidate, facts: tuple[Facts, Facts], *, known: bool = False
-) -> _Compared:
+def _wrap(said: Ruling, candidate: Candidate, facts: tuple[Facts, Facts]) -> _Compared:
     share = float(said.one)
     if said.sides is not None:
         alone = said.sides[0].alone
         share = 1 - int(alone.sum()) / max(1, len(alone))
     why = said.why if len(said.why) <= _LONGEST_WHY else f"{said.why[:_LONGEST_WHY]}..."
-    return _Compared(
-        candidate, facts, said.one, why, round(share, 4), known=known, sides=said.sides
-    )
+    return _Compared(candidate, facts, said.one, why, round(share, 4), sides=said.sides)
 
 
 def is_unchanged(
@@ -580,8 +568,8 @@ def compare_by_words(
             hosts.find(documents, kept.url, numbers),
         )
     said = RULES[rule](mine, theirs, *sites)
-    compared = _wrap(said, Candidate(-1, 0, 0, name), (page, kept), known=sites[0].known)
-    return compared._replace(pages=(mine, theirs)).describe()
+    compared = _wrap(said, Candidate(-1, 0, 0, name), (page, kept))
+    return compared._replace(sites=sites, pages=(mine, theirs)).describe()
 
 
 def compare_plainly(first: Facts, second: Facts, rule: Rule) -> Match:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.words import Gap, Marks
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
+
+    _Name: TypeAlias = tuple[str, ...]  # its words and signs
 
 # A host is known from so many pages; what a fifth of them have, three at least, is template.
 LEAST_KNOWN = 6
@@ -415,13 +417,9 @@ def _judge_other_name(page: Page, kept: Page, side: Side, other: Side, site: Sit
 def _part_other_names(page: Page, kept: Page, side: Side, other: Side, site: Site) -> Iterator[str]:
     """List what makes addresses with other names two pages; "" says nothing."""
     common = int(min(side.common.sum(), other.common.sum()))
-    first, second = page.facts, kept.facts
-    for mine, theirs, shown in (
-        (page.title, kept.title, (first.title, second.title)),
-        (page.heading, kept.heading, (first.heading, second.heading)),
-    ):
-        if mine and theirs and mine != theirs:
-            yield f"two names: {shown[0]!r} / {shown[1]!r}"
+    for mine, theirs, shown in _pair_names(page, kept):
+        if mine != theirs:
+            yield shown
     if _says_other_rest(page, kept):
         yield OTHER_REST
     for one in (side, other):
@@ -594,20 +592,25 @@ def _part_one_name(
 def _find_two_names(page: Page, kept: Page, *, known: bool) -> str:
     """Find two names where each of all says a word, but numbers, that the other lacks, or ""."""
     # On a host that is not known, the one that is the same may be the site's.
+    found = ""
+    for mine, theirs, shown in _pair_names(page, kept):
+        one, another = ({w for w in name if not _A_NUMBER.search(w)} for name in (mine, theirs))
+        apart = one - another and another - one
+        if not apart and known:
+            return ""
+        found = shown if apart else found
+    return found
+
+
+def _pair_names(page: Page, kept: Page) -> Iterator[tuple[_Name, _Name, str]]:
+    """Pair the titles, and the headings, of two pages where both have one, shown as two names."""
     first, second = page.facts, kept.facts
-    shown = ""
-    for mine, theirs, names in (
-        (page.title, kept.title, (first.title, second.title)),
-        (page.heading, kept.heading, (first.heading, second.heading)),
+    for mine, theirs, one, other in (
+        (page.title, kept.title, first.title, second.title),
+        (page.heading, kept.heading, first.heading, second.heading),
     ):
         if mine and theirs:
-            one, another = ({w for w in name if not _A_NUMBER.search(w)} for name in (mine, theirs))
-            apart = one - another and another - one
-            if not apart and known:
-                return ""
-            if apart:
-                shown = f"two names: {names[0]!r} / {names[1]!r}"
-    return shown
+            yield mine, theirs, f"two names: {one!r} / {other!r}"
 
 
 def _is_one_address(mine: str, theirs: str) -> bool:
