@@ -1,6 +1,5 @@
 """Settings for the whole suite."""
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from scrapy_simhash.stores.store import Store
 from tests.helpers import crawling
 from tests.helpers.commanding import Run
 from tests.helpers.documents import ALL_KINDS, open_lmdb
-from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.tracing import require_strace
@@ -47,17 +45,6 @@ def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def judge_apart() -> None:
     """Judge in a process of its own, as crawls do."""
-
-
-@pytest.fixture(scope="session")
-def example_crawl(tmp_path_factory: pytest.TempPathFactory) -> ExampleCrawl:
-    """A crawl of the example, one for all processes of a run; what it left is only read."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    with (shared / "example.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return read_crawl(shared / "example") or crawl_example(shared / "example")
 
 
 @pytest.fixture
