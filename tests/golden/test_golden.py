@@ -1,14 +1,13 @@
 """Verdicts are those of the golden files, from every kind of store.
 
-What differs shows in `python -m tests.golden compare`, with the pages that led to it.
+What differs shows in `python -m tests.golden compare`.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.golden.__main__ import compare_part
-from tests.golden.pages import RULES, SHIPPED
+from tests.golden.__main__ import RULES, SHIPPED, compare_part
 from tests.helpers.needing import slow_but
 from tests.helpers.redisservers import RedisServer
 
