@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -27,7 +26,6 @@ from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.handmade import PARAGRAPHS, article
 from tests.helpers.handmade import page as make_page
-from tests.helpers.hostilepages import HOSTILE
 
 URL = "http://site.example/folder/page?query=1"
 REASONS = {"empty", "bad_encoding", "binary", "no_text"}
@@ -120,18 +118,10 @@ def check_judging(made: PageFingerprint) -> None:
 # By atheris, after hours.
 FOUND = Path(__file__).with_name("found_by_fuzzing")
 ARTICLE = f"text/html; charset=utf-8\n{make_page(article())}".encode()
-# Slow even when they are small.
-QUICK = {name: hostile for name, hostile in HOSTILE.items() if not name.startswith("colspan")}
 
 
 def test_a_finding_stays_mended() -> None:
     check_page(FOUND.read_bytes())
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_beginnings_of_hostile_pages(name: str) -> None:
-    hostile = QUICK[name]
-    check_page(hostile.content_type.encode() + b"\n" + hostile.make()[:1_000])
 
 
 TAGS = "p div article main nav aside ul li table tr td h1 h2 b a title script noscript iframe svg"
