@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.helpers.documents_read import PAGES, Block, blocks_of, saved_name, session_of
+from tests.helpers.documents_read import PAGES, Block, blocks_of
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 
 pytestmark = pytest.mark.slow
 
-SESSIONS = {page: folder for page in PAGES if (folder := session_of(page))}
+SESSIONS = {page: each.session for page in PAGES for each in blocks_of(page) if each.session}
+assert "docs/quickstart.md" in SESSIONS, "the way into the plugin"
 MOST_PAGES = 16
 _CUT = "-- output of block "
 # What replaces the programs of the same names: `pip` installs nothing, because everything is here
@@ -65,7 +66,7 @@ def steps_of(page: str) -> list[Step]:
     for block in blocks_of(page):
         if block.mark[0] == "not run" or not block.session:
             continue
-        if block.language == "sh" or saved_name(block):
+        if block.language == "sh" or block.saved_as:
             steps.append(Step(block, []))
         elif block.language == "text" and steps:
             steps[-1].printed.append(block)
@@ -77,7 +78,7 @@ def script_of(steps: list[Step]) -> str:
     lines = ["set -e"]
     for number, (block, _) in enumerate(steps):
         lines.append(f"echo; echo '{_CUT}{number}'")
-        if name := saved_name(block):
+        if name := block.saved_as:
             lines.append(f"cat > {shlex.quote(str(name))} <<'END OF FILE'\n{block.code}END OF FILE")
         else:
             lines.append(block.code)
@@ -145,7 +146,3 @@ def test_a_reader_gets_what_the_page_shows(page: str, tmp_path: Path, site: str)
         for printed in step.printed:
             missing = find_missing(printed.code, output)
             assert not missing, f"{printed.place}: not in the output: {missing}\n{output}"
-
-
-def test_the_way_into_the_plugin_is_followed() -> None:
-    assert "docs/quickstart.md" in SESSIONS
