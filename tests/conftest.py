@@ -78,10 +78,10 @@ def in_memory() -> Iterator[Path]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a server or a browser is slow."""
+    """What needs a server is slow."""
     for item in items:
         names = set(getattr(item, "fixturenames", ())) | _kinds_of(item)
-        if names & {"redis_server", "browser"}:
+        if "redis_server" in names:
             item.add_marker("slow")
 
 

@@ -17,9 +17,5 @@ def test_pages_of_the_repository(tmp_path: Path, part: str) -> None:
     assert compare_part(part, [str(tmp_path / rule) for rule in RULES]) == ""
 
 
-def test_pages_in_memory() -> None:
-    assert compare_part("labelled", ["memory:"] * len(RULES)) == ""
-
-
 def test_pages_on_a_server(redis_server: RedisServer) -> None:
     assert compare_part("labelled", [redis_server.url() for _ in RULES]) == ""

@@ -201,6 +201,11 @@ _STORES = {"scrapy", "twisted", "lxml"}
             **{f"commands.{family}": _COMMANDS for family in FAMILIES},
         },
         {
+            # What is in the process of a crawl.
+            **{door: {"numpy", "lmdb", "regex", "redis"} for door in sorted(DOORS)},
+            **{module: {"numpy", "lmdb"} for module in MODULES if module.startswith("crawl.")},
+        },
+        {
             "judge.client": {"scrapy", "twisted", "lmdb", "numpy", "regex"},
             "pages.turbohtml_reader": {"scrapy", "twisted", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "lxml"},
@@ -209,7 +214,7 @@ _STORES = {"scrapy", "twisted", "lxml"}
         {"stores.redis": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
-    ids=["commands", "judges", "lmdb", "redis", "faces"],
+    ids=["commands", "crawls", "judges", "lmdb", "redis", "faces"],
 )
 def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     """One after the other in one process, which names the first one that loads too much."""
@@ -219,40 +224,3 @@ def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     ]
     done = run_python("-c", FIRST_LOADED, json.dumps(named), cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-CRAWL = """
-import sys
-from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse
-
-class Pages:
-    lazy = False
-    async def download_request(self, request):
-        body = b"<html><body><p>" + b" ".join(b"word%d" % number for number in range(100))
-        return HtmlResponse(request.url, body=body, request=request)
-    async def close(self):
-        pass
-
-class OneText(Spider):
-    name, start_urls = "one", [f"http://{number}.example/" for number in range(3)]
-    custom_settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500}, "SIMHASH_STORE": sys.argv[1],
-        "SIMHASH_PROCESSES": 1, "LOG_LEVEL": "ERROR", "DOWNLOAD_HANDLERS": {"http": Pages},
-    }
-    def parse(self, response):
-        yield {"url": response.url}
-
-process = AsyncCrawlerProcess(OneText.custom_settings)
-crawler = process.create_crawler(OneText)
-process.crawl(crawler)
-process.start()
-print(crawler.stats.get_value("simhash/near_duplicate"))
-print(*{name.partition(".")[0] for name in sys.modules} & {"numpy", "lmdb", "regex", "redis"})
-"""
-
-
-def test_a_crawl_loads_neither_numpy_nor_a_database(tmp_path: Path) -> None:
-    done = run_python("-c", CRAWL, tmp_path, cwd=ROOT)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "2\n\n")
