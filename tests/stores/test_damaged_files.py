@@ -19,7 +19,7 @@ SEEDS, ALL_SEEDS = 5, int(os.environ.get("SIMHASH_TEST_DAMAGED", "10"))
 
 @pytest.mark.parametrize("first", slow_but([SEEDS], range(0, ALL_SEEDS, SEEDS)))
 def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -> None:
-    """45 damaged files, each in a process of its own; every exit code is looked at."""
+    """35 damaged files, each in a process of its own; every exit code is looked at."""
     (in_memory / "work").mkdir()
     make_store(in_memory / "whole")
     data = in_memory / "whole" / "data.mdb"
