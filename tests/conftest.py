@@ -80,16 +80,9 @@ def in_memory() -> Iterator[Path]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs a server is slow."""
     for item in items:
-        names = set(getattr(item, "fixturenames", ())) | _kinds_of(item)
-        if "redis_server" in names:
+        home = item.callspec.params.get("home") if hasattr(item, "callspec") else None
+        if home in {"redis", "valkey"} or "redis_server" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
-
-
-def _kinds_of(item: pytest.Item) -> set[str]:
-    callspec = getattr(item, "callspec", None)
-    return (
-        {f"{callspec.params['home']}_server"} if callspec and "home" in callspec.params else set()
-    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
