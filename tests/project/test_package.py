@@ -18,7 +18,6 @@ from tests.helpers.reference import SETTINGS_PAGE, entries_of_code, entries_of_d
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(scrapy_simhash.__file__).parent
-MOST_KEYS, MOST_STATS = 15, 16
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -64,7 +63,6 @@ def test_reference_has_every_key_of_a_decision() -> None:
     documented = entries("Response meta: the verdict")
     assert set(Decision.__struct_fields__) <= {*documented, *entries("In the log only")}
     assert documented == list(VERDICT)
-    assert len(VERDICT) <= MOST_KEYS
 
 
 def test_reference_has_every_reason() -> None:
@@ -80,7 +78,6 @@ def test_reference_has_every_reason() -> None:
 
 def test_reference_has_every_stat() -> None:
     documented = {re.sub(r"\{.*", "", name) for name in entries("Stats")}
-    assert len(documented) <= MOST_STATS
     counted = {re.sub(r"[{].*", "", name) for name in re.findall(r'"(simhash/[^"]*)"', source())}
     assert len(counted) > 15
     families = tuple(name for name in documented if name.endswith("/"))
