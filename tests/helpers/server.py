@@ -76,7 +76,7 @@ def serve(answers: Answers) -> Iterator[Site]:
         f"http://127.0.0.1:{server.server_port}",
         {path: _make_answer(answer) for path, answer in answers.items()},
     )
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="test site")
+    thread = threading.Thread(target=server.serve_forever, args=(0.005,), name="test site")
     thread.start()
     try:
         yield server.site

@@ -5,7 +5,6 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from parsel import Selector
@@ -75,21 +74,12 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     assert any("7 lines" in note for note in figures["missing"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "said", "tags"),
-    [
-        ({}, "Nothing speaks against one.", 0),
-        ({"match_document": 1}, f"Look at: 5 pages at unlike addresses repeating '{WALL}'.", 0),
-    ],
-)
-def test_what_speaks_against_drops_is_named(
-    tmp_path: Path, fields: dict[str, Any], said: str, tags: int
-) -> None:
-    drops = [make_drop(n, **fields) for n in range(1, 6)]
-    figures = report(tmp_path, lines=[make_decision(0), *drops])
-    assert figures["answers"]["Is any drop wrong?"].startswith(said)
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert html.count('<span class="tag">') == tags
+def test_what_speaks_against_drops_is_named(tmp_path: Path) -> None:
+    wall = f"Look at: 5 pages at unlike addresses repeating '{WALL}'."
+    for fields, said in (({}, "Nothing speaks against one."), ({"match_document": 1}, wall)):
+        drops = [make_drop(n, **fields) for n in range(1, 6)]
+        figures = report(tmp_path, lines=[make_decision(0), *drops])
+        assert figures["answers"]["Is any drop wrong?"].startswith(said)
 
 
 def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) -> None:
