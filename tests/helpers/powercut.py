@@ -220,21 +220,16 @@ def find_fault(folder: Path, acknowledged: list[str]) -> str:
         return f"refused: {error}" if acknowledged else ""
     with store:
         try:
-            return _find_fault_within(store, acknowledged)
+            if problems := store.check():
+                return f"check: {problems}"
+            if acknowledged and fingerprint_of(store) not in acknowledged:
+                return "something is lost, or half there"
+            before = store.stats()["documents"]
+            store.find_and_add([document("after the cut", 2**63 + 1)])
+            gone_on = store.stats()["documents"] == before + 1
+            return "".join(store.check()) if gone_on else "cannot go on"
         except StoreError as error:
             return str(error)
-
-
-def _find_fault_within(store: Store, acknowledged: list[str]) -> str:
-    if problems := store.check():
-        return f"check: {problems}"
-    if acknowledged and fingerprint_of(store) not in acknowledged:
-        return "something is lost, or half there"
-    before = store.stats()["documents"]
-    store.find_and_add([document("after the cut", 2**63 + 1)])
-    if store.stats()["documents"] != before + 1:
-        return "cannot go on"
-    return "".join(store.check())
 
 
 class Trace(NamedTuple):

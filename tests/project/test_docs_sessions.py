@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -43,13 +42,6 @@ exec {shlex.quote(sys.executable)} -m scrapy "$@" "${{more[@]}}"
 }
 
 
-class Step(NamedTuple):
-    """A block of a session, and the output that is printed below it."""
-
-    block: Block
-    printed: list[Block]
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """The example's site; as the proxy of a crawl it answers for every host."""
@@ -61,19 +53,20 @@ def site() -> Iterator[str]:
             yield url
 
 
-def steps_of(page: str) -> list[Step]:
-    steps: list[Step] = []
+def steps_of(page: str) -> list[tuple[Block, list[Block]]]:
+    """List the blocks of a session, each with the output that is printed below it."""
+    steps: list[tuple[Block, list[Block]]] = []
     for block in blocks_of(page):
         if block.mark[0] == "not run" or not block.session:
             continue
         if block.language == "sh" or block.saved_as:
-            steps.append(Step(block, []))
+            steps.append((block, []))
         elif block.language == "text" and steps:
-            steps[-1].printed.append(block)
+            steps[-1][1].append(block)
     return steps
 
 
-def script_of(steps: list[Step]) -> str:
+def script_of(steps: list[tuple[Block, list[Block]]]) -> str:
     """Write a script that does what the page says, and says which block it is at."""
     lines = ["set -e"]
     for number, (block, _) in enumerate(steps):
@@ -141,8 +134,7 @@ def find_missing(printed: str, output: str) -> list[str]:
 def test_a_reader_gets_what_the_page_shows(page: str, tmp_path: Path, site: str) -> None:
     outputs = follow(page, tmp_path, site)
     steps = steps_of(page)
-    assert len(outputs) == len(steps)
-    for step, output in zip(steps, outputs, strict=True):
-        for printed in step.printed:
+    for (_, below), output in zip(steps, outputs, strict=True):
+        for printed in below:
             missing = find_missing(printed.code, output)
             assert not missing, f"{printed.place}: not in the output: {missing}\n{output}"

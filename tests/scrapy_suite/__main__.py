@@ -26,6 +26,7 @@ SHORT = (
     "tests/test_spider_start.py",
     "tests/test_spidermiddleware_output_chain.py",
 )
+ENDS = {"failure": "failed", "error": "error", "skipped": "skipped"}
 # Pytest 9.2 warns of fixtures of Scrapy 2.19; and there may be no internet.
 OPTIONS = (
     *("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestWarning"),
@@ -56,14 +57,11 @@ def run_suite(suite: Path, tests: Sequence[str], *, plugged: bool) -> dict[str, 
         plugin = ("-p", "ownstores")
     command = (sys.executable, "-m", "pytest", *OPTIONS, *plugin, f"--junitxml={results}", *tests)
     subprocess.run(command, cwd=suite, env=environment, check=False)
-    return {name: how for case in ET.parse(results).iter("testcase") for name, how in [_read(case)]}  # noqa: S314
-
-
-def _read(case: ET.Element) -> tuple[str, str]:
-    """Read the name of a test, as pytest takes it, and how it ended."""
-    how = {"failure": "failed", "error": "error", "skipped": "skipped"}
-    ends = [how[part.tag] for part in case if part.tag in how]
-    return f"{case.get('classname')}.{case.get('name')}", ends[0] if ends else "passed"
+    found = {}
+    for case in ET.parse(results).iter("testcase"):  # noqa: S314
+        ends = [ENDS[part.tag] for part in case if part.tag in ENDS]
+        found[f"{case.get('classname')}.{case.get('name')}"] = ends[0] if ends else "passed"
+    return found
 
 
 def main() -> int:
