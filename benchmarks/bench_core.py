@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psutil
-from crawling import PLUGIN, answer_html, crawl
+from crawling import PLUGIN, answer_html, crawl, number_of
 from measuring import (
     ROOT,
     make_parser,
@@ -100,7 +100,7 @@ class CoreSpider(Spider):
 
     def note(self, response: Response, verdict: dict[str, Any]) -> None:
         """Look at a drop: whether it is of a copy, and for a page that came through."""
-        page, original = map(_number_of, (response.url, verdict["match_url"]))
+        page, original = map(number_of, (response.url, verdict["match_url"]))
         if verdict["action"] == "drop":
             families, got = self.site.families, {original, *self.first_copies[original]}
             self.found["drops"] += 1
@@ -111,11 +111,7 @@ class CoreSpider(Spider):
 
     def parse(self, response: Response) -> Iterator[dict[str, int]]:
         """Give an item."""
-        yield {"number": _number_of(response.url)}
-
-
-def _number_of(url: str) -> int:
-    return int(url.rpartition("/")[2])
+        yield {"number": number_of(response.url)}
 
 
 def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +124,7 @@ def crawl_here(given: dict[str, Any]) -> dict[str, Any]:
     site = make_site((make_page(number, 0) for number in range(PAGES)), PAGES)
 
     async def answer(request: Request) -> Response:
-        return answer_html(request, site.pages[_number_of(request.url)])
+        return answer_html(request, site.pages[number_of(request.url)])
 
     settings = {
         "ADDONS": PLUGIN,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
-from crawling import PLUGIN, answer_html, crawl
+from crawling import PLUGIN, answer_html, crawl, number_of
 from measuring import (
     make_parser,
     print_figures,
@@ -97,7 +97,7 @@ class BenchSpider(Spider):
             await asyncio.sleep(0)
 
     def _note(self, request: Request, verdict: dict[str, Any]) -> None:
-        self.found[_number_of(request.url)] = _number_of(verdict["match_url"])
+        self.found[number_of(request.url)] = number_of(verdict["match_url"])
 
     async def _watch_loop(self) -> None:
         while True:
@@ -132,10 +132,6 @@ class BenchSpider(Spider):
             self._watch.cancel()
             self.end = _read_clocks(_list_others())
             self.resident = sum(map(_measure_memory, _list_others()))
-
-
-def _number_of(url: str) -> int:
-    return int(url.rpartition("/")[2])
 
 
 def _list_others() -> list[psutil.Process]:
@@ -174,7 +170,7 @@ def measure_here(given: dict[str, Any]) -> dict[str, float]:
     action = "drop" if given["kind"] == "drop" else "flag"
 
     async def answer(request: Request) -> Response:
-        return answer_html(request, site.pages[_number_of(request.url)])
+        return answer_html(request, site.pages[number_of(request.url)])
 
     with tempfile.TemporaryDirectory() as store:
         settings = {**plugin, "SIMHASH_STORE": store, "SIMHASH_ACTION": action}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
-from crawling import PLUGIN, answer_html, crawl
+from crawling import PLUGIN, answer_html, crawl, number_of
 from measuring import make_parser, print_figures, write_result
 from scrapy import Request, Spider, signals
 from sites import make_page
@@ -73,7 +73,7 @@ class LongSpider(Spider):
 
 async def answer(request: Request) -> Response:
     """Answer a request; every fifth page has the words and the title of one before it."""
-    number = int(request.url.rpartition("/")[2])
+    number = number_of(request.url)
     text = number - TWIN_DISTANCE if number % 5 == 4 else number
     return answer_html(request, make_page(text, number))
 

@@ -32,6 +32,11 @@ def answer_html(request: Request, body: bytes) -> HtmlResponse:
     return HtmlResponse(request.url, body=body, headers=headers, request=request)
 
 
+def number_of(url: str) -> int:
+    """Read the number that the address of a made-up page ends with."""
+    return int(url.rpartition("/")[2])
+
+
 def crawl(
     spider: type[AnySpider],
     answer: Callable[[Request], Awaitable[Response]],

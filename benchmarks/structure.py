@@ -17,7 +17,6 @@ not counted.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import re
@@ -26,12 +25,18 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from dataclasses import fields
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measuring import ROOT, print_table
+
+from scrapy_simhash.commands.command import COMMANDS
+from scrapy_simhash.config import Config
+from scrapy_simhash.judge.log import VERDICT
+from scrapy_simhash.stores.keyvalues import SETS, VALUES, Engine, KeyValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -64,66 +69,23 @@ def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[s
     """
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     meta = (ROOT / "docs" / "meta.md").read_text(encoding="utf-8")
-    keyvalues = _parse("stores/keyvalues.py")
+    written = KeyValues.__abstractmethods__, Engine.__abstractmethods__
     everything, batch = (count_lines(path, SUFFIXES) for path in (PACKAGE, PACKAGE / "batch"))
     return {
         "lines of Python, Lua and templates outside of batch/": everything - batch,
         "lines of batch/": batch,
         "files": len(list(PACKAGE.rglob("*.py"))),
         **{name: trips[trip][key] for name, (trip, key) in TRACED.items() if trips is not None},
-        "settings": len(list(_list_fields("config.py", "Config"))),
-        "commands": _count_elements(_parse("commands/command.py"), "COMMANDS"),
+        "settings": len(fields(Config)),
+        "commands": len(COMMANDS),
         "stats": len(re.findall(r"^### simhash/", meta, re.MULTILINE)),
-        "keys of a verdict": len(list(_list_fields("judge/log.py", "Published"))),
-        "tables of a store": sum(_count_elements(keyvalues, name) for name in ("VALUES", "SETS")),
-        "methods that a store kind writes": _count_abstract(keyvalues),
+        "keys of a verdict": len(VERDICT),
+        "tables of a store": len(VALUES) + len(SETS),
+        "methods that a store kind writes": sum(map(len, written)),
         "lines of tests": count_lines(ROOT / "tests", {".py"}),
         "lines of benchmarks": count_lines(ROOT / "benchmarks", {".py"}),
         "words of docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
     }
-
-
-def _parse(file: str) -> ast.Module:
-    return ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
-
-
-def _list_fields(file: str, name: str) -> Iterator[str]:
-    """List the annotated fields of a class, but not its class variables."""
-    for node in ast.walk(_parse(file)):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            for part in node.body:
-                if not isinstance(part, ast.AnnAssign):
-                    continue
-                if not ast.unparse(part.annotation).startswith("ClassVar"):
-                    yield ast.unparse(part.target)
-
-
-def _count_elements(module: ast.Module, name: str) -> int:
-    """Count the elements of a tuple or dict that a module has under a name."""
-    for node in module.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if ast.unparse(target) != name:
-                continue
-            if isinstance(node.value, ast.Dict):
-                return len(node.value.keys)
-            if isinstance(node.value, ast.Tuple):
-                return sum(
-                    _count_elements(module, ast.unparse(each.value))
-                    if isinstance(each, ast.Starred)
-                    else 1
-                    for each in node.value.elts
-                )
-    raise ValueError(f"there is no tuple or dict {name}")
-
-
-def _count_abstract(module: ast.Module) -> int:
-    """Count the methods that a subclass has to write."""
-    return sum(
-        any(ast.unparse(each) == "abstractmethod" for each in node.decorator_list)
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef)
-    )
 
 
 class Step(NamedTuple):

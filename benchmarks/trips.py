@@ -8,7 +8,6 @@ and `steady`, the second. Only public ways are used.
 from __future__ import annotations
 
 import json
-import random
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from crawling import PLUGIN, answer_html, crawl
 from scrapy import Request, Spider
+from sites import make_page
 
 from scrapy_simhash import open_store
 
@@ -32,38 +32,18 @@ ADDRESS = "http://structure.example"
 SEED = 1
 # What came through before is written when the page that is traced comes.
 DELAY_SECONDS = 2.5
-WORDS = 600
 # What is known of each trip.
 _times: dict[str, dict[str, Any]] = {}
 
 
-def _make_words(seed: int) -> list[str]:
-    draw = random.Random(seed)  # noqa: S311 - pages, not secrets
-    syllables = [first + second for first in "bcdfghklmnprst" for second in "aeiou"]
-    known = ["".join(draw.choices(syllables, k=draw.randint(2, 4))) for _ in range(3_000)]
-    return draw.choices(known, k=WORDS)
-
-
-def _make_page(words: list[str], title: str) -> bytes:
-    paragraphs = (" ".join(words[start : start + 60]) for start in range(0, len(words), 60))
-    text = "".join(f"<p>{paragraph}.</p>" for paragraph in paragraphs)
-    links = "<nav><a href='/'>Home</a> <a href='/other'>Other</a></nav>"
-    html = f"<head><title>{title}</title></head><body>{links}<main><h1>{title}</h1>{text}</main>"
-    return f"<html>{html}</body></html>".encode()
-
-
 def make_site() -> dict[str, bytes]:
-    """Make four pages, by path; the last two are the first with two of its words changed."""
-    first, other = _make_words(1), _make_words(2)
-    copy, again = list(first), list(first)
-    copy[100], copy[300] = "changed", "altered"
-    again[150], again[350] = "changed", "altered"
-    title = "A page of words"
+    """Make four pages, by path; the last two are the first with two words more."""
+    first, other = make_page(1, 1), make_page(2, 2)
     return {
-        "/first": _make_page(first, title),
-        "/other": _make_page(other, "Another page"),
-        "/copy/first": _make_page(copy, title),
-        "/again/first": _make_page(again, title),
+        "/first": first,
+        "/other": other,
+        "/copy/first": first.replace(b"<p>", b"<p>changed ", 2),
+        "/again/first": first.replace(b"</p>", b" altered</p>", 2),
     }
 
 

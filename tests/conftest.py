@@ -1,6 +1,5 @@
 """Settings for the whole suite."""
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from scrapy_simhash.stores.store import Store
 from tests.helpers import crawling
 from tests.helpers.commanding import Run
 from tests.helpers.documents import ALL_KINDS, open_lmdb
-from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisServer, run_redis
 from tests.helpers.tracing import require_strace
@@ -47,17 +45,6 @@ def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def judge_apart() -> None:
     """Judge in a process of its own, as crawls do."""
-
-
-@pytest.fixture(scope="session")
-def example_crawl(tmp_path_factory: pytest.TempPathFactory) -> ExampleCrawl:
-    """A crawl of the example, one for all processes of a run; what it left is only read."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    with (shared / "example.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return read_crawl(shared / "example") or crawl_example(shared / "example")
 
 
 @pytest.fixture
@@ -91,18 +78,11 @@ def in_memory() -> Iterator[Path]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a server or a browser is slow."""
+    """What needs a server is slow."""
     for item in items:
-        names = set(getattr(item, "fixturenames", ())) | _kinds_of(item)
-        if names & {"redis_server", "browser"}:
+        home = item.callspec.params.get("home") if hasattr(item, "callspec") else None
+        if home in {"redis", "valkey"} or "redis_server" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
-
-
-def _kinds_of(item: pytest.Item) -> set[str]:
-    callspec = getattr(item, "callspec", None)
-    return (
-        {f"{callspec.params['home']}_server"} if callspec and "home" in callspec.params else set()
-    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

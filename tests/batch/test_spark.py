@@ -373,22 +373,22 @@ execute(["scrapy", "simhash", "spark", "pairs", "documents", "-o", "pairs"])
 """
 
 
-def test_without_the_extra(tmp_path: Path) -> None:
-    done = run_python("-c", COMMAND.format(hidden=["pyarrow"]), cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "Spark needs pip install 'scrapy-simhash[spark]'" in done.stderr
-
-
-def test_without_java(tmp_path: Path) -> None:
-    require_pyspark()
-    nowhere = str(tmp_path / "nowhere")
-    command = COMMAND.format(hidden=[])
-    done = run_python("-c", command, cwd=tmp_path, extra={"JAVA_HOME": nowhere})
+@pytest.mark.parametrize(
+    ("hidden", "extra", "said"),
+    [
+        (["pyarrow"], {}, "Spark needs pip install 'scrapy-simhash[spark]'"),
+        ([], {"JAVA_HOME": "/none"}, "there is no /none/bin/java; Java 17 or 21 is needed"),
+        ([], {"PATH": "/none", "JAVA_HOME": ""}, "there is no java; Java 17 or 21 is needed"),
+    ],
+)
+def test_what_is_missing_is_named(
+    tmp_path: Path, hidden: list[str], extra: dict[str, str], said: str
+) -> None:
+    if not hidden:
+        require_pyspark()
+    done = run_python("-c", COMMAND.format(hidden=hidden), cwd=tmp_path, extra=extra)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"there is no {nowhere}/bin/java; Java 17 or 21 is needed" in done.stderr
-    done = run_python("-c", command, cwd=tmp_path, extra={"PATH": nowhere, "JAVA_HOME": ""})
-    assert "there is no java; Java 17 or 21 is needed" in done.stderr
+    assert said in done.stderr
 
 
 def test_the_script_for_spark_submit_is_the_command(tmp_path: Path) -> None:

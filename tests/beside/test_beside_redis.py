@@ -15,7 +15,7 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import settings_of
 from tests.helpers.crawling import Crawl, crawl, describe, path_of
 from tests.helpers.needing import require_modules
-from tests.helpers.pages import page
+from tests.helpers.pages import make_groups, page
 from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Site, serve
 
@@ -45,12 +45,7 @@ def redis(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    answers = {
-        f"/g{group}/c{copy}": page(group, menu=f"Menu of copy {copy}")
-        for copy in range(COPIES)
-        for group in range(GROUPS)
-    }
-    with serve(answers) as site:
+    with serve(make_groups(GROUPS, COPIES)) as site:
         yield site
 
 

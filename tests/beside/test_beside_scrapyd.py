@@ -1,34 +1,18 @@
-"""Under Scrapyd: a project that is deployed as an egg."""
+"""Under Scrapyd: a job of a project that is deployed as an egg."""
 
-import http.client
-import json
-import socket
-import subprocess
-import sys
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
 from tests.helpers.crawling import read_lines
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
-from tests.helpers.processes import PATIENCE_SECONDS, environment, wait_until
+from tests.helpers.processes import run_python
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
 
-CONFIGURATION = """
-[scrapyd]
-http_port = 0
-unix_socket_path = socket
-poll_interval = 0.1
-"""
 FILES = {
     "news/__init__.py": "",
     "news/settings.py": """
@@ -61,66 +45,22 @@ def find_scope(url, page):
 }
 
 
-class Scrapyd:
-    """A running Scrapyd, asked over its socket."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def ask(self, method: str, name: str, body: str = "") -> dict[str, Any]:
-        connection = http.client.HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(str(self.folder / "socket"))
-        headers = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
-        connection.request(method, f"/{name}", body, headers)
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        connection.close()
-        assert answer["status"] == "ok", answer
-        return answer
-
-    def run(self, **arguments: str) -> str:
-        """Run the spider to its end, and get its log."""
-        form = urlencode({"project": "news", "spider": "pages", **arguments})
-        job = self.ask("POST", "schedule.json", form)["jobid"]
-        wait_until(lambda: self.ask("GET", "listjobs.json")["finished"])
-        return (self.folder / "logs" / "news" / "pages" / f"{job}.log").read_text()
-
-
-@contextmanager
-def serve_scrapyd() -> Iterator[Scrapyd]:
-    require_modules("beside", "scrapyd")
-    # The path of a socket has at most 107 bytes, that of a test's folder may have more.
-    with TemporaryDirectory(prefix="scrapyd") as place:
-        folder = Path(place)
-        (folder / "scrapyd.conf").write_text(CONFIGURATION)
-        # Where Scrapyd puts what is deployed.
-        (folder / "eggs" / "news").mkdir(parents=True)
-        with zipfile.ZipFile(folder / "eggs" / "news" / "1.egg", "w") as egg:
-            for name, text in FILES.items():
-                egg.writestr(name, text)
-        with subprocess.Popen(
-            [sys.executable, "-m", "scrapyd"],
-            cwd=folder,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as server:
-            try:
-                wait_until(lambda: (folder / "socket").exists() or server.poll() is not None)
-                assert server.poll() is None, "scrapyd ended"
-                yield Scrapyd(folder)
-            finally:
-                server.terminate()
-                server.wait(PATIENCE_SECONDS)
-
-
 def test_job_with_a_scope_in_its_egg(tmp_path: Path) -> None:
+    """By the program that Scrapyd starts for each job."""
+    require_modules("beside", "scrapyd")
+    # Where Scrapyd puts what is deployed.
+    (tmp_path / "eggs" / "news").mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "eggs" / "news" / "1.egg", "w") as egg:
+        for name, text in FILES.items():
+            egg.writestr(name, text)
     store = tmp_path / "store"
     answers = {"/one": page(1), "/copy": page(1, menu="Other")}
-    with serve(answers) as site, serve_scrapyd() as scrapyd:
-        log = scrapyd.run(urls=" ".join(site.urls()), setting=f"SIMHASH_STORE={store}")
-    assert "'simhash/dropped': 1" in log, log
-    assert " ERROR: " not in log
+    with serve(answers) as site:
+        job = ("-a", f"urls={' '.join(site.urls())}", "-s", f"SIMHASH_STORE={store}")
+        command = ("-m", "scrapyd.runner", "crawl", "pages", *job)
+        done = run_python(*command, cwd=tmp_path, extra={"SCRAPY_PROJECT": "news"})
+    assert "'simhash/dropped': 1" in done.stderr, done.stderr
+    assert " ERROR: " not in done.stderr
     kept, dropped = read_lines(store / "log.jsonl")
     assert kept["scope"] == "of the egg"
     assert (dropped["url"], dropped["match_url"]) == (site.url("/copy"), site.url("/one"))

@@ -26,13 +26,6 @@ from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.server import Answer, serve
 
 
-@pytest.fixture(scope="module")
-def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("explain") / "textless"
-    crawl_into(path)
-    return path
-
-
 def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     answer = run.answer("explain", AGAIN, "--store", store)
     said = f"Dropped: it says nothing that {ONE} does not say"
@@ -51,28 +44,21 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert re.search(r"\nin the log +near duplicate 20", out)
 
 
-def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
-    with open_store(str(textless)) as opened:
+def test_dropped_page_without_its_text(run: Run, tmp_path: Path) -> None:
+    crawl_into(tmp_path)
+    with open_store(str(tmp_path)) as opened:
         (original,) = find(opened, ONE)
         key = octets(original.document)
         opened.write(lambda stored: stored.values.delete(TEXTS, key))
-    answer = run.answer("explain", AGAIN, "--store", textless)
+    answer = run.answer("explain", AGAIN, "--store", tmp_path)
     assert answer["distance"] == 0
     assert "side_by_side" not in answer
     assert answer["note"].startswith("the text of a page is missing or damaged")
-    assert "missing or damaged" in run("explain", AGAIN, "--store", textless).out
+    assert "missing or damaged" in run("explain", AGAIN, "--store", tmp_path).out
     assert (
         f"document {original.document} ({ONE!r}) lacks its text; no page is dropped"
-        in run("check", "--store", textless).out
+        in run("check", "--store", tmp_path).out
     )
-
-
-def test_kept_page(run: Run, store: Path) -> None:
-    answer = run.answer("explain", TWO, "--store", store)
-    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
-    out = run.text("explain", TWO, "--store", store)
-    assert out.startswith(f"{answer['verdict']}\nhere (-)        {TWO}\n")
-    assert f"\nif it is wrong  scrapy simhash explain --store {store} URL URL\n" in out
 
 
 def test_what_repeated_an_old_text_does_not_count(run: Run, tmp_path: Path) -> None:
@@ -85,35 +71,20 @@ def test_what_repeated_an_old_text_does_not_count(run: Run, tmp_path: Path) -> N
     assert run.answer("explain", ONE, "--store", tmp_path)["verdict"] == said
 
 
-def crawl_siblings(store: Path) -> None:
-    """Judge two pages that differ in their names only, and the second one again."""
-    pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
-    html = (
-        (url, make_page(make_words(1), title=title).replace("Heading", title))
-        for url, title in pages
-    )
-    fill(store, html)
-
-
 def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     run: Run, tmp_path: Path
 ) -> None:
-    crawl_siblings(tmp_path)
+    """Two pages differ in their names only, and the second one is fetched again."""
+    pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
+    html = ((url, page(1, title=title).replace("Heading", title)) for url, title in pages)
+    fill(tmp_path, html)
     answer = run.answer("explain", TWO, "--store", tmp_path)
     why = "two names: 'Apple' / 'Kiwi'"
     assert answer["verdict"] == f"Kept beside {ONE}, which is most like it: {why}"
     assert [page_["url"] for page_ in answer["pages"]] == [TWO, ONE]
     assert (answer["site_known"], answer["now"]) == (False, "")
-    changed = run.answer(
-        "explain",
-        TWO,
-        "--store",
-        tmp_path,
-        "-s",
-        "SIMHASH_RULE=plain",
-        "-s",
-        "SIMHASH_DISTANCE=7",
-    )
+    plain = ("-s", "SIMHASH_RULE=plain", "-s", "SIMHASH_DISTANCE=7")
+    changed = run.answer("explain", TWO, "--store", tmp_path, *plain)
     assert changed["now"].startswith("today it would be dropped for it; since then pages came")
     judgement, revisit = answer["decisions"]
     assert (judgement["status"], revisit["status"]) == ("new", "revisit")
@@ -127,8 +98,10 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert "- apple" in lines
     assert "+ kiwi" in lines
     # Of the other one there was nothing near.
-    answer = run.answer("explain", ONE, "--store", tmp_path)
-    assert answer["verdict"] == "Kept: nothing like it had come through when it was judged"
+    out = run.text("explain", ONE, "--store", tmp_path)
+    said = "Kept: nothing like it had come through when it was judged"
+    assert out.startswith(f"{said}\nhere (-)        {ONE}\n")
+    assert f"\nif it is wrong  scrapy simhash explain --store {tmp_path} URL URL\n" in out
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
 

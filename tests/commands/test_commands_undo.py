@@ -1,4 +1,4 @@
-"""`undo`: drops are chosen, listed, and let pass the next time."""
+"""`undo` and `export duplicates`: drops are chosen, listed, and let pass the next time."""
 
 import json
 import re
@@ -10,17 +10,18 @@ from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.judging import new_line
 
-A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+A, B, ALONE = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x5555_5555_5555_5555
 SITE = "http://site.example/"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Three originals with near-duplicates, of which one original is gone."""
-    kept = [document("a", A), document("b", B), document("c", A ^ B)]
-    dropped = [document("a1", A ^ 1), document("a2", A ^ 3), document("b1", B ^ 7)]
+    """Originals with near-duplicates of two crawls; one is gone, and one is without."""
+    kept = [document("a", A, title="A page"), document("b", B), document("c", A ^ B)]
+    dropped = [document("a1", A ^ 1), document("b1", B ^ 7), document("c1", A ^ B ^ 1)]
     with open_lmdb(tmp_path / "s") as store:
-        store.find_and_add([*kept, *dropped, document("c1", A ^ B ^ 1)], crawl="crawl-1")
+        store.find_and_add([*kept, *dropped, document("d", ALONE)], crawl="crawl-1")
+        store.find_and_add([document("a2", A ^ 3)], crawl="crawl-2")
         store.write(lambda stored: stored.forget(b"c"))
     return tmp_path / "s"
 
@@ -32,7 +33,7 @@ def store(tmp_path: Path) -> Path:
         ((SITE + "a1", SITE + "b1"), ["a1", "b1"]),
         (("--original", SITE + "a"), ["a1", "a2"]),
         ((SITE + "a2", "--original", SITE + "a"), ["a2"]),
-        (("--crawl", "crawl-1"), ["a1", "a2", "b1", "c1"]),
+        (("--crawl", "crawl-1"), ["a1", "b1", "c1"]),
     ],
 )
 def test_drops_are_listed(run: Run, store: Path, criteria: tuple[str, ...], expected: str) -> None:
@@ -103,3 +104,55 @@ def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) 
     assert run(*arguments).exit_code == 1
     # Only a log and a report take `all`, which would delete all pages.
     assert "all criteria" in run.failed(command, "--crawl", "all", "--store", store)
+
+
+def test_duplicates_as_text_and_with_better_addresses(run: Run, store: Path) -> None:
+    """The better one is the canonical address of both; another copy's is not."""
+    with open_lmdb(store) as opened:
+        opened.spare([opened.find_documents([SITE + "a1"])[SITE + "a1"][0].document])
+        pages = [
+            document(name, 0xFF << 40 ^ flip, canonical=SITE + "e")
+            for name, flip in (("e?sid=1", 0), ("e?sid=2", 1), ("e", 2))
+        ]
+        verdicts = opened.find_and_add(pages)
+    assert [bool(each.match and each.match.better_url) for each in verdicts] == [False, False, True]
+    assert run.text("export", "duplicates", "--store", store).splitlines() == [
+        SITE + "a",
+        f"    {SITE}a1  (1 bit, undone)",
+        f"    {SITE}a2  (2 bits)",
+        SITE + "b",
+        f"    {SITE}b1  (3 bits)",
+        "document 3, deleted or damaged",
+        f"    {SITE}c1  (1 bit)",
+        f"{SITE}e?sid=1  (better: {SITE}e)",
+        f"    {SITE}e?sid=2  (1 bit)",
+        f"    {SITE}e  (1 bit)",
+    ]
+    assert run.answers("export", "duplicates", "--store", store)[-1]["better_url"] == SITE + "e"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), {"a": ["a1", "a2"], "b": ["b1"], "": ["c1"]}),
+        (("--crawl", "crawl-1"), {"a": ["a1"], "b": ["b1"], "": ["c1"]}),
+        (("--crawl", "crawl-2"), {"a": ["a2"]}),
+        (("--all", "--crawl", "crawl-2"), {"a": ["a2"], "b": [], "d": []}),
+    ],
+)
+def test_duplicates_as_json_lines(
+    run: Run, store: Path, options: tuple[str, ...], expected: dict[str, list[str]]
+) -> None:
+    answers = run.answers("export", "duplicates", *options, "--store", store)
+    found = {
+        (kept["url"] or "").removeprefix(SITE): [
+            d["url"].removeprefix(SITE) for d in kept["duplicates"]
+        ]
+        for kept in answers
+    }
+    assert found == expected
+    first = answers[0]
+    assert (first["title"], first["state"]) == ("A page", "done")
+    assert set(first["duplicates"][0]) == {
+        *("url", "document", "distance", "similarity", "crawls", "time", "undone")
+    }

@@ -46,9 +46,7 @@ export store --store s -> needs --output
 find-all --distance -1 -i in -> distance -1: must be 0 to 63 bits
 find-all -i nowhere -> nowhere
 find-all -i in -o nowhere/out -> nowhere
-find-all -i in -o . -> .
 find-all -b x -> 'x'
-find-all --store s -i in -> not allowed with argument
 batch-query --queries in --store s -i in -> not allowed with argument
 batch-query --queries in --distance 64 -i in -> distance 64
 
@@ -59,7 +57,6 @@ plan --documents 1e20 -> --documents: 1e20: must be
 plan --documents lots -> --documents: lots: must be
 plan --documents 1e6 --distance -1 -> --distance -1: must be 0 or more bits
 plan --documents 1e6 --distance 32 -> distance 32: no design of up to 255 tables
-plan --documents 1e6 --distance 3bits -> --distance
 
 check --store nowhere -> there is no store at -> name
 check --store empty -> data.mdb is empty -> Restore it from a backup
@@ -71,9 +68,8 @@ check --store redis://localhost:1 -> redis://localhost:1 cannot be reached -> ch
 -s SIMHASH_DISTANCE=9 check -> SIMHASH_DISTANCE = 9 -> must be 0 to 7 bits
 -s SIMHASH_TABLES=5x check -> '5x' is not a table design -> take auto, 4, 10, 16, 20
 -s SIMHASH_REFETCH=-2 check -> SIMHASH_REFETCH =  -> must be 0 to 1,000
--s SIMHASH_ACTION=delete check -> SIMHASH_ACTION = 'delete' -> must be 'drop'
--s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
 -s SIMHASH_IGNORE=p.. check -> 'p..' is not a CSS selector -> name elements, such as
+-s SIMHASH_NEVER_DROP=( check -> '(' is not a regular expression -> escape
 check --rebuild --tables 20 --store s -> distance 7 -> take a smaller SIMHASH_DISTANCE
 explain --store s word -> 'word' is not a URL -> a text of several words
 log --log nowhere.jsonl -> there is no decision log nowhere.jsonl -> name another with --log

@@ -118,7 +118,7 @@ async def test_a_reader_that_fails_costs_no_page(
             tmp_path,
             served.urls(),
             TextSpider,
-            SIMHASH_HAND_OVER_TEXT="tests.helpers.textreaders.read_badly",
+            SIMHASH_HAND_OVER_TEXT="tests.helpers.hostile.read_badly",
             SIMHASH_PROCESSES=processes,
         )
     texts = done.spider.texts

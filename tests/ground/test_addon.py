@@ -72,32 +72,28 @@ class OwnSettings(PagesSpider):
 
 
 async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, of(site), OwnSettings, ADDONS={})
+    done = await crawl(tmp_path, site.urls(), OwnSettings, ADDONS={})
     assert done.paths == ["/one"]
     assert done.counted["dropped"] == 1
 
 
 async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, of(site), ADDONS={"scrapy_simhash.Addon": None})
+    done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
     assert done.paths == list(PATHS)
     assert done.counted == {}
-
-
-def of(site: Site) -> list[str]:
-    return [site.url(path) for path in PATHS]
 
 
 async def test_without_the_spider_middleware_pages_are_flagged_and_done(
     site: Site, tmp_path: Path
 ) -> None:
-    done = await crawl(tmp_path, of(site), SPIDER_MIDDLEWARES={SPIDER: None})
+    done = await crawl(tmp_path, site.urls(), SPIDER_MIDDLEWARES={SPIDER: None})
     assert [item["flags"] for item in done.items] == [[], ["near_duplicate"]]
     with open_store(str(tmp_path), readonly=True) as store:
         assert store.stats()["done"] == 1
 
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:
-    done = run_crawl(tmp_path, of(site), TWISTED_REACTOR=SELECT)
+    done = run_crawl(tmp_path, site.urls(), TWISTED_REACTOR=SELECT)
     assert done.paths == list(PATHS)
     assert done.counted == {}
     (line,) = [line for line in done.log.splitlines() if "scrapy_simhash needs asyncio" in line]
@@ -121,7 +117,7 @@ def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Pa
 async def test_half_an_installation_is_named_with_the_line_that_mends_it(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, given: dict[str, Any], said: str
 ) -> None:
-    done = await crawl(tmp_path, of(site), ADDONS={}, **given)
+    done = await crawl(tmp_path, site.urls(), ADDONS={}, **given)
     whole = len(given) == 2 and "SIMHASH_ENABLED" not in given
     assert done.paths == (["/one"] if whole else list(PATHS))
     line = 'ADDONS = {"scrapy_simhash.Addon": 500} enables all of it'

@@ -49,15 +49,6 @@ def test_nothing_unprintable_is_left(text: str) -> None:
     assert quote(text).isprintable()
 
 
-@pytest.mark.parametrize("length", [0, 199, 200, 201, 100_000])
-def test_quotes_are_cut_in_the_middle(length: int) -> None:
-    text = "a" * (length // 2) + "z" * (length - length // 2)
-    if length <= MOST_LOGGED_CHARACTERS:
-        assert quote(text) == repr(text)
-    else:
-        assert quote(text) == f"'{'a' * 100}'...'{'z' * 100}'"
-
-
 def test_error_is_one_line_with_its_end() -> None:
     said = describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
     assert said.isprintable()

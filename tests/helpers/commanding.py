@@ -69,7 +69,7 @@ class Run:
         return self.failed(*arguments, exit_code=2)
 
 
-def crawl_into(store: Path, **fields: Any) -> None:
+def crawl_into(store: Path) -> None:
     """Fill a store and its log with an original, a copy, a relation, a villain, an empty page."""
     pages = (
         (ONE, page(1, title=HOSTILE_TITLE)),
@@ -78,7 +78,7 @@ def crawl_into(store: Path, **fields: Any) -> None:
         (HOSTILE, page(3, title=HOSTILE_TITLE)),
         (EMPTY, ""),
     )
-    fill(store, pages, **fields)
+    fill(store, pages)
 
 
 def assert_printable(text: str) -> None:

@@ -104,12 +104,7 @@ class Crawl:
 
     @property
     def counted(self) -> dict[str, int]:
-        """The plugin's own stats, without their prefix."""
-        return {
-            key.removeprefix("simhash/"): count
-            for key, count in self.stats.items()
-            if key.startswith("simhash/")
-        }
+        return own_stats(self.stats)
 
     @property
     def published(self) -> list[dict[str, Any]]:
@@ -132,6 +127,12 @@ class Crawl:
     @property
     def spider(self) -> Any:
         return self.crawler.spider
+
+
+def own_stats(stats: dict[str, Any]) -> dict[str, int]:
+    """Get the plugin's own stats, without their prefix."""
+    own = {key: count for key, count in stats.items() if key.startswith("simhash/")}
+    return {key.removeprefix("simhash/"): count for key, count in own.items()}
 
 
 async def crawl(

@@ -18,7 +18,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
-from tests.helpers.crawling import SETTINGS, PagesSpider, describe, read_lines
+from tests.helpers.crawling import SETTINGS, PagesSpider, describe, own_stats, read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 
 
@@ -61,11 +61,7 @@ class ScriptCrawl:
 
     @property
     def counted(self) -> dict[str, int]:
-        return {
-            key.removeprefix("simhash/"): count
-            for key, count in self.stats.items()
-            if key.startswith("simhash/")
-        }
+        return own_stats(self.stats)
 
 
 def start_crawl(

@@ -1,4 +1,4 @@
-"""Damaged stores: nine ways to spoil a data file, and what a process makes of each."""
+"""Damaged stores: seven ways to spoil a data file, and what a process makes of each."""
 
 import json
 import os
@@ -71,21 +71,9 @@ def zero_page(octets: bytes, draw: random.Random) -> bytes:
     return _overwrite(octets, at, bytes(_PAGE_BYTES))
 
 
-def zero_tail(octets: bytes, draw: random.Random) -> bytes:
-    (at,) = _draw_pages(octets, draw)
-    return octets[:at].ljust(len(octets), b"\0")
-
-
 def garble_page(octets: bytes, draw: random.Random) -> bytes:
     (at,) = _draw_pages(octets, draw)
     return _overwrite(octets, at, draw.randbytes(_PAGE_BYTES))
-
-
-def garble_page_heads(octets: bytes, draw: random.Random) -> bytes:
-    for at in _draw_pages(octets, draw, 3):
-        bit = draw.randrange(128)
-        octets = _overwrite(octets, at + bit // 8, bytes([octets[at + bit // 8] ^ 1 << bit % 8]))
-    return octets
 
 
 def swap_pages(octets: bytes, draw: random.Random) -> bytes:
@@ -108,8 +96,7 @@ def flip_bits(octets: bytes, draw: random.Random) -> bytes:
 
 
 MUTATORS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(truncate, empty, zero_page, zero_tail, garble_page, garble_page_heads, swap_pages),
-    *(garble_meta_pages, flip_bits),
+    *(truncate, empty, zero_page, garble_page, swap_pages, garble_meta_pages, flip_bits),
 )
 
 

@@ -44,6 +44,11 @@ class Block:
     def place(self) -> str:
         return f"{self.page}:{self.line}"
 
+    @property
+    def saved_as(self) -> Path | None:
+        """The name under which a reader saves it."""
+        return Path(self.mark[1]) if self.mark[0] == "file" else None
+
 
 @cache
 def tokens_of(page: str) -> list[Token]:
@@ -51,12 +56,8 @@ def tokens_of(page: str) -> list[Token]:
     return MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text("utf-8"))
 
 
-def blocks_of(page: str) -> list[Block]:
+def blocks_of(page: str) -> Iterator[Block]:
     """List the blocks of a page in order."""
-    return list(_blocks(page))
-
-
-def _blocks(page: str) -> Iterator[Block]:
     mark, session = ("", ""), ""
     for token in tokens_of(page):
         if token.type == "html_block":
@@ -71,11 +72,6 @@ def _blocks(page: str) -> Iterator[Block]:
             mark = ("", "")
         elif token.type != "inline":
             mark = ("", "")
-
-
-def session_of(page: str) -> str:
-    """Return the folder of the page's session, or "" if it has none."""
-    return next((block.session for block in blocks_of(page) if block.session), "")
 
 
 def anchors_of(page: str) -> set[str]:
@@ -100,8 +96,3 @@ def targets_of(page: str) -> list[tuple[int, str]]:
         for child in token.children or ()
         if child.type in {"link_open", "image"}
     ]
-
-
-def saved_name(block: Block) -> Path | None:
-    """Say under which name a reader saves the block."""
-    return Path(block.mark[1]) if block.mark[0] == "file" else None

@@ -1,4 +1,4 @@
-"""Scopes that misbehave; settings name them by import path."""
+"""Scopes, and a reader of main texts, that misbehave; settings name them by import path."""
 
 import ctypes
 import os
@@ -79,6 +79,15 @@ def fill_disk(_: str, page: Any) -> str:
         limit = 0 if "disk is full" in page.facts.heading else hard
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     return ""
+
+
+def read_badly(html: str) -> str:
+    """Raise, hang or find nothing where the menu says so."""
+    if "second" in html:
+        raise ValueError("as a reader may")
+    if "third" in html:
+        time.sleep(60)
+    return "" if "fourth" in html else "what it found"
 
 
 def scope_by_language(_: str, page: Any) -> str:

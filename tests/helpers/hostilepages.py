@@ -1,4 +1,4 @@
-"""46 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
+"""41 pages that are meant to hang, crash, fill or fool what reads them; made, never stored.
 
 Sizes stay below `MOST_BYTES` (4 MiB) wherever the size is not the attack, so that
 judges get them. Where time grows with size alone, a twentieth is enough to see that the
@@ -95,13 +95,10 @@ def every_symbol() -> bytes:
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "laugh"}">' for n in range(12))
 
 HOSTILE: dict[str, Hostile] = {
-    **{f"colspan-{n}-rows": Hostile(table(n), MAYBE_LATE) for n in (100, 200, 400)},
-    "attributes-20k": Hostile(attributes(20_000), MAYBE_LATE),
+    "colspan-400-rows": Hostile(table(400), MAYBE_LATE),
     "attributes-40k": Hostile(attributes(40_000), MAYBE_LATE),
     "attributes-80k": Hostile(attributes(80_000), LATE),
     "attributes-behind-a-quoted-bracket": Hostile(attributes(80_000, 'title=">" '), LATE),
-    "nested-div-8k": Hostile(nested(8_000, "div")),
-    "nested-div-16k": Hostile(nested(16_000, "div")),
     "nested-div-100k": Hostile(nested(100_000, "div")),
     "nested-inline": Hostile(nested(20_000, "b", "i", "font"), MAYBE_LATE),
     "nested-tables": Hostile(nested(10_000, "table", "tr", "td"), MAYBE_LATE),

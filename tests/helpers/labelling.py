@@ -1,20 +1,12 @@
-"""Folders of labelled pages for the tests of `benchmarks/study`."""
+"""Folders of labelled pages for `benchmarks/study`."""
 
 import csv
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.helpers.processes import ROOT
 
 LABELLED = ROOT / "tests" / "labelled"
-PAGE_COLUMNS = ("id", "path", "url", "lang", "source")
-PAIR_COLUMNS = ("id_a", "id_b", "label", "source", "why")
-
-
-def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([columns, *rows])
 
 
 def gather_labelled_pages(folder: Path, source: str = "") -> Path:
@@ -26,8 +18,10 @@ def gather_labelled_pages(folder: Path, source: str = "") -> Path:
     for name in ("postgresql", "httpd"):
         shutil.copytree(manuals / name, folder / name)
     shutil.copytree(LABELLED, folder, dirs_exist_ok=True)
-    for name, columns in (("pages.csv", PAGE_COLUMNS), ("pairs.csv", PAIR_COLUMNS)):
-        with (folder / name).open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if source in {"", row["source"]}]
-        write_table(folder / name, columns, [[row[each] for each in columns] for row in rows])
+    for table in (folder / "pages.csv", folder / "pairs.csv"):
+        with table.open(newline="", encoding="utf-8") as file:
+            head, *rows = csv.reader(file)
+        at = head.index("source")
+        with table.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([head, *(row for row in rows if source in {"", row[at]})])
     return folder

@@ -13,7 +13,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -174,18 +173,6 @@ class Disk:
             change.apply(self._names)
         self._unsynced = [change for change in self._unsynced if change not in here]
 
-    @contextmanager
-    def under_way(self, call: Call) -> Iterator[None]:
-        """Let a call be under way: what it writes is written, and nothing synced."""
-        if call.name not in _WRITES:
-            yield
-            return
-        opened, offset, octets = self._written(call)
-        before = list(opened.file.unsynced)
-        opened.file.write(offset, octets)
-        yield
-        opened.file.unsynced = before
-
     def leave(self, folder: Path, draw: random.Random) -> None:
         """Write what a power cut may leave; `folder` stands for the root."""
         names = dict(self._names)
@@ -233,21 +220,16 @@ def find_fault(folder: Path, acknowledged: list[str]) -> str:
         return f"refused: {error}" if acknowledged else ""
     with store:
         try:
-            return _find_fault_within(store, acknowledged)
+            if problems := store.check():
+                return f"check: {problems}"
+            if acknowledged and fingerprint_of(store) not in acknowledged:
+                return "something is lost, or half there"
+            before = store.stats()["documents"]
+            store.find_and_add([document("after the cut", 2**63 + 1)])
+            gone_on = store.stats()["documents"] == before + 1
+            return "".join(store.check()) if gone_on else "cannot go on"
         except StoreError as error:
             return str(error)
-
-
-def _find_fault_within(store: Store, acknowledged: list[str]) -> str:
-    if problems := store.check():
-        return f"check: {problems}"
-    if acknowledged and fingerprint_of(store) not in acknowledged:
-        return "something is lost, or half there"
-    before = store.stats()["documents"]
-    store.find_and_add([document("after the cut", 2**63 + 1)])
-    if store.stats()["documents"] != before + 1:
-        return "cannot go on"
-    return "".join(store.check())
 
 
 class Trace(NamedTuple):
@@ -295,8 +277,7 @@ def cut(trace: Trace, root: Path, work: Path, states: int, seed: int) -> Iterato
         allowed = [*told[-1:], *(text for _, text in following if told)]
         folder = work / str(number)
         folder.mkdir()
-        with disk.under_way(trace.calls[moment]):
-            disk.leave(folder, draw)
+        disk.leave(folder, draw)
         fault = find_fault(folder / "store", allowed)
         yield fault and f"state {number} at call {moment} of {len(trace.calls)}: {fault}"
         shutil.rmtree(folder)

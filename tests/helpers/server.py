@@ -72,8 +72,11 @@ class Site:
 def serve(answers: Answers) -> Iterator[Site]:
     """Run a site; text and bytes are pages."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.site = Site(f"http://127.0.0.1:{server.server_port}", _complete(answers))
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="test site")
+    server.site = Site(
+        f"http://127.0.0.1:{server.server_port}",
+        {path: _make_answer(answer) for path, answer in answers.items()},
+    )
+    thread = threading.Thread(target=server.serve_forever, args=(0.005,), name="test site")
     thread.start()
     try:
         yield server.site
@@ -86,18 +89,12 @@ def serve(answers: Answers) -> Iterator[Site]:
         server.server_close()
 
 
-def _complete(answers: Answers) -> dict[str, Answer]:
-    return {path: _make_answer(answer) for path, answer in answers.items()}
-
-
 def _make_answer(answer: Answer | str | bytes | Callable[[int], Answer | str]) -> Answer:
     if isinstance(answer, Answer):
         return answer
-    return Answer(_octets(answer)) if isinstance(answer, (str, bytes)) else Answer(make=answer)
-
-
-def _octets(page: str | bytes) -> bytes:
-    return page.encode() if isinstance(page, str) else page
+    if callable(answer):
+        return Answer(make=answer)
+    return Answer(answer.encode() if isinstance(answer, str) else answer)
 
 
 class _Server(ThreadingHTTPServer):

@@ -2,10 +2,12 @@
 
 import json
 import re
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
+from parsel import Selector
 
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl
@@ -13,6 +15,7 @@ from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
 from tests.helpers.reporting import (
+    HOSTILE_URL,
     START,
     crawl_hostile_pages,
     make_decision,
@@ -32,12 +35,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Of a log with 40 pages, 30 of them near-duplicates in two groups, and damage."""
-    folder = tmp_path_factory.mktemp("figures")
+def test_pages_are_counted(tmp_path: Path) -> None:
+    """Of 40 pages, 30 of them near-duplicates in two groups, and damage."""
     log = write_log(
-        folder / "log.jsonl",
+        tmp_path / "log.jsonl",
         [
             *(make_decision(number) for number in range(9)),
             make_decision(9, status="not_judged", reason="empty"),
@@ -56,10 +57,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     with log.open("a", encoding="ascii") as file:
         file.write('{"url": "http://site.example/half')
-    return report(folder, log_path=str(log))
-
-
-def test_pages_are_counted(figures: dict[str, Any]) -> None:
+    figures = report(tmp_path, log_path=str(log))
     assert (figures["pages"], figures["judged"], figures["not_judged"]) == (40, 39, 1)
     assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
     assert (figures["dropped"], figures["kept"]) == (22, 17)
@@ -76,21 +74,12 @@ def test_pages_are_counted(figures: dict[str, Any]) -> None:
     assert any("7 lines" in note for note in figures["missing"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "said", "tags"),
-    [
-        ({}, "Nothing speaks against one.", 0),
-        ({"match_document": 1}, f"Look at: 5 pages at unlike addresses repeating '{WALL}'.", 0),
-    ],
-)
-def test_what_speaks_against_drops_is_named(
-    tmp_path: Path, fields: dict[str, Any], said: str, tags: int
-) -> None:
-    drops = [make_drop(n, **fields) for n in range(1, 6)]
-    figures = report(tmp_path, lines=[make_decision(0), *drops])
-    assert figures["answers"]["Is any drop wrong?"].startswith(said)
-    html = (tmp_path / "report.html").read_text("utf-8")
-    assert html.count('<span class="tag">') == tags
+def test_what_speaks_against_drops_is_named(tmp_path: Path) -> None:
+    wall = f"Look at: 5 pages at unlike addresses repeating '{WALL}'."
+    for fields, said in (({}, "Nothing speaks against one."), ({"match_document": 1}, wall)):
+        drops = [make_drop(n, **fields) for n in range(1, 6)]
+        figures = report(tmp_path, lines=[make_decision(0), *drops])
+        assert figures["answers"]["Is any drop wrong?"].startswith(said)
 
 
 def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) -> None:
@@ -150,6 +139,41 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert html.count("<summary>Side by side") == figures["drops"] == 6  # of a page three
     assert re.search("<mark>changed7x", html)
     assert "Judged pages, kept and dropped" not in html  # of a crawl of a second
+
+
+# What would run, or be fetched.
+LIVELY = "script, img, iframe, object, embed, form, link, base, svg, video, [src], [style]"
+
+
+def test_hostile_pages_stay_text(store: Path, tmp_path: Path) -> None:
+    lines = [
+        make_decision(0),
+        *(make_drop(n) for n in range(1, 9)),
+        make_drop(300, url="javascript:window.hacked=1//", match_url="data:text/html,<b>"),
+        make_drop(301, url=f"http://site.example/{'long' * 500}"),
+        make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None, distance=None),
+    ]
+    report(tmp_path, store)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert r"\u202e" in html
+    report(tmp_path, lines=lines)
+    for each in (html, (tmp_path / "report.html").read_text("utf-8")):
+        assert "\u202e" not in each
+        page = Selector(each)
+        assert page.css(LIVELY).getall() == []
+        attributes = {name for element in page.css("*") for name in element.attrib}
+        assert not any(name.startswith("on") for name in attributes)
+        links = page.css("a")
+        assert len(links) > 10
+        assert all(re.match(r"https?://|#", link.attrib["href"]) for link in links)
+        outside = page.css("a:not([href^='#'])")
+        assert {link.attrib["rel"] for link in outside} == {"noreferrer noopener"}
+        # What gets in all the same is stopped, and the looks are not.
+        style = sha256(page.css("style::text").getall()[0].encode()).digest()
+        (policy,) = page.css("meta[http-equiv]::attr(content)").getall()
+        assert policy.startswith(
+            f"default-src 'none'; style-src 'sha256-{b64encode(style).decode()}'; "
+        )
 
 
 def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:

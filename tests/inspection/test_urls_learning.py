@@ -11,7 +11,6 @@ import xxhash
 
 from scrapy_simhash.inspection.urlrules import MOST_RULES, describe, learn
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
-from scrapy_simhash.judging.judge import compare_by_words
 from scrapy_simhash.pages.facts import Reader
 from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.pages.wording import Wording
@@ -23,57 +22,43 @@ WORDS = 200
 
 @cache
 def make_facts(name: str) -> tuple[dict[str, Any], Wording]:
-    """Make what is known of a page of 200 words; in "x~9", nine amid those of "x" are others.
-
-    "x<9" has only the first nine.
-    """
-    base, _, most = name.partition("<")
-    base, _, others = base.partition("~")
-    words = make_words(xxhash.xxh32_intdigest(base.encode()), WORDS)
-    changed = int(others or 0)
-    start = (WORDS - changed) // 2
-    words[start : start + changed] = make_words(xxhash.xxh32_intdigest(name.encode()), changed)
-    words = words[: int(most or WORDS)]
+    """Make what is known of a page of 200 words."""
+    octets = name.encode()
+    words = make_words(xxhash.xxh32_intdigest(octets), WORDS)
     return {
-        "fingerprint": xxhash.xxh3_64_intdigest(base.encode()),
-        "text_digest": name.encode(),
-        "title": f"Title of {base}",
-        "heading": f"Heading of {base}",
-        "words": len(words),
-        "whole_words": len(words),
+        "fingerprint": xxhash.xxh3_64_intdigest(octets),
+        "text_digest": octets,
+        "title": f"Title of {name}",
+        "heading": f"Heading of {name}",
+        "words": WORDS,
+        "whole_words": WORDS,
         "sketch": bytes(SKETCH_BYTES),
         "features": WORDS,
     }, Wording(" ".join(words))
 
 
 class Crawl:
-    """A crawl of a site that is a function from URLs to names of pages, see `make_facts`."""
+    """A crawl of a site that is a function from URLs to names of pages."""
 
-    def __init__(self, site: Callable[[str], str]) -> None:
+    def __init__(self, site: Callable[[str], str], *urls: str) -> None:
         self.site = site
         self.pages: list[StoredDocument] = []
+        self.originals: dict[str, int] = {}
         self.time = 1_000.0
+        self.fetch(*urls)
 
     def fetch(self, *urls: str, **facts: Any) -> None:
-        """Fetch pages, and find the original of each by brute force."""
+        """Fetch pages; the first of each name is the original of the others."""
         for url in urls:
             self.time += 1
-            known, wording = make_facts(self.site(url))
+            name = self.site(url)
+            known, wording = make_facts(name)
             fields = {**known, "url": url, "time": self.time, **facts}
             page = make(identity=url.encode()[:64], reader=Reader("spider", "parse"), **fields)
-            originals = (
-                kept.document
-                for kept in self.pages
-                if not kept.record.original
-                and kept.wording is not None
-                and kept.facts.fingerprint == page.facts.fingerprint
-                and compare_by_words(
-                    None, page.facts, kept.facts, (wording, kept.wording)
-                ).duplicate
-            )
             record = Record(page.facts, State.DONE, ("crawl",), 0.0)
-            record.original = next(originals, 0)
+            record.original = self.originals.get(name, 0)
             self.pages.append(StoredDocument(len(self.pages) + 1, record, wording))
+            self.originals.setdefault(name, len(self.pages))
 
     def learn(self) -> dict[str, dict[str, Any]]:
         """Learn from all that was fetched; returns the rules by their texts, as people see them."""
@@ -115,15 +100,8 @@ def by_parameters(*names: str) -> Callable[[str], str]:
     return site
 
 
-def learned(site: Callable[[str], str], *urls: str) -> Crawl:
-    """Fetch pages of a site."""
-    crawl = Crawl(site)
-    crawl.fetch(*urls)
-    return crawl
-
-
 def test_a_session_is_learned() -> None:
-    record = learned(by_path, *list_urls("", "?sid=#", "?sid=9#")).learn()[SID]
+    record = Crawl(by_path, *list_urls("", "?sid=#", "?sid=9#")).learn()[SID]
     assert (record["same"], record["different"]) == (60, 0)
     assert record["directories"] == ["/d0/*", "/d1/*", "/d2/*", "/d3/*", "/d4/*"]
     assert len(record["pairs_same"]) == 3
@@ -186,7 +164,7 @@ A = "http://a.example/"
     ],
 )
 def test_what_a_site_teaches(rule: str, site: Callable[[str], str], urls: list[str]) -> None:
-    assert [*learned(site, *urls).prove()] == ([rule] if rule else [])
+    assert [*Crawl(site, *urls).prove()] == ([rule] if rule else [])
 
 
 def test_two_hosts_are_two_whatever_their_pages_say() -> None:
@@ -206,7 +184,7 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
             return "login"
         return url
 
-    assert learned(site, *list_urls("", "?page=2", "?page=3", pages=100)).prove() == {}
+    assert Crawl(site, *list_urls("", "?page=2", "?page=3", pages=100)).prove() == {}
 
 
 def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
@@ -217,11 +195,11 @@ def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
             state["lang"] = url[-2:]
         return f"{by_path(url)} {state['lang']}"
 
-    assert learned(site, *list_urls("", "?lang=de", "?lang=fr")).prove() == {}
+    assert Crawl(site, *list_urls("", "?lang=de", "?lang=fr")).prove() == {}
 
 
 def test_later_pages_refute_a_rule() -> None:
-    crawl = learned(by_path, *list_urls("", "?sid=#", pages=40))
+    crawl = Crawl(by_path, *list_urls("", "?sid=#", pages=40))
     crawl.site = lambda url: url
     crawl.fetch("http://a.example/d1/p1?sid=new", "http://a.example/d1/p6?sid=new")
     assert crawl.prove()[SID] == ["/d0/*", "/d2/*", "/d3/*", "/d4/*"]
@@ -232,7 +210,7 @@ def test_later_pages_refute_a_rule() -> None:
 
 
 def test_a_page_a_day_later_may_have_changed_but_two_of_that_day_refute_a_rule() -> None:
-    crawl = learned(by_path, *list_urls("", "?sid=#"))
+    crawl = Crawl(by_path, *list_urls("", "?sid=#"))
     crawl.site = lambda url: f"{url} of today"
     crawl.time += 90_000
     crawl.fetch("http://a.example/d1/p1?sid=new")
@@ -251,7 +229,7 @@ def test_it_takes_eleven_votes_and_three_values(votes: int, values: int, *, prov
         for page in range(votes)
         for url in (f"{A}d/p{page}", f"{A}d/p{page}?ref={'0123456789' * 2}{page % values}")
     ]
-    assert bool(learned(by_path, *urls).prove()) is proven
+    assert bool(Crawl(by_path, *urls).prove()) is proven
 
 
 def test_a_site_that_makes_up_parameters_takes_no_more_time() -> None:

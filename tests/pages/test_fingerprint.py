@@ -1,6 +1,5 @@
 """A page to its fingerprint: values, independence of place and process, pickling."""
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,12 +8,11 @@ from scrapy_simhash.pages.features import (
     normalise,
     read_shingles,
     read_words,
-    sketch_text,
     tokenise,
     weigh_features,
 )
 from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
-from scrapy_simhash.pages.recipe import SKETCH_BYTES, Recipe
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import PARAGRAPHS, article, page
@@ -95,26 +93,3 @@ def test_only_a_page_with_too_few_features_gets_the_digests_of_a_stub(
     made = fingerprint_text(text, Recipe(), 7, "", min_features)
     assert made.facts.features == 3
     assert (bool(made.stub), bool(made.facts.hidden)) == (digested, digested)
-
-
-# Hashes with few bins and values, so that texts share bins, and shingles, and have them twice.
-hashes = st.builds(
-    lambda number, value, rest: number << 56 | value << 32 | rest,
-    st.sampled_from([0, 1, 255]),
-    st.sampled_from([0, 1, 0xFFFFFE, 0xFFFFFF]) | st.integers(0, 0xFFFFFF),
-    st.integers(0, 3),
-)
-
-
-@given(st.lists(hashes, max_size=40))
-def test_the_smallest_shingle_of_each_bin_represents_a_text(shingles: list[int]) -> None:
-    made = sketch_text(np.array(shingles, np.uint64))
-    assert len(made) == SKETCH_BYTES
-    smallest: dict[int, int] = {}
-    for each in sorted(shingles, reverse=True):
-        smallest[each >> 56] = each
-    expected = [
-        number << 24 | min(smallest[number] >> 32 & 0xFFFFFF, 0xFFFFFE)
-        for number in sorted(smallest)
-    ]
-    assert read_shingles(made).tolist() == expected

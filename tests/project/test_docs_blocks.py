@@ -9,8 +9,7 @@ import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import dropwhile, groupby
 from pathlib import Path, PurePosixPath
@@ -19,12 +18,10 @@ from urllib.parse import unquote
 
 import duckdb
 import pytest
-from scrapy.cmdline import ScrapyArgumentParser, _get_commands_dict
-from scrapy.commands import ScrapyCommand
-from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.commands.command import add_commands
+from scrapy_simhash.config import read_config
 from scrapy_simhash.judge.scopes import load_scope
 from tests.helpers.documents_read import (
     LINKED,
@@ -32,7 +29,6 @@ from tests.helpers.documents_read import (
     Block,
     anchors_of,
     blocks_of,
-    saved_name,
     targets_of,
 )
 from tests.helpers.processes import ROOT
@@ -64,36 +60,25 @@ def commands_of(code: str) -> Iterator[list[str]]:
 
 def check_scrapy(name: str, *rest: str) -> None:
     """Fail with an AssertionError or ValueError where `scrapy` would not understand a command."""
-    assert name in _scrapy_commands(), f"scrapy {name}: no such command"
-    command = _scrapy_commands()[name]
-    parser = ScrapyArgumentParser(prog=f"scrapy {name}", conflict_handler="resolve")
-    parser.exit_on_error = False
-    command.settings = Settings()
-    command.add_options(parser)
-    options, more = _parse(parser, rest)
-    given = dict(pair.split("=", 1) for pair in options.set)
+    words = list(rest)
+    given = {}
+    while "-s" in words:
+        at = words.index("-s")
+        setting, equals, value = words[at + 1].partition("=")
+        assert equals, f"scrapy {name} -s {setting}: no value"
+        given[setting] = value
+        del words[at : at + 2]
     check_settings(given)
     if name == "simhash":
-        assert more == [], f"scrapy simhash: unknown arguments {more}"
-        assert options.simhash_command, "scrapy simhash: no command"
-    assert not any(word.startswith("-") for word in more), f"scrapy {name}: unknown {more}"
+        parser = argparse.ArgumentParser()
+        add_commands(parser)
+        try:
+            assert parser.parse_args(words).simhash_command, "scrapy simhash: no command"
+        except SystemExit:
+            raise AssertionError(f"scrapy simhash {shlex.join(words)}: refused") from None
 
 
-def _parse(
-    parser: argparse.ArgumentParser, arguments: Sequence[str]
-) -> tuple[argparse.Namespace, list[str]]:
-    try:
-        return parser.parse_known_args(arguments)
-    except SystemExit:
-        raise AssertionError(f"{parser.prog} {shlex.join(arguments)}: refused") from None
-
-
-@cache
-def _scrapy_commands() -> dict[str, ScrapyCommand]:
-    return _get_commands_dict(Settings(), True)  # noqa: FBT003 - Scrapy's own signature
-
-
-def check_settings(settings: dict[str, object]) -> None:
+def check_settings(settings: Mapping[str, object]) -> None:
     """Fail where a setting of the plugin does not exist or may not have its value."""
     config = read_config(settings)
     for name in settings:
@@ -101,32 +86,16 @@ def check_settings(settings: dict[str, object]) -> None:
         assert not name.startswith("SIMHASH_") or hasattr(config, field), f"{name}: no such setting"
 
 
-def is_settings(tree: ast.Module) -> bool:
-    """Say whether all that a block does is to give values to upper-case names."""
-    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    return len(targets) == len(tree.body) and all(
-        isinstance(target, ast.Name) and target.id.isupper() for target in targets
-    )
-
-
-def check_as_crawl(settings: dict[str, Any]) -> None:
-    """Read settings as a crawl does, with all that they name."""
-    check_settings(settings)
-    config: Config = read_config(settings)
-    load_scope(config.scope)
-    for addon in settings.get("ADDONS", {}):
-        load_object(addon)
-
-
 def run_block(block: Block, namespace: dict[str, Any]) -> None:
-    """Run Python; tracebacks name page and line."""
+    """Run Python; tracebacks name page and line. What it gives upper-case names are settings."""
     tree = ast.parse(block.code)
     ast.increment_lineno(tree, block.line - 1)
-    if is_settings(tree):
-        namespace = {}
     exec(compile(tree, block.page, "exec"), namespace)  # noqa: S102 - our own documents
-    if is_settings(tree):
-        check_as_crawl({name: value for name, value in namespace.items() if name.isupper()})
+    settings = {name: value for name, value in namespace.items() if name.isupper()}
+    check_settings(settings)
+    load_scope(read_config(settings).scope)
+    for addon in settings.get("ADDONS", {}):
+        load_object(addon)
 
 
 def refuse(*_: Any) -> None:
@@ -149,7 +118,7 @@ def run_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     for block in blocks_of(page):
         if block.language != "python" or block.mark[0] == "not run":
             continue
-        if name := saved_name(block):
+        if name := block.saved_as:
             compile(block.code, block.place, "exec")
             name.parent.mkdir(parents=True, exist_ok=True)
             name.write_text(block.code, encoding="utf-8")

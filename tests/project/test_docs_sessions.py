@@ -13,16 +13,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.helpers.documents_read import PAGES, Block, blocks_of, saved_name, session_of
+from tests.helpers.documents_read import PAGES, Block, blocks_of
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 
 pytestmark = pytest.mark.slow
 
-SESSIONS = {page: folder for page in PAGES if (folder := session_of(page))}
+SESSIONS = {page: each.session for page in PAGES for each in blocks_of(page) if each.session}
+assert "docs/quickstart.md" in SESSIONS, "the way into the plugin"
 MOST_PAGES = 16
 _CUT = "-- output of block "
 # What replaces the programs of the same names: `pip` installs nothing, because everything is here
@@ -42,13 +42,6 @@ exec {shlex.quote(sys.executable)} -m scrapy "$@" "${{more[@]}}"
 }
 
 
-class Step(NamedTuple):
-    """A block of a session, and the output that is printed below it."""
-
-    block: Block
-    printed: list[Block]
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """The example's site; as the proxy of a crawl it answers for every host."""
@@ -60,24 +53,25 @@ def site() -> Iterator[str]:
             yield url
 
 
-def steps_of(page: str) -> list[Step]:
-    steps: list[Step] = []
+def steps_of(page: str) -> list[tuple[Block, list[Block]]]:
+    """List the blocks of a session, each with the output that is printed below it."""
+    steps: list[tuple[Block, list[Block]]] = []
     for block in blocks_of(page):
         if block.mark[0] == "not run" or not block.session:
             continue
-        if block.language == "sh" or saved_name(block):
-            steps.append(Step(block, []))
+        if block.language == "sh" or block.saved_as:
+            steps.append((block, []))
         elif block.language == "text" and steps:
-            steps[-1].printed.append(block)
+            steps[-1][1].append(block)
     return steps
 
 
-def script_of(steps: list[Step]) -> str:
+def script_of(steps: list[tuple[Block, list[Block]]]) -> str:
     """Write a script that does what the page says, and says which block it is at."""
     lines = ["set -e"]
     for number, (block, _) in enumerate(steps):
         lines.append(f"echo; echo '{_CUT}{number}'")
-        if name := saved_name(block):
+        if name := block.saved_as:
             lines.append(f"cat > {shlex.quote(str(name))} <<'END OF FILE'\n{block.code}END OF FILE")
         else:
             lines.append(block.code)
@@ -140,12 +134,7 @@ def find_missing(printed: str, output: str) -> list[str]:
 def test_a_reader_gets_what_the_page_shows(page: str, tmp_path: Path, site: str) -> None:
     outputs = follow(page, tmp_path, site)
     steps = steps_of(page)
-    assert len(outputs) == len(steps)
-    for step, output in zip(steps, outputs, strict=True):
-        for printed in step.printed:
+    for (_, below), output in zip(steps, outputs, strict=True):
+        for printed in below:
             missing = find_missing(printed.code, output)
             assert not missing, f"{printed.place}: not in the output: {missing}\n{output}"
-
-
-def test_the_way_into_the_plugin_is_followed() -> None:
-    assert "docs/quickstart.md" in SESSIONS

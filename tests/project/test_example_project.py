@@ -4,13 +4,46 @@ import json
 import re
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scrapy_simhash.commands.transfer import list_kept
 from scrapy_simhash.stores.opening import open_as_it_is
-from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python
+
+PROJECT = ROOT / "example_project"
+
+
+@dataclass(frozen=True)
+class ExampleCrawl:
+    """A copy of the project after `scrapy crawl docs`: what it printed, figures of its summary."""
+
+    project: Path
+    output: str
+    figures: dict[str, Any]
+
+    def read(self, name: str) -> list[dict[str, Any]]:
+        """Read a file of JSON lines."""
+        return [*map(json.loads, (self.project / name).read_text("utf-8").splitlines())]
+
+
+def crawl_example(project: Path) -> ExampleCrawl:
+    """Crawl as a user would, in a copy of the project, which is made where there is none."""
+    if not project.exists():
+        ignored = shutil.ignore_patterns(".scrapy", "__pycache__", ".*_cache")
+        shutil.copytree(PROJECT, project, ignore=ignored)
+    outputs = ("-a", "summary=summary.json", "-O", "items.jsonl")
+    # Of 544 pages: where ten others compute, too, it takes two minutes.
+    done = run_python(
+        "-m", "scrapy", "crawl", "docs", *outputs, cwd=project, seconds=2 * PATIENCE_SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    figures = json.loads((project / "summary.json").read_text("utf-8"))
+    return ExampleCrawl(project, done.stdout, figures)
 
 
 def test_manual_pages_are_stored_with_their_licences() -> None:
@@ -24,8 +57,13 @@ def test_manual_pages_are_stored_with_their_licences() -> None:
         assert (pages / licence).stat().st_size > 1000
 
 
-def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: ExampleCrawl) -> None:
-    figures, output = example_crawl.figures, example_crawl.output
+LOG = ".scrapy/simhash/log.jsonl"
+
+
+@pytest.mark.slow
+def test_crawls_lose_nothing_and_drop_what_was_planted(tmp_path: Path) -> None:
+    first = crawl_example(tmp_path / "project")
+    figures, output = first.figures, first.output
     assert figures["documents_lost"] == figures["dropped_for_another_document"] == []
     assert figures["documents_kept"] == figures["documents"] == 72
     kept, dropped = figures["kept_by_variant"], figures["dropped_by_variant"]
@@ -44,38 +82,32 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     assert f"Crawl finished: {figures['requests']} requests" in output
     assert "lost         0" in output
     assert "The 10 pages with most duplicates" in output
-    log = example_crawl.project / ".scrapy" / "simhash" / "log.jsonl"
-    lines = log.read_text(encoding="utf-8").splitlines()
-    statuses = Counter(json.loads(line)["status"] for line in lines)
+    statuses = Counter(line["status"] for line in first.read(LOG))
     assert statuses["near_duplicate"] == figures["dropped"]
     assert "revisit" not in statuses
+    check_better_addresses(first)
+    # The second crawl is complete by itself.
+    second = crawl_example(first.project)
+    again = second.figures
+    assert again["documents_lost"] == again["dropped_for_another_document"] == []
+    assert again["documents_kept"] == 72
+    assert again["statuses"]["revisit"] > 0.8 * figures["statuses"]["new"]
+    # A copy that comes before what the first crawl got is kept. The number differs by a fifth from
+    # crawl to crawl of an empty store, too.
+    assert again["kept"] <= 1.4 * figures["kept"]
+    statuses = Counter(line["status"] for line in second.read(LOG) if line["action"] != "pass")
+    assert statuses["near_duplicate"] == figures["dropped"] + again["dropped"]
+    assert statuses["revisit"] == again["statuses"]["revisit"]
 
 
-def test_pages_kept_at_session_addresses_have_better_ones(example_crawl: ExampleCrawl) -> None:
-    with open_as_it_is(str(example_crawl.project / ".scrapy" / "simhash")) as store:
+def check_better_addresses(crawl: ExampleCrawl) -> None:
+    """Check that pages kept at session addresses have better ones."""
+    with open_as_it_is(str(crawl.project / ".scrapy" / "simhash")) as store:
         kept = [page for page in list_kept(store) if page["better_url"]]
     # None, if by chance no session address came before its page: under load some crawls of ten.
-    feed = (example_crawl.project / "items.jsonl").read_text("utf-8").splitlines()
-    items = {item["url"]: item["better_url"] for item in map(json.loads, feed)}
+    items = {item["url"]: item["better_url"] for item in crawl.read("items.jsonl")}
     for page in kept:
         assert items[page["url"]] == page["better_url"]
         address, _, query = page["url"].partition("?")
         assert query.startswith("sid=")
         assert page["better_url"] == page["canonical"] == address
-
-
-@pytest.mark.slow
-def test_a_second_crawl_is_complete_by_itself(example_crawl: ExampleCrawl, tmp_path: Path) -> None:
-    project = shutil.copytree(example_crawl.project, tmp_path / "project")
-    first, second = example_crawl.figures, crawl_example(project).figures
-    assert second["documents_lost"] == second["dropped_for_another_document"] == []
-    assert second["documents_kept"] == 72
-    assert second["statuses"]["revisit"] > 0.8 * first["statuses"]["new"]
-    # A copy that comes before what the first crawl got is kept. The number differs by a fifth from
-    # crawl to crawl of an empty store, too.
-    assert second["kept"] <= 1.4 * first["kept"]
-    log = (project / ".scrapy" / "simhash" / "log.jsonl").read_text(encoding="utf-8")
-    lines = [json.loads(line) for line in log.splitlines()]
-    statuses = Counter(line["status"] for line in lines if line["action"] != "pass")
-    assert statuses["near_duplicate"] == first["dropped"] + second["dropped"]
-    assert statuses["revisit"] == second["statuses"]["revisit"]

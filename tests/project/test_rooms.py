@@ -43,16 +43,11 @@ FORBIDDEN = {
 
 
 class Import(NamedTuple):
-    """One name that a module imports: `name` of `source`, or the module `source` itself."""
+    """One name that a module imports, with its module: `json.loads`, or the module `json`."""
 
-    source: str
-    name: str
+    dotted: str
     typed: bool
     line: int
-
-    @property
-    def dotted(self) -> str:
-        return f"{self.source}.{self.name}" if self.name else self.source
 
 
 def _module_name(path: Path) -> str:
@@ -80,37 +75,39 @@ def list_imports(module: str) -> list[Import]:
 
 def _walk(node: ast.AST, *, typed: bool) -> Iterator[Import]:
     if isinstance(node, ast.Import):
-        yield from (Import(alias.name, "", typed, node.lineno) for alias in node.names)
+        yield from (Import(alias.name, typed, node.lineno) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         assert node.level == 0, "relative imports hide where a name comes from"
         for alias in node.names:
-            yield Import(node.module or "", alias.name, typed, node.lineno)
-    elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        for statement in node.body:
-            yield from _walk(statement, typed=True)
-        for statement in node.orelse:
-            yield from _walk(statement, typed=typed)
+            yield Import(f"{node.module}.{alias.name}", typed, node.lineno)
+    elif isinstance(node, ast.If):
+        for_types = ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in (*node.body, *node.orelse):
+            yield from _walk(statement, typed=typed or for_types)
     else:
         for child in ast.iter_child_nodes(node):
             yield from _walk(child, typed=typed)
 
 
-def find_module(found: Import) -> str | None:
+@cache
+def list_own_imports() -> list[tuple[str, int, str]]:
+    """List which module imports which other one of this package, at which line."""
+    return [
+        (module, found.line, own)
+        for module in MODULES
+        for found in list_imports(module)
+        for own in [find_module(found.dotted)]
+        if own is not None
+    ]
+
+
+def find_module(dotted: str) -> str | None:
     """Get the module of this package that an import loads, or None."""
-    for dotted in (found.dotted, found.source):
-        root, _, rest = dotted.partition(".")
+    for name in (dotted, dotted.rpartition(".")[0]):
+        root, _, rest = name.partition(".")
         if root == PACKAGE.name and rest in MODULES:
             return rest
     return None
-
-
-@cache
-def list_own_imports() -> dict[str, list[tuple[Import, str]]]:
-    """List what each module imports of this package, and from which module."""
-    return {
-        module: [(found, own) for found in list_imports(module) if (own := find_module(found))]
-        for module in MODULES
-    }
 
 
 def test_every_folder_is_a_room_of_the_order() -> None:
@@ -121,11 +118,10 @@ def test_every_folder_is_a_room_of_the_order() -> None:
 def test_no_room_imports_one_that_stands_after_it() -> None:
     ranks = {room: rank for rank, room in enumerate(ORDER)}
     wrong = [
-        f"{module}:{found.line} imports {own}"
-        for module, imports in list_own_imports().items()
-        for found, own in imports
-        if ranks[find_room(own)] > ranks[find_room(module)]
-        or (len({find_room(own), find_room(module)} & APART) == 2)
+        f"{module}:{line} imports {own}"
+        for module, line, own in list_own_imports()
+        for room, its in [(find_room(module), find_room(own))]
+        if ranks[its] > ranks[room] or len({its, room} & APART) == 2
     ]
     assert wrong == []
 
@@ -133,9 +129,8 @@ def test_no_room_imports_one_that_stands_after_it() -> None:
 def test_another_room_is_imported_module_by_module() -> None:
     """But for `batch`, which has functions to show; and no module of it that is private."""
     wrong = [
-        f"{module}:{found.line} imports {own}"
-        for module, imports in list_own_imports().items()
-        for found, own in imports
+        f"{module}:{line} imports {own}"
+        for module, line, own in list_own_imports()
         if find_room(own) not in {find_room(module), "ground", "doors"}
         if (own in FACES and not own.startswith("batch")) or "._" in f".{own}"
     ]
@@ -144,17 +139,13 @@ def test_another_room_is_imported_module_by_module() -> None:
 
 def test_no_circles_of_files() -> None:
     """Over imports of every kind; those that a face makes of its own room aside."""
-    graph = {
-        module: {own for _, own in imports if not (module in FACES and is_within(own, module))}
-        for module, imports in list_own_imports().items()
-    }
+    graph: dict[str, set[str]] = {}
+    for module, line, own in list_own_imports():
+        if not (module in FACES and is_within(own, module)):
+            graph.setdefault(module, set()).add(own)
+        its_face = own in FACES - {"", module} and is_within(module, own)
+        assert not its_face, f"{module}:{line} imports the face of its own room"
     TopologicalSorter(graph).prepare()  # raises CycleError, which names a circle
-    own_faces = [
-        f"{module} imports the face of its own room"
-        for module, imports in list_own_imports().items()
-        if any(own in FACES - {"", module} and is_within(module, own) for _, own in imports)
-    ]
-    assert own_faces == []
 
 
 def is_within(module: str, face: str) -> bool:
@@ -172,7 +163,7 @@ def test_no_room_imports_what_it_must_do_without(room: str) -> None:
         if not found.typed
         if any(f"{found.dotted}.".startswith(f"{name}.") for name in FORBIDDEN[room])
         or any(
-            room == "stores" and found.source == library and not module.startswith(place)
+            room == "stores" and found.dotted.startswith(library) and not module.startswith(place)
             for library, place in kinds.items()
         )
     ]
@@ -210,6 +201,11 @@ _STORES = {"scrapy", "twisted", "lxml"}
             **{f"commands.{family}": _COMMANDS for family in FAMILIES},
         },
         {
+            # What is in the process of a crawl.
+            **{door: {"numpy", "lmdb", "regex", "redis"} for door in sorted(DOORS)},
+            **{module: {"numpy", "lmdb"} for module in MODULES if module.startswith("crawl.")},
+        },
+        {
             "judge.client": {"scrapy", "twisted", "lmdb", "numpy", "regex"},
             "pages.turbohtml_reader": {"scrapy", "twisted", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "lxml"},
@@ -218,7 +214,7 @@ _STORES = {"scrapy", "twisted", "lxml"}
         {"stores.redis": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
-    ids=["commands", "judges", "lmdb", "redis", "faces"],
+    ids=["commands", "crawls", "judges", "lmdb", "redis", "faces"],
 )
 def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     """One after the other in one process, which names the first one that loads too much."""
@@ -228,40 +224,3 @@ def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     ]
     done = run_python("-c", FIRST_LOADED, json.dumps(named), cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-CRAWL = """
-import sys
-from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse
-
-class Pages:
-    lazy = False
-    async def download_request(self, request):
-        body = b"<html><body><p>" + b" ".join(b"word%d" % number for number in range(100))
-        return HtmlResponse(request.url, body=body, request=request)
-    async def close(self):
-        pass
-
-class OneText(Spider):
-    name, start_urls = "one", [f"http://{number}.example/" for number in range(3)]
-    custom_settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500}, "SIMHASH_STORE": sys.argv[1],
-        "SIMHASH_PROCESSES": 1, "LOG_LEVEL": "ERROR", "DOWNLOAD_HANDLERS": {"http": Pages},
-    }
-    def parse(self, response):
-        yield {"url": response.url}
-
-process = AsyncCrawlerProcess(OneText.custom_settings)
-crawler = process.create_crawler(OneText)
-process.crawl(crawler)
-process.start()
-print(crawler.stats.get_value("simhash/near_duplicate"))
-print(*{name.partition(".")[0] for name in sys.modules} & {"numpy", "lmdb", "regex", "redis"})
-"""
-
-
-def test_a_crawl_loads_neither_numpy_nor_a_database(tmp_path: Path) -> None:
-    done = run_python("-c", CRAWL, tmp_path, cwd=ROOT)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "2\n\n")
