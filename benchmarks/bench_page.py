@@ -24,7 +24,7 @@ from sites import EXAMPLE_PAGES, load_pages
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judging.evidence import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.text import decode
+from scrapy_simhash.pages.turbohtml_reader import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,20 +25,20 @@ from scrapy_simhash._printable import (
 )
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.end import End, describe_limits
-from scrapy_simhash.crawl.fuse import Fuse
+from scrapy_simhash.crawl.end import End, Fuse, describe_limits
 from scrapy_simhash.crawl.policy import (
+    AGAIN_KEY,
     FLAG,
     META_KEY,
     TEXT_KEY,
     JudgedPage,
+    ask_again,
     choose_action,
     find_reader,
     identify,
     list_redirects,
     select_page,
 )
-from scrapy_simhash.crawl.refetch import AGAIN_KEY, ask_again
 from scrapy_simhash.crawl.running import (
     add_option,
     fail_command,

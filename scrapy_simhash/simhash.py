@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+FINGERPRINT_BITS = 64
 # Limits the bits of a pass to 1 MB (4,096 rows of 64 floats), however long the page is.
 _ROWS_PER_PASS = 4_096
 # Floats hold integers exactly up to here, and doubles up to a sum that no page of 4 MiB reaches, so
@@ -28,11 +26,14 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
     weights of all others; bit i of the fingerprint is 1 if component i is positive, and 0 if it
     is zero or negative.
 
+    >>> import numpy as np
     >>> simhash(np.array([0b0011, 0b0110], np.uint64), np.array([2, 1]))
     3
     >>> simhash(np.array([0b01, 0b10], np.uint64), np.array([1, 1]))  # every component is zero
     0
     """
+    import numpy as np  # noqa: PLC0415 - commands and Scrapy's process need numbers only
+
     # Weights are whole, because with fractions the sign of a component near zero would depend on
     # the order of summation.
     total = int(weights.sum())
@@ -53,3 +54,12 @@ def hamming_distance(first: int, second: int) -> int:
     2
     """
     return (first ^ second).bit_count()
+
+
+def check_fingerprint(fingerprint: int) -> int:
+    """Return a fingerprint unchanged; `ValueError` unless it is a whole number below 2**64."""
+    if not isinstance(fingerprint, int) or not 0 <= fingerprint < 2**FINGERPRINT_BITS:
+        raise ValueError(
+            f"a fingerprint is a whole number from 0 to 2**64 - 1, got {fingerprint!r}"
+        )
+    return fingerprint

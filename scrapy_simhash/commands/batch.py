@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import list_recorded_pairs
@@ -41,6 +40,7 @@ from scrapy_simhash.batch.planner import (
 from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.sources import read_warc

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from scrapy.http import Request
 
-from scrapy_simhash._printable import plural, show_share
+from scrapy_simhash._printable import plural, quote, show_share
 from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.judge.alerts import Alerts, LookAlikes
@@ -21,6 +21,7 @@ from scrapy_simhash.pages.addresses import (
     host_of,
     list_forms,
 )
+from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.policy import JudgedPage
     from scrapy_simhash.judge.log import Decision
     from scrapy_simhash.judge.messages import Closed, LeftLink
+    from scrapy_simhash.pages.facts import Reader, Share
 
 _NOT_JUDGED = "simhash/not_judged/"
 # Of more pages than this share that were not judged, or did not come, a crawl warns.
@@ -42,6 +45,9 @@ _MOST_HOSTS = 100_000
 _MANY_ALIKE, _MOST_OTHERS, _MOST_KEPT = 10, 10_000, 100_000
 _MOST_OF_PLACE = 0.9
 _MOST_NOT_FETCHED = 100_000  # pages; beyond, one that came later counts all the same
+# The fuse: pages of one callback, and the shares that repeat others now and before.
+_RECENT, _MANY_RECENT, _FEW_BEFORE = LEAST_OF_SHARE, 0.5, 0.25
+_MOST_NAMED = 3
 
 
 class NotFetched:
@@ -310,3 +316,43 @@ def describe_limits(stats: StatsCollector, reason: str, depth_limit: int) -> str
     within = 0 < depth_limit <= stats.get_value("request_depth_max", 0)
     limits = ["within DEPTH_LIMIT"] * within + [f"until {reason}"] * (reason != "finished")
     return " ".join(limits)
+
+
+class Fuse:
+    """Finds callbacks most of whose last 200 judged pages repeat others, once each.
+
+    A site that begins to answer with one page for all, or a template that hides what differs, looks
+    so. Only a callback of which the last crawl dropped less than a quarter is watched.
+
+    Args:
+        shares: what the last crawls counted.
+    """
+
+    def __init__(self, shares: Iterable[Share] = ()) -> None:
+        # What the last crawl counted, and the last pages: "" for one that repeats no other.
+        self._recent: dict[Reader, tuple[Share, deque[str]]] = {
+            share.reader: (share, deque(maxlen=_RECENT))
+            for share in shares
+            if share.judged >= _RECENT and share.repeated < _FEW_BEFORE * share.judged
+        }
+
+    def add(self, page: JudgedPage) -> str:
+        """Count a page; return what to warn of, or ""."""
+        recent, decision = self._recent.get(page.reader), page.decision
+        if recent is None or not decision.is_judged:
+            return ""
+        before, urls = recent
+        # Not what SIMHASH_UNCHANGED drops: that repeats itself only.
+        repeats = decision.status == "near_duplicate" and decision.action != PASS
+        urls.append(decision.url if repeats else "")
+        repeating = list(filter(None, urls))
+        if len(urls) < _RECENT or len(repeating) <= _MANY_RECENT * _RECENT:
+            return ""
+        del self._recent[page.reader]
+        return (
+            f"Of the last {_RECENT} pages of {quote(before.reader.callback)}, {len(repeating)} "
+            f"repeat another one; of the {plural(before.judged, 'page')} of its last crawl, "
+            f"{show_share(before.repeated / before.judged)} did. Look at the first ones (scrapy "
+            f"simhash explain URL): {', '.join(map(quote, repeating[:_MOST_NAMED]))}. "
+            f'SIMHASH_ACTION = "flag" drops none'
+        )

@@ -20,12 +20,12 @@ from scrapy_simhash.pages.features import (
 )
 from scrapy_simhash.pages.links import read_links
 from scrapy_simhash.pages.recipe import OUR_READER, WHOLE_TEXT, Recipe
-from scrapy_simhash.pages.text import (
+from scrapy_simhash.pages.turbohtml_reader import (
     PageText,
     check_legible,
     decode,
+    read,
 )
-from scrapy_simhash.pages.turbohtml_reader import read
 from scrapy_simhash.pages.wording import list_links_seen, make_wording, pack
 from scrapy_simhash.simhash import simhash
 

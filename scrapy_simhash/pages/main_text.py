@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from turbohtml import parse
 
 from scrapy_simhash.pages.recipe import OUR_READER, WHOLE_TEXT, load_named
-from scrapy_simhash.pages.text import decode, without_surrogates
-from scrapy_simhash.pages.turbohtml_reader import read
+from scrapy_simhash.pages.turbohtml_reader import decode, read, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash._fingerprints import check_fingerprint
 from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (
     HEADER_KEY,

@@ -7,7 +7,7 @@ import re
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.permutation import BitBlock, Design, Table
 
 if TYPE_CHECKING:

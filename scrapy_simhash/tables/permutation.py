@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from scrapy_simhash._fingerprints import check_fingerprint
+from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, Design
 
 if TYPE_CHECKING:

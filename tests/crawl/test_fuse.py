@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scrapy.http import Response
 
-from scrapy_simhash.crawl import fuse
+from scrapy_simhash.crawl import end
 from scrapy_simhash.stores import documents
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.needing import slow_but
@@ -19,7 +19,7 @@ PAGES = 8
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse, "_PAGES", PAGES)
+    monkeypatch.setattr(end, "_RECENT", PAGES)
     monkeypatch.setattr(documents, "LEAST_OF_SHARE", PAGES)
 
 

@@ -13,7 +13,7 @@ from scrapy_simhash.pages.features import (
 )
 from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.pages.text import PageText
+from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import PARAGRAPHS, article, page
 from tests.helpers.strategies import texts

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS, check_fingerprint
 from scrapy_simhash.batch.archive.compression import BlockDecoder
 from scrapy_simhash.batch.archive.format import (
     CHECKSUM,
@@ -27,6 +26,7 @@ from scrapy_simhash.batch.archive.format import (
     unpack_prefix,
 )
 from scrapy_simhash.errors import ArchiveError
+from scrapy_simhash.simhash import FINGERPRINT_BITS, check_fingerprint
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:

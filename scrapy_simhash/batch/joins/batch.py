@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.batch.joins.tables import (
     CHUNK,
     JoinTable,
@@ -23,6 +22,7 @@ from scrapy_simhash.batch.joins.tables import (
     sort_rows,
 )
 from scrapy_simhash.judging.words import sort_distinct
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash._fingerprints import FINGERPRINT_BITS
 from scrapy_simhash.judging.words import sort_distinct
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import block_widths, lay_blocks
 from scrapy_simhash.tables.permutation import BitBlock, Table
 

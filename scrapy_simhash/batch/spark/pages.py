@@ -26,7 +26,7 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
 from scrapy_simhash.pages.fingerprint import fingerprint_text
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.pages.text import PageText
+from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.stores.keys import name_keys
 
 if TYPE_CHECKING:
