@@ -15,7 +15,7 @@ from msgspec import Meta
 from scrapy_simhash.errors import SettingError, suggest
 from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule, RuleName
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.recipe import OUR_READER
+from scrapy_simhash.pages.facts import OUR_READER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

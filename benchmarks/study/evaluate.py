@@ -27,8 +27,7 @@ from scrapy_simhash.judging import rule as words
 from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS
 from scrapy_simhash.judging.rule import UNKNOWN
-from scrapy_simhash.pages.facts import Page
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Page, Recipe
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
-from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import find_site, host_of
 from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Page, Reader
 
 if TYPE_CHECKING:
@@ -255,6 +254,13 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
     drawn = any(key.startswith(_OF_BROWSERS) for key in map(str, request.meta))
     if engine is None or request.method != "GET" or drawn:
         return None
+    meta = {
+        key: value
+        for key, value in request.meta.items()
+        if not (str(key).startswith(_OF_THE_PAGE) or is_item_like(value))
+    }
+    meta.update(dont_retry=True, dont_redirect=True, dont_cache=True)
+    meta.update({AGAIN_KEY: True}, download_timeout=_TIMEOUT_SECONDS)
     again = request.replace(
         url=url,
         callback=NO_CALLBACK,
@@ -262,7 +268,7 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
         cb_kwargs={},
         dont_filter=True,
         flags=[],
-        meta=_make_meta(request),
+        meta=meta,
     )
     mine, theirs = urlparse_cached(request), urlparse_cached(again)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc):
@@ -277,19 +283,3 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
         and 0 < len(answer.body) <= MOST_BYTES
     )
     return (Page(answer.url, find_encoding(answer)), answer.body) if usable else None
-
-
-def _make_meta(request: Request) -> dict[str, object]:
-    kept = {
-        key: value
-        for key, value in request.meta.items()
-        if not (str(key).startswith(_OF_THE_PAGE) or is_item_like(value))
-    }
-    return {
-        **kept,
-        AGAIN_KEY: True,
-        "dont_retry": True,
-        "dont_redirect": True,
-        "dont_cache": True,
-        "download_timeout": _TIMEOUT_SECONDS,
-    }

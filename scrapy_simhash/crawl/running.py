@@ -29,8 +29,8 @@ from scrapy.utils.project import data_path
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.messages import Open
-from scrapy_simhash.judge.scopes import load_scope
-from scrapy_simhash.pages.recipe import OUR_READER, Recipe
+from scrapy_simhash.pages.facts import OUR_READER, Recipe
+from scrapy_simhash.pages.scopes import load_scope
 from scrapy_simhash.stores.opening import MEMORY, folder_of, show_url
 
 if TYPE_CHECKING:

@@ -33,11 +33,10 @@ from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Document, make_document
 from scrapy_simhash.judging.judge import CHANGES
 from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.facts import Page, Recipe
 from scrapy_simhash.pages.features import read_words, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design

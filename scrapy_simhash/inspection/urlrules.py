@@ -22,11 +22,10 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_simhash.judge.scopes import find_site
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.words import look
-from scrapy_simhash.pages.addresses import Address, parse_address, split_pair, split_url
+from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is

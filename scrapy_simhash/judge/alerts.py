@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural, quote
-from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.pages.addresses import find_parameter, find_places, host_of
+from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:

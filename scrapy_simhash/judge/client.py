@@ -48,8 +48,7 @@ from scrapy_simhash.judge.messages import (
     unpack_from_judge,
     unpack_to_judge,
 )
-from scrapy_simhash.judge.scopes import find_site
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import find_site, host_of
 from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Wanted
-    from scrapy_simhash.pages.facts import Page, PageFingerprint
-    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.pages.facts import Page, PageFingerprint, Recipe
 
     # Asks for the page at an address once more; None if the answer proves nothing.
     Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Page, bytes] | None]]

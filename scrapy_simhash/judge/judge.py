@@ -48,8 +48,7 @@ from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge, Trusted
 from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import bound_url, host_of
-from scrapy_simhash.pages.facts import Share
-from scrapy_simhash.pages.recipe import WHOLE_TEXT
+from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 

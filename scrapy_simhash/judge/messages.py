@@ -27,9 +27,9 @@ from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
     Page,
     PageFingerprint,
     Reader,
+    Recipe,
     Share,
 )
-from scrapy_simhash.pages.recipe import Recipe  # noqa: TC001 - msgspec reads it
 
 # A judge exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judge import scopes
 from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE
 from scrapy_simhash.judging.evidence import MIN_FEATURES
+from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Status
-    from scrapy_simhash.pages.facts import Page, PageFingerprint
-    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.pages.facts import Page, PageFingerprint, Recipe
 
 # Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
 PAGE_MEMORY_BYTES = 512 * 2**20

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.pages.facts import Facts, Page
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Page
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
 from scrapy_simhash.simhash import check_fingerprint
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urljoin, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tldextract import TLDExtract
 
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
@@ -73,6 +75,25 @@ def host_of(url: str) -> str:
     """Return the host name of a URL in lower case, without port and "www.", or ""."""
     parts = split_url(url)
     return ((parts and parts.hostname) or "").removeprefix("www.")
+
+
+@cache
+def _load_suffixes() -> TLDExtract:
+    # With the list of public suffixes that ships with tldextract: no download, no cache on disk.
+    # Below a private suffix, such as github.io, everybody has a site of their own.
+    from tldextract import TLDExtract  # noqa: PLC0415 - it loads requests, and a judge seldom asks
+
+    return TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
+
+
+@lru_cache(maxsize=10_000)
+def find_site(host: str) -> str:
+    """Find the site of a host, with or without a port: its registrable domain, or itself.
+
+    An IP address, and a name without a registrable domain, is a site of its own.
+    """
+    hostname = urlsplit(f"//{host}").hostname or ""
+    return _load_suffixes()(hostname).top_domain_under_public_suffix or hostname
 
 
 def join_url(base: str, link: str) -> str:

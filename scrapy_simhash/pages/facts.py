@@ -1,4 +1,4 @@
-"""A page as it was fetched, the facts that are kept of it, and what else a reader makes of it."""
+"""A page as it was fetched, the facts that are kept of it, and the recipe they are made by."""
 
 from __future__ import annotations
 
@@ -15,9 +15,32 @@ MOST_BYTES = 4 * 2**20
 # Beside fewer characters of text, inline scripts and long attributes `data-` are data, from which a
 # browser may fill the page, a template with a product; beside more, scripts of JSON are.
 MOST_BESIDE_DATA = 2_000
+OUR_READER = "turbohtml"
+# The reader of all visible text, which stands for a main text that was not found.
+WHOLE_TEXT = "html2txt"
+# Of a sketch, see `pages.features`.
+SKETCH_BYTES = 768
 # Checked where the answer of a judge is decoded; MessagePack has no integer above 2**64 - 1.
 _Bits = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a page becomes a fingerprint: a store keeps its recipe, and refuses any other.
+
+    The versions of turbohtml and xxhash are not part of it: a new release changes the
+    text of few pages, and refusing every store at each upgrade would cost more than the few
+    misses.
+
+    Attributes:
+        window: words in a shingle, 1 or more; crawls take single words.
+        text_version: of our reader; raised whenever a change alters the text of any page.
+        features_version: raised whenever a change alters the fingerprint of any text.
+    """
+
+    window: int = 1
+    text_version: int = 1
+    features_version: int = 3
 
 
 class Reader(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 import regex
 import xxhash
 
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.facts import SKETCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,7 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url, list_values
-from scrapy_simhash.pages.facts import Facts, PageFingerprint
+from scrapy_simhash.pages.facts import OUR_READER, WHOLE_TEXT, Facts, PageFingerprint, Recipe
 from scrapy_simhash.pages.features import (
     SKETCH_WINDOW,
     hash_shingles,
@@ -19,7 +19,6 @@ from scrapy_simhash.pages.features import (
     weigh_features,
 )
 from scrapy_simhash.pages.links import read_links
-from scrapy_simhash.pages.recipe import OUR_READER, WHOLE_TEXT, Recipe
 from scrapy_simhash.pages.turbohtml_reader import (
     PageText,
     check_legible,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from turbohtml import parse
 
-from scrapy_simhash.pages.recipe import OUR_READER, WHOLE_TEXT, load_named
+from scrapy_simhash.pages.facts import OUR_READER, WHOLE_TEXT
+from scrapy_simhash.pages.scopes import load_named
 from scrapy_simhash.pages.turbohtml_reader import decode, read, without_surrogates
 
 if TYPE_CHECKING:

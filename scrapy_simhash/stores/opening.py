@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 from scrapy_simhash.errors import StoreUnusableError
 
 if TYPE_CHECKING:
-    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.pages.facts import Recipe
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 

@@ -17,7 +17,7 @@ from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.judge import Judge
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row
 from scrapy_simhash.stores.header import (

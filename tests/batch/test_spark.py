@@ -19,8 +19,8 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.judging.evidence import Rule
 from scrapy_simhash.judging.judge import compare_by_words
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.wording import Wording, pack, unpack
 from tests.batch.test_joins import crowded
 from tests.helpers.commanding import Run

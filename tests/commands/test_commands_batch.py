@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Recipe
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but

@@ -14,7 +14,7 @@ from scrapy_simhash.crawl.running import place_log
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.messages import Opened
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
 from tests.helpers.documents import document

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import StoredDocument, Verdict
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import document

@@ -11,8 +11,7 @@ import xxhash
 
 from scrapy_simhash.inspection.urlrules import MOST_RULES, describe, learn
 from scrapy_simhash.judging.documents import Record, State, StoredDocument
-from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.pages.wording import Wording
 from tests.helpers.documents import make
 from tests.helpers.pages import make_words

@@ -25,9 +25,8 @@ from scrapy_simhash.errors import (
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.facts import Page, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.judging import fetched

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.pages.features import (
     normalise,
     read_shingles,
@@ -12,7 +13,6 @@ from scrapy_simhash.pages.features import (
     weigh_features,
 )
 from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import PARAGRAPHS, article, page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.pages.recipe import load_named
+from scrapy_simhash.pages.scopes import load_named
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_simhash.commands.command import add_commands
 from scrapy_simhash.config import read_config
-from scrapy_simhash.judge.scopes import load_scope
+from scrapy_simhash.pages.scopes import load_scope
 from tests.helpers.documents_read import (
     LINKED,
     PAGES,

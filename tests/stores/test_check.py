@@ -12,8 +12,7 @@ import pytest
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.pages.facts import Reader
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
 from scrapy_simhash.stores.documents import (
     READERS_KEY,
     Documents,

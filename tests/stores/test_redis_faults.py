@@ -11,7 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores import redis as redis_kind
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import RedisEngine

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.hosts import Hosts, draw_sample
 from scrapy_simhash.judging.rule import Site
-from scrapy_simhash.pages.recipe import SKETCH_BYTES
+from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.documents import alter, document, judge

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, judge, open_lmdb

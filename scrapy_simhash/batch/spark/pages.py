@@ -23,9 +23,8 @@ from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
 from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page
+from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_text
-from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.stores.keys import name_keys
 

@@ -1,17 +1,16 @@
-"""Scopes: only pages of one scope are compared with each other."""
+"""Scopes: only pages of one are compared with each other; and names of what users wrote."""
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from scrapy_simhash.pages.recipe import load_named
+from scrapy_simhash.pages.addresses import find_site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tldextract import TLDExtract
+    from collections.abc import Callable, Mapping
 
     from scrapy_simhash.pages.facts import PageFingerprint
 
@@ -33,25 +32,6 @@ def site(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     return find_site(urlsplit(url).netloc)
 
 
-@cache
-def _load_suffixes() -> TLDExtract:
-    # With the list of public suffixes that ships with tldextract: no download, no cache on disk.
-    # Below a private suffix, such as github.io, everybody has a site of their own.
-    from tldextract import TLDExtract  # noqa: PLC0415 - it loads requests, and a judge seldom asks
-
-    return TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
-
-
-@lru_cache(maxsize=10_000)
-def find_site(host: str) -> str:
-    """Find the site of a host, with or without a port: its registrable domain, or itself.
-
-    An IP address, and a name without a registrable domain, is a site of its own.
-    """
-    hostname = urlsplit(f"//{host}").hostname or ""
-    return _load_suffixes()(hostname).top_domain_under_public_suffix or hostname
-
-
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages that declare one language, and those that declare none."""
     return page.facts.language.partition("-")[0]
@@ -63,6 +43,25 @@ SCOPES: dict[str, Scope] = {
     "host": host,
     "language": language,
 }
+
+
+def load_named(
+    name: str, known: Mapping[str, Any], accept: Callable[[Any], bool], wanted: str
+) -> Any:
+    """Find an object by its short name in `known`, or by its import path."""
+    # `ValueError`: there is none, it cannot be imported, or it is not `wanted`.
+    if name in known:
+        return known[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise ValueError(f"{name!r} is none of {', '.join(known)}, nor an import path")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise ValueError(f"{name!r} cannot be imported: {error!r}") from error
+    if not accept(found):
+        raise ValueError(f"{name!r} is {found!r}, not {wanted}")
+    return found
 
 
 @lru_cache(maxsize=16)

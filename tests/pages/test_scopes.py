@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from scrapy_simhash.judge.scopes import load_scope
+from scrapy_simhash.pages.scopes import load_scope
 from tests.helpers import hostile
 
 PAGE = cast("Any", SimpleNamespace(language="en", facts=SimpleNamespace(language="en-gb")))
