@@ -252,7 +252,7 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
     """
     engine = crawler.engine
     drawn = any(key.startswith(_OF_BROWSERS) for key in map(str, request.meta))
-    if engine is None or request.method != "GET" or drawn:
+    if engine is None or drawn:
         return None
     meta = {
         key: value

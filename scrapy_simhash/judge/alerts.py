@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
@@ -43,14 +43,12 @@ class Alert(StrEnum):
 
 # Before what an alert is about; else it is a page that is repeated.
 BEFORE = {Alert.SITE: ":", Alert.SESSION: ":", Alert.NUMBER: ", such as"}
-# Only so many pages that repeat one are told.
-_LEAST = {Alert.BECAME_ONE: 4}
 # Mirrors, and what `scrapy simhash urls` saves requests by.
 _CALM = {Alert.SITE, Alert.SESSION}
 # Likely wrong: what is said of releases with other numbers of chapters is no warning.
 _SERIOUS = {Alert.BECAME_ONE, Alert.UNLIKE}
-# Of a crawl in which these are a smaller share of the near-duplicates, or fewer, nothing is said.
-_MANY, _SHARES = 10, {Alert.SESSION: 0.5}
+# Fewer pages that became one, or in a session, are not told, nor a smaller share of these.
+_LEAST_OF_ONE, _LEAST_OF_SESSION, _SHARE_OF_SESSION = 4, 10, 0.5
 
 
 def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
@@ -140,12 +138,15 @@ class Alerts:
 
     def are_serious(self) -> bool:
         """Return whether what is described is likely wrong."""
-        return any(alert in _SERIOUS for alert, _ in self._choose(calm=False))
+        return any(map(self._rank, _SERIOUS))
 
     def describe(self, *, calm: bool = False) -> str:
         """Describe what speaks against most drops, or what is worth knowing; "" if nothing is."""
         told = []
-        for alert, ranked in self._choose(calm=calm):
+        for alert in Alert:
+            ranked = self._rank(alert) if (alert in _CALM) == calm else []
+            if not ranked:
+                continue
             (about, first), others = ranked[0], " and others" * (len(ranked) > 1)
             pages = plural(sum(found.pages for _, found in ranked), "page")
             before = BEFORE.get(alert, " repeating")
@@ -167,17 +168,12 @@ class Alerts:
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
 
-    def _choose(self, *, calm: bool) -> Iterator[tuple[Alert, list[tuple[str, Examples]]]]:
-        """Choose the alerts that are told in a sentence."""
-        for alert in Alert:
-            if (alert in _CALM) == calm and (ranked := self._rank(alert)):
-                yield alert, ranked
-
     def _rank(self, alert: Alert) -> list[tuple[str, Examples]]:
-        least = _LEAST.get(alert, 1.0)
-        if share := _SHARES.get(alert):
-            least = max(_MANY, share * self._pages)
-        found = self._found[alert]
+        found, least = self._found[alert], 1.0
+        if alert is Alert.BECAME_ONE:
+            least = _LEAST_OF_ONE
+        if alert is Alert.SESSION:
+            least = max(_LEAST_OF_SESSION, _SHARE_OF_SESSION * self._pages)
         if alert is Alert.UNLIKE:
             walls = self._walls.find()
             found = {url: pages for url, pages in self._repeated.items() if url in walls}
@@ -298,21 +294,13 @@ def _note(noted: _Values, places: Places) -> None:
             values.add(hash(value))
 
 
-class _Kind(NamedTuple):
-    """The first page of those that are parted from others by words of one kind."""
-
-    words: str
-    url: str
-    like: str
-
-
 class LookAlikes:
     """Counts kept pages that look like another one, by the words that part them."""
 
     def __init__(self) -> None:
         self._pages = 0
         self._kinds: Counter[str] = Counter()
-        self._first: dict[str, _Kind] = {}
+        self._first: dict[str, dict[str, str]] = {}  # of each kind
 
     def add(self, decision: Decision) -> None:
         """Count a page that is one."""
@@ -320,8 +308,8 @@ class LookAlikes:
         words = _NUMBER.sub("0", decision.parted_by).split()
         kind = " ".join(words[:_WORDS_OF_KIND])
         if kind in self._first or len(self._first) < _MOST_KINDS:
-            first = _Kind(decision.parted_by, decision.url, decision.nearest_url or "")
-            self._first.setdefault(kind, first)
+            first = {"words": decision.parted_by, "url": decision.url}
+            self._first.setdefault(kind, first | {"like": decision.nearest_url or ""})
             self._kinds[kind] += 1
 
     def describe(self) -> str:
@@ -329,7 +317,7 @@ class LookAlikes:
         if not self._pages:
             return ""
         ((kind, pages),) = self._kinds.most_common(1)
-        words, url, like = map(quote, self._first[kind])
+        words, url, like = map(quote, self._first[kind].values())
         of_all = f" ({pages:,} of them)" * (pages < self._pages)
         return (
             f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
@@ -340,4 +328,4 @@ class LookAlikes:
     def list_kinds(self) -> list[dict[str, Any]]:
         """List what parts most, ready for JSON."""
         ranked = self._kinds.most_common(_MOST_KINDS_LISTED)
-        return [{"pages": pages, **self._first[kind]._asdict()} for kind, pages in ranked]
+        return [{"pages": pages, **self._first[kind]} for kind, pages in ranked]

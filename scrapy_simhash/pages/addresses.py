@@ -294,7 +294,8 @@ def find_parameter(url: str, other: str) -> str:
 def list_values(url: str) -> list[str]:
     """List the values of the parameters of an address, decoded; of the first eight."""
     parts = _split(url)
-    return [value for _, value in _parse(parts)] if parts is not None else []
+    pairs = parse_qsl(parts.query, keep_blank_values=True) if parts is not None else []
+    return [value for _, value in pairs[:_MOST_PARAMETERS]]
 
 
 def _mask(name: str) -> str:
@@ -327,7 +328,30 @@ def carry_over(url: str, original: str) -> Callable[[str], str] | None:
     first, second = _split(url), _split(original)
     if first is None or second is None or first[:3] != second[:3]:
         return None
-    return None if {*_parse(first)} == {*_parse(second)} else _carry_parameters(first, second)
+    # With the same value only: of a list whose second page is like its first one, the third page is
+    # not of that place.
+    ours, theirs = _list_pairs(first), _list_pairs(second)
+    given = {pair.partition("=")[0]: pair for pair in theirs if pair not in ours}
+    taken = set(ours).difference(theirs)
+    origin = f"{first.scheme}://{first.netloc}/"
+
+    def carry(link: str) -> str:
+        path, _, query = link.partition("?")
+        pairs = query.split("&") if query else []
+        if not link.startswith(origin) or not taken.issubset(pairs):
+            return link
+        missing = dict(given)
+        kept = [
+            missing.pop(pair.partition("=")[0], "") if pair in taken else pair for pair in pairs
+        ]
+        carried = "&".join(filter(None, (*kept, *missing.values())))
+        return f"{path}?{carried}" if carried else path
+
+    return carry if given or taken else None
+
+
+def _list_pairs(parts: SplitResult) -> list[str]:
+    return [pair for pair in parts.query.split("&")[:_MOST_PARAMETERS] if pair]
 
 
 def find_move(url: str, original: str) -> tuple[str, str] | None:
@@ -353,40 +377,8 @@ def find_move(url: str, original: str) -> tuple[str, str] | None:
     return None if place == target else (place, target)
 
 
-def _carry_parameters(first: SplitResult, second: SplitResult) -> Callable[[str], str]:
-    """Make a function that gives links the parameters of the second URL for those of the first."""
-    # With the same value only: of a list whose second page is like its first one, the third page is
-    # not of that place.
-    ours, theirs = _list_pairs(first), _list_pairs(second)
-    given = {pair.partition("=")[0]: pair for pair in theirs if pair not in ours}
-    taken = set(ours).difference(theirs)
-    origin = f"{first.scheme}://{first.netloc}/"
-
-    def carry(link: str) -> str:
-        path, _, query = link.partition("?")
-        pairs = query.split("&") if query else []
-        if not link.startswith(origin) or not taken.issubset(pairs):
-            return link
-        missing = dict(given)
-        kept = [
-            missing.pop(pair.partition("=")[0], "") if pair in taken else pair for pair in pairs
-        ]
-        carried = "&".join(filter(None, (*kept, *missing.values())))
-        return f"{path}?{carried}" if carried else path
-
-    return carry
-
-
-def _list_pairs(parts: SplitResult) -> list[str]:
-    return [pair for pair in parts.query.split("&")[:_MOST_PARAMETERS] if pair]
-
-
 def _split(url: str) -> SplitResult | None:
     return split_url(url) if len(url) <= _MOST_PLACED_CHARACTERS else None
-
-
-def _parse(parts: SplitResult) -> list[tuple[str, str]]:
-    return parse_qsl(parts.query, keep_blank_values=True)[:_MOST_PARAMETERS]
 
 
 def is_better_url(url: str, canonical: str, other_url: str, other_canonical: str) -> bool:
