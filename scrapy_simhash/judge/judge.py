@@ -164,7 +164,7 @@ class CrawlJudge:
             seed=given.seed,
         )
         readers, shares = self._store.read(lambda it: (it.readers, it.list_shares()))
-        say(Opened(self._store.seed, self._store.distance, readers, shares))
+        say(Opened(self._store.seed, readers, shares))
 
     def take(self, message: ToJudge, body: bytes = b"") -> None:
         """Do what a message says; `body` is that of the page that is asked about."""

@@ -123,7 +123,6 @@ class Opened(_Message, frozen=True):
     """The store is open; `readers` got what it has, `shares` is what their last crawls counted."""
 
     seed: int
-    distance: int
     readers: tuple[Reader, ...]
     shares: tuple[Share, ...] = ()
 

@@ -224,7 +224,9 @@ def read(html: str, ignore: Sequence[str] = ()) -> PageText:
         named[element.tag].append(element)
     links = _list_links(document)
     titled = "" if title is None else _make_name(title.text)
-    _cut_out(document, ignore)
+    # All are found before one is gone: a selector may ask for what stands beside an element.
+    for element in [each for selector in ignore for each in document.select(selector)]:
+        element.extract()
     links_seen = _list_links(document) if ignore else links
     invisible = document.select(_INVISIBLE)
     for element in invisible:
@@ -274,12 +276,6 @@ def _parse(html: str) -> Document:
     for template in document.select("template[shadowrootmode]"):
         template.unwrap()
     return document
-
-
-def _cut_out(document: Document, ignore: Sequence[str]) -> None:
-    # All are found before one is gone: a selector may ask for what stands beside an element.
-    for element in [each for selector in ignore for each in document.select(selector)]:
-        element.extract()
 
 
 def _list_links(document: Document) -> tuple[str, ...]:

@@ -21,8 +21,6 @@ from scrapy_simhash.pages.features import locate, normalise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from scrapy_simhash.pages.features import HashedText
 
 # Of the pages of four corpora 0 to .08 % have more words, and 0 to 1.1 % more than 16,384: what is
@@ -114,17 +112,12 @@ def make_wording(
 
 def _bound_text(words: HashedText) -> tuple[int, int]:
     """Find how many words of a text are kept, and where the last one ends."""
-    most = _find_end(words.hashes)
+    last = words.hashes[max(0, MOST_WORDS - 1) : MOST_WORDS + _MOST_WORDS_TO_END]
+    borders = np.flatnonzero((last[:-1] ^ last[1:] >> np.uint64(1)) % _PAIRS == 0)
+    most = MOST_WORDS + (int(borders[0]) + 1 if len(borders) else _MOST_WORDS_TO_END)
     ends = [0, *(end for _, end in locate(words.normal, words.tokens[:most]))]
     kept = bisect(ends, _MOST_CHARACTERS) - 1
     return kept, ends[kept]
-
-
-def _find_end(hashes: NDArray[np.uint64]) -> int:
-    """Find how many words of a text are kept."""
-    last = hashes[max(0, MOST_WORDS - 1) : MOST_WORDS + _MOST_WORDS_TO_END]
-    ends = np.flatnonzero((last[:-1] ^ last[1:] >> np.uint64(1)) % _PAIRS == 0)
-    return MOST_WORDS + (int(ends[0]) + 1 if len(ends) else _MOST_WORDS_TO_END)
 
 
 def _bound(beside: Iterable[str], seed: int) -> tuple[str, ...]:
