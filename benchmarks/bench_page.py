@@ -22,7 +22,7 @@ from measuring import make_parser, print_figures, show_range, write_result
 from sites import EXAMPLE_PAGES, load_pages
 
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.evidence import MIN_FEATURES
+from scrapy_simhash.judging.documents import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.turbohtml_reader import decode
 

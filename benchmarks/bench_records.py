@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from measuring import make_parser, print_figures, write_result
 
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS, Rule
-from scrapy_simhash.pages.facts import Page, Reader
+from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS, Rule, make_document
+from scrapy_simhash.pages.facts import Fetched, Reader
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 
@@ -49,7 +48,7 @@ def judge_board(count: int) -> list[float]:
             url = f"http://board.example/job/{number}"
             made = fingerprint_page(html, seed=store.seed, url=url)
             reader = Reader("bench", "parse")
-            page = Page(url, identity=b"%d" % number, time=time.time(), reader=reader)
+            page = Fetched(url, identity=b"%d" % number, time=time.time(), reader=reader)
             group.append(make_document(made, rule, page))
             if len(group) == _PAGES_PER_GROUP or number == count - 1:
                 started = time.process_time()

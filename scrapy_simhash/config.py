@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS, Rule, RuleName
+from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS, Rule, RuleName
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.facts import OUR_READER
 

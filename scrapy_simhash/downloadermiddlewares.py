@@ -62,7 +62,7 @@ from scrapy_simhash.judge.log import (
     new_crawl,
 )
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
-from scrapy_simhash.pages.facts import NOBODY, Page
+from scrapy_simhash.pages.facts import NOBODY, Fetched
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import MEMORY, show_url
 
@@ -377,14 +377,14 @@ class SimhashDownloaderMiddleware:
         decision = self._log.pass_over(response.url, "no_store", len(response.body))
         for reader in self._readers or (NOBODY,):
             asked = select_page(self._crawler, self.config, request, response, reader)
-            if isinstance(asked, Page):
+            if isinstance(asked, Fetched):
                 said = await judges.ask(asked, response.body)[1]
                 decision = said.decision or decision
             if decision.status in {"near_duplicate", "revisit"}:
                 break
         return JudgedPage(decision)
 
-    async def _read_text(self, judges: Judges, page: Page, response: Response) -> str:
+    async def _read_text(self, judges: Judges, page: Fetched, response: Response) -> str:
         """Read the main text to hand over; all visible text where the reader fails, counted."""
         text = failed = ""
         for wanted in _TEXTS:

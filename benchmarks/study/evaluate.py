@@ -24,10 +24,9 @@ from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.errors import NotJudgedError, SettingError
 from scrapy_simhash.judge.reading import PageReader
 from scrapy_simhash.judging import rule as words
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import MIN_FEATURES, PLAIN_DISTANCE_BITS
+from scrapy_simhash.judging.documents import MIN_FEATURES, PLAIN_DISTANCE_BITS, make_document
 from scrapy_simhash.judging.rule import UNKNOWN
-from scrapy_simhash.pages.facts import Page, Recipe
+from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def read_pages(
     made: dict[str, PageFingerprint | str] = {}
     for name, page in corpus.pages.items():
         try:
-            made[name], _ = reader.read(0, Page(page.url), page.read(), seed)
+            made[name], _ = reader.read(0, Fetched(page.url), page.read(), seed)
         except NotJudgedError as error:
             made[name] = error.reason
         show(len(made), len(corpus.pages))
@@ -176,7 +175,7 @@ def judge_pairs(
     """Judge the pairs whose pages could be read."""
     rule = config.chosen_rule
     documents = {
-        name: make_document(page, rule, Page(locate(corpus.pages[name]), identity=b"-"))
+        name: make_document(page, rule, Fetched(locate(corpus.pages[name]), identity=b"-"))
         for name, page in pages.items()
         if not isinstance(page, str)
     }

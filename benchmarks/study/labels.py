@@ -25,7 +25,7 @@ import xxhash
 
 from scrapy_simhash.judging.documents import Match
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import compare_plainly
+from scrapy_simhash.judging.matching import compare_plainly
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Site, judge
 from scrapy_simhash.pages.addresses import form_of, host_of
 from scrapy_simhash.pages.wording import unpack
@@ -34,8 +34,7 @@ from scrapy_simhash.simhash import hamming_distance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Document, Rule
 
 Label: TypeAlias = Literal["dup", "distinct", "unknown"]
 LABELS: tuple[str, ...] = get_args(Label)

@@ -20,7 +20,7 @@ from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.crawl.running import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.pages.addresses import find_site, host_of
-from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Page, Reader
+from scrapy_simhash.pages.facts import EVERYONE, MOST_BYTES, NOBODY, Fetched, Reader
 
 if TYPE_CHECKING:
     from weakref import WeakKeyDictionary
@@ -139,13 +139,13 @@ def select_page(
     request: Request,
     response: Response,
     reader: Reader,
-) -> Page | str:
+) -> Fetched | str:
     """Make the page that a judge gets, for a reader, or return why it is not judged."""
     if reason := find_skip_reason(config, request, response):
         return reason
     found_on, redirected = request.meta.get(_FOUND_ON, ""), list_redirects(request)
     fingerprint = crawler.request_fingerprinter.fingerprint(request)
-    return Page(
+    return Fetched(
         url=response.url,
         encoding=find_encoding(response),
         identity=identify(fingerprint, reader),
@@ -244,7 +244,7 @@ _OF_BROWSERS = ("playwright", "splash", "zyte_api", "selenium", "pyppeteer")
 _TIMEOUT_SECONDS = 30
 
 
-async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page, bytes] | None:
+async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetched, bytes] | None:
     """Ask for a page once more, as another one was asked for; None if the answer proves nothing.
 
     All downloader middlewares, delays and bounds apply, but the scheduler is not asked: a request
@@ -282,4 +282,4 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Page,
         and "cached" not in answer.flags
         and 0 < len(answer.body) <= MOST_BYTES
     )
-    return (Page(answer.url, find_encoding(answer)), answer.body) if usable else None
+    return (Fetched(answer.url, find_encoding(answer)), answer.body) if usable else None

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import printable_text
 from scrapy_simhash.judging.documents import Document, StoredDocument
-from scrapy_simhash.judging.judge import compare_by_words, compare_plainly
+from scrapy_simhash.judging.matching import compare_by_words, compare_plainly
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.designs import parse_design
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import Match
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Match, Rule
     from scrapy_simhash.pages.wording import Wording
     from scrapy_simhash.stores.store import Store
 

@@ -31,9 +31,9 @@ from scrapy_simhash.inspection.sentences import (
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Document, make_document
-from scrapy_simhash.judging.judge import CHANGES
+from scrapy_simhash.judging.matching import CHANGES
 from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.facts import Page, Recipe
+from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.pages.features import read_words, weigh_features
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -312,7 +312,7 @@ def _read_file(config: Config, name: str, store: Store | None) -> Document:
         made = fingerprint_page(body, recipe=recipe, seed=seed, ignore=ignored)
     except NotJudgedError as error:
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
-    return make_document(made, config.chosen_rule, Page(name, identity=b"-"))
+    return make_document(made, config.chosen_rule, Fetched(name, identity=b"-"))
 
 
 def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:

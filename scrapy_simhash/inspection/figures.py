@@ -22,7 +22,7 @@ from scrapy_simhash.judge.alerts import (
     list_alerts,
 )
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
-from scrapy_simhash.judging.judge import LEFT_OUT as OF_TEST
+from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 

@@ -9,8 +9,8 @@ from scrapy_simhash._printable import plural, show_bytes
 from scrapy_simhash.crawl import end
 from scrapy_simhash.crawl.policy import NOT_FETCHED
 from scrapy_simhash.crawl.running import add_option
-from scrapy_simhash.judging.evidence import Deciding
-from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.documents import Deciding
+from scrapy_simhash.judging.matching import MOST_CALLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
-from scrapy_simhash.judging.words import look
+from scrapy_simhash.judging.words import compare_words
 from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.stores.keyvalues import cut
@@ -204,7 +204,10 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
             return Outcome.GREY
         first, second = Read.make(mine, words), Read.make(theirs, others)
         if not judge(first, second, UNKNOWN, UNKNOWN).one:
-            sides = look(first.words, second.words, None), look(second.words, first.words, None)
+            sides = (
+                compare_words(first.words, second.words, None),
+                compare_words(second.words, first.words, None),
+            )
             common = max(1 - side.alone.mean() for side in sides)
             long = min(mine.words, theirs.words) >= _LEAST_WORDS
             unlike = long and common < _LEAST_COMMON and not stale

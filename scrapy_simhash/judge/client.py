@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Wanted
-    from scrapy_simhash.pages.facts import Page, PageFingerprint, Recipe
+    from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
 
     # Asks for the page at an address once more; None if the answer proves nothing.
-    Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Page, bytes] | None]]
+    Refetcher: TypeAlias = Callable[[str], Awaitable[tuple[Fetched, bytes] | None]]
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Judges:
 
     def ask(
         self,
-        page: Page,
+        page: Fetched,
         body: bytes,
         action: str = "flag",
         *,
@@ -152,7 +152,7 @@ class Judges:
             job.fail("store_unavailable", _ENDED)
         return number, future
 
-    async def read(self, page: Page, body: bytes) -> PageFingerprint:
+    async def read(self, page: Fetched, body: bytes) -> PageFingerprint:
         """Only read a page; `NotJudgedError` if that fails."""
         said = await self.ask(page, body, wanted="fingerprint")[1]
         assert said.fingerprint is not None  # noqa: S101 - it was wanted

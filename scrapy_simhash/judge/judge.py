@@ -44,7 +44,7 @@ from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judge.young import MOST_YOUNG, WithYoung, Young
 from scrapy_simhash.judging.documents import State, Verdict, make_document
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.judge import UNCHANGED, UNDELIVERED, Judge, Trusted
+from scrapy_simhash.judging.matching import UNCHANGED, UNDELIVERED, Judge, Trusted
 from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import bound_url, host_of
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.judge.messages import FromJudge, Outcome, Status, ToJudge
     from scrapy_simhash.judge.refetches import Asked
     from scrapy_simhash.judge.young import YoungPage
-    from scrapy_simhash.judging.documents import Change, Document, Match, Reading
-    from scrapy_simhash.judging.judge import Doubt
+    from scrapy_simhash.judging.documents import Document, Entry, Match, Reading
+    from scrapy_simhash.judging.matching import Doubt
     from scrapy_simhash.judging.noise import Measured, Slot
     from scrapy_simhash.pages.facts import PageFingerprint, Reader
     from scrapy_simhash.pages.links import PageLinks
@@ -94,13 +94,13 @@ class _Write(NamedTuple):
     """What is to be written.
 
     Attributes:
-        change: of a document; None to forget the document of an identity.
+        entry: of a document; None to forget the document of an identity.
         page: number of the young page that it is, whose items came through; 0 for others.
         identity: of a document that is gone.
         noise: what was seen to change on a host.
     """
 
-    change: Change | None
+    entry: Entry | None
     page: int = 0
     identity: bytes = b""
     noise: tuple[str, Measured] | None = None
@@ -283,11 +283,11 @@ class CrawlJudge:
 
     def _judge(
         self, page: _Page, trusted: Trusted | None = None
-    ) -> tuple[Judge, Verdict, Change | None]:
+    ) -> tuple[Judge, Verdict, Entry | None]:
         """Judge a page; also return the judge, and what is to be written, if anything is."""
         config, document = self._given.config, page.document
 
-        def work(stored: Documents) -> tuple[Judge, Verdict, Change | None]:
+        def work(stored: Documents) -> tuple[Judge, Verdict, Entry | None]:
             if self._store.engine.shared:
                 stored.read_ahead(document, self._rule)
             seen: Reading = WithYoung(stored, self._young) if self._young.pages else stored
@@ -298,14 +298,14 @@ class CrawlJudge:
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
             judge.trusted = trusted
-            verdict, change = judge.judge(document)
+            verdict, entry = judge.judge(document)
             if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:
                 # This crawl got its copy: by that it is judged, and stays a document.
                 match, _, _ = judge.find_match(document, verdict.document)
                 judge.doubt = None
                 if match is not None and match.standing == "got":
                     return judge, Verdict("near_duplicate", "", verdict.document, match), None
-            return judge, verdict, change
+            return judge, verdict, entry
 
         return self._store.read(work)
 
@@ -314,14 +314,14 @@ class CrawlJudge:
         # A store that does not answer may take as long as a page is given, and is no page's fault.
         self._begin(page.asked.number, loading=True)
         began = time.monotonic()
-        judge, verdict, change = self._judge(page)
+        judge, verdict, entry = self._judge(page)
         if judge.doubt is not None and self._doubt(page, judge.doubt):
             return
         if judge.rests is not None:
-            checked = self._check(page, judge.rests, (verdict, change))
+            checked = self._check(page, judge.rests, (verdict, entry))
             if checked is None:
                 return
-            verdict, change = checked
+            verdict, entry = checked
         match = verdict.match
         young = self._young.by_key.get(match.document) if match is not None else None
         if young is not None and self._waits(page, young):
@@ -341,10 +341,10 @@ class CrawlJudge:
             counted, judged=counted.judged + 1, repeated=counted.repeated + repeats
         )
         if young is not None:
-            decision.match_document = young.change.number
+            decision.match_document = young.entry.number
             decision.reason = UNDELIVERED if decision.action == PASS else decision.reason
         decision.store_ms = round(1_000 * (time.monotonic() - began), 3)
-        is_young = self._remember(page, decision, change, verdict.match)
+        is_young = self._remember(page, decision, entry, verdict.match)
         self._note_links(page, decision, is_young=is_young)
         waited_seconds = began - page.since if waited else 0.0
         self._say(Said(page.asked.number, decision, is_young, waited_seconds))
@@ -369,8 +369,8 @@ class CrawlJudge:
         self._say(Waits(page.asked.number))
 
     def _check(
-        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Change | None]
-    ) -> tuple[Verdict, Change | None] | None:
+        self, page: _Page, kept: Doubt, judged: tuple[Verdict, Entry | None]
+    ) -> tuple[Verdict, Entry | None] | None:
         """Judge a page whose drop rests on noise by what was seen on honest pages alone.
 
         Where other pages taught that noise, the original may be asked for once more.
@@ -386,7 +386,7 @@ class CrawlJudge:
         seconds = abs(mine.facts.time - kept.page.facts.time)
         used = list(noise.list_used(seconds, (mine, kept.page)))
         honest = (*noise.list_own(url), *self._refetches.list_confirmed(place, used))
-        _, verdict, change = self._judge(page, Trusted(document, honest))
+        _, verdict, entry = self._judge(page, Trusted(document, honest))
         confirmed = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
@@ -396,7 +396,7 @@ class CrawlJudge:
             if waits and time.monotonic() < _end_of_wait(page):
                 self._wait_for(page, -checked)
                 return None
-        return judged if confirmed else (verdict, change)
+        return judged if confirmed else (verdict, entry)
 
     def _learn(self, again: Again, body: bytes) -> None:
         """Learn from the second answer to an address, and judge again what waits for it."""
@@ -479,39 +479,39 @@ class CrawlJudge:
     # What is remembered
 
     def _remember(
-        self, page: _Page, decision: Decision, change: Change | None, match: Match | None
+        self, page: _Page, decision: Decision, entry: Entry | None, match: Match | None
     ) -> bool:
         """Remember a kept page as a young one, and return True; have others written."""
         number = page.asked.number
         if self._given.config.readonly or not page.asked.young:
             decision.document = 0
             return False
-        if change is None:
+        if entry is None:
             return False
-        is_new = not change.number
+        is_new = not entry.number
         if is_new:
-            change = change._replace(number=self._take_number())
-        decision.document = change.number
+            entry = entry._replace(number=self._take_number())
+        decision.document = entry.number
         if decision.action in {"", PASS}:
             self._make_room()
-            is_new &= change.record.state == State.DONE
+            is_new &= entry.record.state == State.DONE
             store = self._store
-            self._young.add(number, change, store.seed, store.dissolved, is_new=is_new)
+            self._young.add(number, entry, store.seed, store.dissolved, is_new=is_new)
             return True
         young = self._young.by_key.get(match.document) if match is not None else None
         if match is not None and young is not None:
-            first = young.change.record  # a first copy stands for another page
+            first = young.entry.record  # a first copy stands for another page
             record = structs.replace(
-                change.record,
+                entry.record,
                 state=State.DUPLICATE,
-                original=first.original if first.state == State.DUPLICATE else young.change.number,
+                original=first.original if first.state == State.DUPLICATE else young.entry.number,
                 distance=match.distance,
                 similarity=match.similarity,
                 tests=match.tests,
                 new_links=match.new_links,
             )
-            change = change._replace(record=record)
-        self._enqueue(_Write(change))
+            entry = entry._replace(record=record)
+        self._enqueue(_Write(entry))
         return False
 
     def _make_room(self) -> None:
@@ -541,7 +541,7 @@ class CrawlJudge:
             return
         if outcome == "done":
             self._settled[number] = page
-            self._enqueue(_Write(page.change, number))
+            self._enqueue(_Write(page.entry, number))
         # It counts from now on, whatever becomes of the store.
         self._young.counting.add(number)
         if links := self._links_of_young.pop(number, None):
@@ -619,14 +619,14 @@ class CrawlJudge:
 
         def work(stored: Documents) -> None:
             if self._store.engine.shared:
-                stored.read_ahead_of_saves(each.change[:2] for each in group if each.change)
-            for change, _, identity, noise in group:
+                stored.read_ahead_of_saves(each.entry[:2] for each in group if each.entry)
+            for entry, _, identity, noise in group:
                 if noise is not None:
                     stored.add_noise(*noise)
-                elif change is None:
+                elif entry is None:
                     stored.forget(identity)
                 else:
-                    stored.save(*change)
+                    stored.save(*entry)
 
         try:
             self._store.write(work)
@@ -642,7 +642,7 @@ class CrawlJudge:
     def _finish(self, number: int) -> None:
         """End the youth of a page; a first copy, which no table leads to, stays for its copies."""
         page = self._settled.pop(number, None)
-        if page is not None and page.change.record.state == State.DONE:
+        if page is not None and page.entry.record.state == State.DONE:
             self._forget(number)
 
 

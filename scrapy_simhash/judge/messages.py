@@ -24,7 +24,7 @@ import msgspec
 from scrapy_simhash.config import Config  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.judge.log import Decision  # noqa: TC001 - msgspec reads it
 from scrapy_simhash.pages.facts import (  # noqa: TC001 - msgspec reads them
-    Page,
+    Fetched,
     PageFingerprint,
     Reader,
     Recipe,
@@ -75,7 +75,7 @@ class Ask(_Message, frozen=True):
     """
 
     number: int
-    page: Page
+    page: Fetched
     action: str = "flag"
     young: bool = False
     wanted: Wanted = "verdict"
@@ -108,7 +108,7 @@ class Again(_Message, frozen=True):
     """
 
     document: int
-    page: Page | None = None
+    page: Fetched | None = None
 
 
 class EndWaits(_Message, frozen=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
 from scrapy_simhash.judge.messages import OUT_OF_MEMORY_EXIT_CODE
-from scrapy_simhash.judging.evidence import MIN_FEATURES
+from scrapy_simhash.judging.documents import MIN_FEATURES
 from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.main_text import load_text_reader, read_text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judge.messages import Status
-    from scrapy_simhash.pages.facts import Page, PageFingerprint, Recipe
+    from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
 
 # Beyond what is loaded. The hostile pages that meet the time limit take at most 190 MB.
 PAGE_MEMORY_BYTES = 512 * 2**20
@@ -55,7 +55,9 @@ class PageReader:
                 f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
             )
 
-    def read(self, number: int, page: Page, body: bytes, seed: int) -> tuple[PageFingerprint, str]:
+    def read(
+        self, number: int, page: Fetched, body: bytes, seed: int
+    ) -> tuple[PageFingerprint, str]:
         """Read a page; return its fingerprint and its scope.
 
         Raises:
@@ -77,7 +79,7 @@ class PageReader:
         with self._bound(number, "scope_failed"):
             return made, scopes.find_scope(self._scope, page.url, made)
 
-    def read_text(self, number: int, page: Page, body: bytes, reader: str) -> str:
+    def read_text(self, number: int, page: Fetched, body: bytes, reader: str) -> str:
         """Read the main text of a page by a reader; `NotJudgedError` if that fails."""
         self._load(number, load_text_reader, reader)
         with self._bound(number):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.judging.judge import Doubt
+    from scrapy_simhash.judging.matching import Doubt
     from scrapy_simhash.judging.noise import Change, Slot
     from scrapy_simhash.judging.rule import Page
 

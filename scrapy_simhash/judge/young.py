@@ -38,8 +38,7 @@ from scrapy_simhash.stores.keyvalues import SITES, number_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Sequence
 
-    from scrapy_simhash.judging.documents import Change, Document
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Document, Entry, Rule
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.documents import Documents
@@ -64,7 +63,7 @@ class YoungPage(NamedTuple):
     Attributes:
         page: its number in the crawl.
         key: its number as a candidate: that of its document, or of one of its own.
-        change: what is written once its items came through.
+        entry: what is written once its items came through.
         record: its record, as those have it that are compared with it.
         leads: by what it is found.
         member: of the sample of its host, as the table of samples has it; b"" if it is in none.
@@ -73,7 +72,7 @@ class YoungPage(NamedTuple):
 
     page: int
     key: int
-    change: Change
+    entry: Entry
     record: Record
     leads: list[_Lead]
     member: bytes
@@ -126,13 +125,13 @@ class Young:
         return [(int(differ[each]), self.by_key[int(self._keys[each])]) for each in places]
 
     def add(
-        self, page: int, change: Change, seed: int, dissolved: Container[int], *, is_new: bool
+        self, page: int, entry: Entry, seed: int, dissolved: Container[int], *, is_new: bool
     ) -> None:
         """Make a page findable.
 
         Args:
             page: its number in the crawl.
-            change: what is to be written of it.
+            entry: what is to be written of it.
             seed: of the store.
             dissolved: rare triples that are keys no more.
             is_new: it is in the sample of its host, too.
@@ -140,9 +139,9 @@ class Young:
         Raises:
             IndexError: there is no place; nothing has changed.
         """
-        key = change.number if is_new else _FIRST_KEY + page
+        key = entry.number if is_new else _FIRST_KEY + page
         # A first copy is written as a near-duplicate, but meanwhile stands for its original.
-        record = structs.replace(change.record, state=State.DONE)
+        record = structs.replace(entry.record, state=State.DONE)
         keys = keys_of(record)
         leads: list[_Lead] = [("identity", record.facts.identity)]
         leads += [("name", each) for each in name_keys(record.facts, record.facts.group, seed)]
@@ -154,10 +153,10 @@ class Young:
         if member:
             leads.append(("host", host))
         place = self._places.pop()
-        made = self.pages[page] = YoungPage(page, key, change, record, leads, member, place)
+        made = self.pages[page] = YoungPage(page, key, entry, record, leads, member, place)
         self.by_key[key] = made
-        if change.record.state == State.DUPLICATE and change.record.original:
-            self.first_copies[change.record.original] = page
+        if entry.record.state == State.DUPLICATE and entry.record.original:
+            self.first_copies[entry.record.original] = page
         for lead in leads:
             self._found[lead].append(key)
         if keys:
@@ -190,8 +189,8 @@ class Young:
         if found is None:
             return None
         del self.by_key[found.key]
-        if self.first_copies.get(found.change.record.original) == page:
-            del self.first_copies[found.change.record.original]
+        if self.first_copies.get(found.entry.record.original) == page:
+            del self.first_copies[found.entry.record.original]
         self.counting.discard(page)
         host = host_of(found.record.facts.url)
         if found.member in self._drawn.get(host, ()):
@@ -221,7 +220,7 @@ class WithYoung:
         """Find a page's own record, and what an import has of it; a young one comes first."""
         young = self._young.find("identity", page.facts.identity)
         own = self._young.by_key.get(young[-1]) if young else None
-        return ([own.change[:2]] if own else []) + self._stored.find_own(page)
+        return ([own.entry[:2]] if own else []) + self._stored.find_own(page)
 
     def gather(self, page: Document, rule: Rule, own: int = 0) -> tuple[list[Candidate], bool]:
         """Find the candidates of a page; its own document may be among them."""
@@ -290,8 +289,8 @@ class WithYoung:
     def get_wordings(self, numbers: Collection[int]) -> dict[int, Wording]:
         """Get those wordings that are there and undamaged."""
         young = {
-            each: unpack(found.change.wording)
+            each: unpack(found.entry.wording)
             for each in numbers
-            if (found := self._young.by_key.get(each)) and found.change.wording
+            if (found := self._young.by_key.get(each)) and found.entry.wording
         }
         return young | self._stored.get_wordings([each for each in numbers if each not in young])

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
 
-from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Page
+from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.simhash import check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from scrapy_simhash.judging.evidence import Rule
     from scrapy_simhash.judging.noise import Measured
     from scrapy_simhash.pages.facts import PageFingerprint
     from scrapy_simhash.pages.wording import Wording
@@ -29,7 +28,52 @@ _CRAWLS_KEPT = 4
 _MOST_WORDS, _MOST_CHARACTERS = 4, 80
 
 # Of a page of which only the text matters.
-_UNKNOWN = Page("", identity=b"-")
+_UNKNOWN = Fetched("", identity=b"-")
+
+
+# The paper's k for 64-bit fingerprints (section 2), which decides in plain simhash; and within
+# which candidates are found whose words are compared.
+PLAIN_DISTANCE_BITS = 3
+WORDS_DISTANCE_BITS = 7
+# With fewer distinct words, simhash has too little to go on; shorter pages are compared exactly
+# (docs/design.md).
+MIN_FEATURES = 32
+
+
+# SIMHASH_RULE, which a store has, too; of each the default of SIMHASH_DISTANCE.
+RuleName = Literal["words", "plain"]
+DEFAULT_DISTANCE_BITS: dict[str, int] = {"words": WORDS_DISTANCE_BITS, "plain": PLAIN_DISTANCE_BITS}
+
+
+class Rule(NamedTuple):
+    """The settings that decide.
+
+    Attributes:
+        distance: SIMHASH_DISTANCE, 0 to 15 bits.
+        name: SIMHASH_RULE: with `plain` the distance alone decides, as in the paper; else that
+            rule of `judging.rule.RULES` does.
+        min_features: a text with fewer distinct features has no fingerprint; asked for plain
+            simhash only, which goes by main texts.
+    """
+
+    distance: int
+    name: str = "words"
+    min_features: int = MIN_FEATURES
+
+    @property
+    def by_words(self) -> bool:
+        """Whether the words of two pages decide."""
+        return self.name != "plain"
+
+
+class Deciding(StrEnum):
+    """What decides about two documents, in words for people."""
+
+    SCOPE = "in different scopes: never compared"
+    DIGEST = "too little text for a simhash: compared exactly"
+    DISTANCE = "plain simhash"
+    NO_WORDS = f"no words of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"
+    WORDS = "words and names"
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -143,7 +187,7 @@ class Verdict:
 def make_document(
     read: PageFingerprint,
     rule: Rule,
-    page: Page = _UNKNOWN,
+    page: Fetched = _UNKNOWN,
     scope: str = "",
 ) -> Document:
     """Make the document of a page as it was read and fetched.
@@ -241,7 +285,7 @@ def add_crawls(crawls: tuple[str, ...], newest: tuple[str, ...]) -> tuple[str, .
     return (*(each for each in crawls if each not in newest), *newest)[-_CRAWLS_KEPT:]
 
 
-class Change(NamedTuple):
+class Entry(NamedTuple):
     """What is to be written of a document that was judged, once it came through or was dropped.
 
     Attributes:

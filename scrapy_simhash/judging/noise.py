@@ -631,7 +631,7 @@ class Noise:
             if is_same:
                 self._tested[change.slot][folder] += 1
 
-    def is_settled(self, url: str, change: Change) -> bool:
+    def is_ruled_out(self, url: str, change: Change) -> bool:
         """Whether a slot stayed as it was on two pages of a folder or in two, or was refuted."""
         folder, tested = folder_of(url), self._tested.get(change.slot, Counter[str]())
         stays = tested[folder] >= _PAGES or len(tested) >= _PAGES

@@ -21,9 +21,9 @@ from scrapy_simhash.judging.words import (
     Side,
     Template,
     Words,
+    compare_words,
     find_gaps,
     find_signs,
-    look,
     read_words,
 )
 from scrapy_simhash.pages.addresses import (
@@ -346,8 +346,8 @@ def judge(page: Page, kept: Page, site: Site, other_site: Site) -> Ruling:
     if min(len(page.words), len(kept.words)) < STUB_WORDS:
         return _judge_stubs(page, kept)
     template, other_template = site.mark(page.words), other_site.mark(kept.words)
-    side = look(page.words, kept.words, template)
-    other = look(kept.words, page.words, other_template)
+    side = compare_words(page.words, kept.words, template)
+    other = compare_words(kept.words, page.words, other_template)
     if not one_address and _have_other_names(mine, theirs, site, other_site):
         ruling = _judge_other_name(page, kept, side, other, site)
     else:

@@ -305,7 +305,7 @@ class Side(NamedTuple):
     own: Marks
 
 
-def look(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
+def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
     """Look at a page beside another one; `template` are its triples that are its site's."""
     both = contains(other.masked_sorted, words.masked)
     exact = contains(other.triples_sorted, words.triples)

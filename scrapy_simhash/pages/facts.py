@@ -76,7 +76,7 @@ class Share(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
     repeated: int = 0
 
 
-class Page(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True):
     """A page as it was fetched.
 
     Attributes:

@@ -23,7 +23,7 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Candidate, Match, Record, State, add_crawls
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.judging.noise import Measured, join
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.facts import EVERYONE, LEAST_OF_SHARE, Reader, Share
@@ -59,8 +59,7 @@ from scrapy_simhash.tables.probing import MOST_IN_BUCKET, MOST_IN_PLAIN_BUCKET
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.documents import Document
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Document, Rule
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.stores.keys import Keys
     from scrapy_simhash.tables.permutation import Design

@@ -13,7 +13,7 @@ from scrapy_simhash.errors import (
     StoreMismatchError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging.evidence import DEFAULT_DISTANCE_BITS
+from scrapy_simhash.judging.documents import DEFAULT_DISTANCE_BITS
 from scrapy_simhash.pages.facts import Recipe  # noqa: TC001 - msgspec reads the annotations
 from scrapy_simhash.stores.documents import unpack_row, unseal
 from scrapy_simhash.tables.designs import parse_design

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging.documents import State, StoredDocument
-from scrapy_simhash.judging.evidence import Rule
+from scrapy_simhash.judging.documents import Rule, State, StoredDocument
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.matching import Judge
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.simhash import check_fingerprint
 from scrapy_simhash.stores.documents import Documents, pack_row
@@ -177,7 +176,7 @@ class Store(AbstractContextManager["Store"]):
         Args:
             documents: in the order in which they arrived.
             crawl: id of the crawl that fetched them, or "" outside of crawls.
-            incremental: drop pages for what earlier crawls got, too, see `judging.judge`.
+            incremental: drop pages for what earlier crawls got, too, see `judging.matching`.
 
         Returns:
             One verdict for each document, once all of them are on disk.

@@ -36,7 +36,7 @@ from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.judge.log import IMPORT_PREFIX, CrawlLog, new_crawl
 from scrapy_simhash.judge.messages import Settled
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import EVERYONE, Page
+from scrapy_simhash.pages.facts import EVERYONE, Fetched
 from scrapy_simhash.pages.wording import pack
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_store, show_url
@@ -155,7 +155,7 @@ def _make_pages(
     fingerprinter: RequestFingerprinterProtocol,
     counts: _Counts,
     show: Callable[[int, int | None], None],
-) -> Iterator[tuple[Page, bytes]]:
+) -> Iterator[tuple[Fetched, bytes]]:
     """Make the pages of a source, up to its end or where it is damaged, and count its records."""
     try:
         for entry in read_source(counts.source, counts.kind):
@@ -174,13 +174,13 @@ def _make_pages(
         counts.complete = False
 
 
-async def _judge(config: Config, pages: Iterator[tuple[Page, bytes]], counts: _Counts) -> None:
+async def _judge(config: Config, pages: Iterator[tuple[Fetched, bytes]], counts: _Counts) -> None:
     """Judge the pages of a source in their order; what is kept has come through."""
     # What an import gets is compared with all that is there.
     given = make_open(replace(config, incremental=True))
     given = structs.replace(given, crawl=counts.crawl, spider=SPIDER)
     judges, log = Judges(given, min(1, config.processes)), CrawlLog()
-    waiting: deque[tuple[Page, int, asyncio.Future[Said]]] = deque()
+    waiting: deque[tuple[Fetched, int, asyncio.Future[Said]]] = deque()
     try:
         opened = await judges.open()
         log = CrawlLog(given.config.log, counts.crawl, SPIDER, opened.seed)
@@ -210,7 +210,7 @@ async def _take(
     judges: Judges,
     log: CrawlLog,
     counts: _Counts,
-    waiting: deque[tuple[Page, int, asyncio.Future[Said]]],
+    waiting: deque[tuple[Fetched, int, asyncio.Future[Said]]],
 ) -> None:
     """Take what was decided on the first page that waits, and count and log it."""
     page, number, future = waiting.popleft()
@@ -230,7 +230,7 @@ async def _take(
 
 def _make_page(
     config: Config, fingerprinter: RequestFingerprinterProtocol, page: SourcePage
-) -> tuple[Page, bytes] | Skipped:
+) -> tuple[Fetched, bytes] | Skipped:
     """Make a page to judge, with its body, as a crawl would, or return why one would skip it."""
     try:
         request = Request(page.url)
@@ -249,7 +249,7 @@ def _make_page(
         response = kind(request.url, page.status, headers=headers, body=page.body)
     if reason := find_skip_reason(config, request, response):
         return Skipped(reason)
-    made = Page(
+    made = Fetched(
         url=request.url,
         encoding=find_encoding(response),
         identity=identify(fingerprinter.fingerprint(request)),

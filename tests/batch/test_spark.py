@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import list_fingerprints, make_document
-from scrapy_simhash.judging.evidence import Rule
-from scrapy_simhash.judging.judge import compare_by_words
+from scrapy_simhash.judging.documents import Rule, list_fingerprints, make_document
+from scrapy_simhash.judging.matching import compare_by_words
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import Wording, pack, unpack

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.errors import NotJudgedError
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import Rule
-from scrapy_simhash.pages.facts import Page as Fetched
+from scrapy_simhash.judging.documents import Rule, make_document
+from scrapy_simhash.pages.facts import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,14 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Record, StoredDocument, Verdict
-from scrapy_simhash.judging.evidence import Deciding
+from scrapy_simhash.judging.documents import (
+    Deciding,
+    Document,
+    Match,
+    Record,
+    StoredDocument,
+    Verdict,
+)
 from scrapy_simhash.pages.facts import Facts, Reader
 from scrapy_simhash.pages.wording import Wording, pack
 from scrapy_simhash.stores.opening import open_store

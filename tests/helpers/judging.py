@@ -24,7 +24,7 @@ from scrapy_simhash.judge.messages import (
     Settled,
     Waits,
 )
-from scrapy_simhash.pages.facts import Page, Reader
+from scrapy_simhash.pages.facts import Fetched, Reader
 
 READER = Reader("spider", "parse")
 
@@ -142,7 +142,7 @@ def fill(store: Path | str, pages: Iterable[tuple[str, str]], **fields: Any) -> 
     return decisions
 
 
-def fetched(name: str, host: str = "site.example", **fields: Any) -> Page:
+def fetched(name: str, host: str = "site.example", **fields: Any) -> Fetched:
     """Make a page as it was fetched."""
     given = {
         "url": f"http://{host}/{name}",
@@ -150,7 +150,7 @@ def fetched(name: str, host: str = "site.example", **fields: Any) -> Page:
         "identity": f"{host}/{name}".encode(),
         "reader": READER,
     }
-    return Page(**(given | fields))
+    return Fetched(**(given | fields))
 
 
 def new_decision(url: str = "", crawl: str = "", **fields: Any) -> Decision:

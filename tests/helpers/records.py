@@ -6,7 +6,7 @@ from html import escape
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Verdict, make_document
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.documents import judge_in_order
 from tests.helpers.pages import make_words
@@ -65,7 +65,9 @@ def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict
     config = Config()
     urls = [path if "://" in path else HOST + path for path, _ in pages]
     documents = [
-        make_document(fingerprint_page(html, url=url), config.chosen_rule, Page(url, identity=b"-"))
+        make_document(
+            fingerprint_page(html, url=url), config.chosen_rule, Fetched(url, identity=b"-")
+        )
         for url, (_, html) in zip(urls, pages, strict=True)
     ]
     return dict(zip((path for path, _ in pages), judge_in_order(documents, seed), strict=True))

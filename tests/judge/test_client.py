@@ -25,7 +25,7 @@ from scrapy_simhash.errors import (
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
-from scrapy_simhash.pages.facts import Page, Recipe
+from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.hostile import TRIGGER
@@ -335,7 +335,7 @@ async def test_pages_that_are_only_read() -> None:
     reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:
-        found = await reader.read(Page("http://a.example/", "utf-8"), page(1).encode())
+        found = await reader.read(Fetched("http://a.example/", "utf-8"), page(1).encode())
         made = fingerprint_page(page(1), seed=7, url="http://a.example/")
         assert found.facts.fingerprint == made.facts.fingerprint
     finally:

@@ -7,10 +7,9 @@ import pytest
 
 from scrapy_simhash.judge import alerts
 from scrapy_simhash.judge.alerts import LookAlikes
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import Rule
-from scrapy_simhash.judging.judge import compare_by_words
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.judging.documents import Rule, make_document
+from scrapy_simhash.judging.matching import compare_by_words
+from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.judging import new_decision
@@ -28,7 +27,7 @@ def find_parting(
         text = "".join(f"<p>{text}</p>" for text in texts)
         html = f"<title>{title}</title><main><h1>{heading}</h1>{text}</main>"
         made = fingerprint_page(html.encode(), url=url)
-        document = make_document(made, Rule(7), Page(url, identity=b"-"))
+        document = make_document(made, Rule(7), Fetched(url, identity=b"-"))
         return document.facts, unpack(document.wording)
 
     text = " ".join(WORDS)

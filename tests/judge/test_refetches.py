@@ -1,7 +1,7 @@
 """Which kept pages are asked for once more."""
 
 from scrapy_simhash.judge.refetches import Refetches
-from scrapy_simhash.judging.judge import Doubt
+from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording

@@ -15,7 +15,7 @@ from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
 from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
 from scrapy_simhash.judge.young import Young
-from scrapy_simhash.judging.documents import Change, Record, State
+from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
@@ -51,7 +51,7 @@ def read(store: Store) -> dict[str, str]:
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
 
-def test_a_copy_waits_until_its_original_is_settled(crawl: Judging) -> None:
+def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     first, second, *_ = copies(1)
     one, two = crawl.ask("1", first), crawl.ask("2", second)
     assert (crawl.find(one), crawl.find(two)) == ("new", "waits")
@@ -221,7 +221,7 @@ def test_a_change_that_breaks_costs_the_others_nothing(
     crawl: Judging, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-    crawl.judge._young.pages[one].change.record.tests = (object(),)  # type: ignore[assignment]
+    crawl.judge._young.pages[one].entry.record.tests = (object(),)  # type: ignore[assignment]
     crawl.settle(one, write=False)
     crawl.settle(two)
     assert stored(crawl) == {"1": "done"}
@@ -339,9 +339,9 @@ def test_no_page_is_young_while_all_others_are_to_be_written(
     assert stored(tmp_path) == dict.fromkeys("0126", "done")
 
 
-def make_change(number: int, fingerprint: int, url: str, **known: Any) -> Change:
+def make_entry(number: int, fingerprint: int, url: str, **known: Any) -> Entry:
     facts = Facts(b"%d" % number, fingerprint, b"", url=url, **known)
-    return Change(number, Record(facts, State.DONE, (), 0.0), b"")
+    return Entry(number, Record(facts, State.DONE, (), 0.0), b"")
 
 
 def make_members(numbers: Iterable[int]) -> list[bytes]:
@@ -354,10 +354,10 @@ def make_members(numbers: Iterable[int]) -> list[bytes]:
     )
 
 
-def make_page_of_host(number: int) -> Change:
+def make_page_of_host(number: int) -> Entry:
     url = f"http://site.example/{'ab'[number % 2]}/{number}"
     sketch = random.Random(number).randbytes(768)  # noqa: S311 - no secret
-    return make_change(number, number, url, sketch=sketch, suspicion=number % 3)
+    return make_entry(number, number, url, sketch=sketch, suspicion=number % 3)
 
 
 @given(st.lists(st.integers(1, 60), max_size=150))
@@ -388,8 +388,8 @@ def test_near_pages_are_found_as_by_comparing_each(
     young, there = Young(), dict[int, int]()
     for number, fingerprint, adds in steps:
         if adds and number not in there:
-            change = make_change(number, fingerprint, "")
-            young.add(number, change, 0, (), is_new=True)
+            entry = make_entry(number, fingerprint, "")
+            young.add(number, entry, 0, (), is_new=True)
             there[number] = fingerprint
         elif not adds:
             assert (young.pop(number) is not None) == (there.pop(number, None) is not None)

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from scrapy_simhash.judging import judge
+from scrapy_simhash.judging import matching
 from scrapy_simhash.judging.rule import find_names_apart
 from tests.helpers.pages import make_words
 from tests.helpers.records import judge_pages, make_article
@@ -66,7 +66,7 @@ def test_pages_that_quote_a_victim_only_keep_its_copies() -> None:
 
 def test_one_text_under_many_titles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = Mock(wraps=find_names_apart)
-    monkeypatch.setattr(judge, "find_names_apart", compared)
+    monkeypatch.setattr(matching, "find_names_apart", compared)
     text = " ".join(make_words(1, 300))
     names = make_words(2, 900)
     pages = [

@@ -6,8 +6,8 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, Match, make_document
-from scrapy_simhash.judging.judge import compare_by_words
-from scrapy_simhash.pages.facts import Page
+from scrapy_simhash.judging.matching import compare_by_words
+from scrapy_simhash.pages.facts import Fetched
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.pages import edit_words, make_words
@@ -29,7 +29,9 @@ def read(title: str, headings: str, text: str, url: str = URL, beside: str = "")
         f"<html><head><title>{escape(title)}</title></head>"
         f"<body><main>{headings}{text}</main>{beside}</body></html>"
     )
-    return make_document(fingerprint_page(html.encode(), url=url), RULE, Page(url, identity=b"-"))
+    return make_document(
+        fingerprint_page(html.encode(), url=url), RULE, Fetched(url, identity=b"-")
+    )
 
 
 def answer_to(first: Document, second: Document) -> Match:

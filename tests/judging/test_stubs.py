@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.evidence import Rule
+from scrapy_simhash.judging.documents import Rule, make_document
 from scrapy_simhash.judging.rule import UNKNOWN, Page, judge
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.wording import unpack

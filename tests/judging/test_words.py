@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.rule import UNKNOWN, Page, Ruling, Site, judge
-from scrapy_simhash.judging.words import Template, Words, find_gaps, look, read_words
+from scrapy_simhash.judging.words import Template, Words, compare_words, find_gaps, read_words
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
 from tests.helpers.pages import make_words
@@ -44,7 +44,7 @@ def find_alone(
 
 @given(TOKENS, TOKENS)
 def test_alone_is_what_no_triple_of_the_other_page_has(first: list[str], second: list[str]) -> None:
-    side = look(read(first), read(second), None)
+    side = compare_words(read(first), read(second), None)
     assert side.alone.nonzero()[0].tolist() == find_alone(first, second, Counter())
 
 
@@ -76,7 +76,7 @@ def test_own_leaves_template_out(
         for masked in (True, False)
     }
     template = Template(pages, 0.0, 2).mark(read(first), without)
-    side = look(read(first), read(second), template)
+    side = compare_words(read(first), read(second), template)
     expected = []
     for place, token in enumerate(first):
         masked = not token.isdecimal()

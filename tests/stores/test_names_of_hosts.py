@@ -4,7 +4,7 @@ import xxhash
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.matching import MOST_CALLED
 from scrapy_simhash.pages.facts import SKETCH_BYTES
 from scrapy_simhash.stores.documents import CALLED, Documents
 from scrapy_simhash.stores.keys import name_keys

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
-from scrapy_simhash.judging.judge import MOST_CALLED, compare_by_words, name_proposal
+from scrapy_simhash.judging.matching import MOST_CALLED, compare_by_words, name_proposal
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Rule
 
 # What the rule needs of a document.
 _FACTS = (

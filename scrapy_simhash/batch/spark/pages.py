@@ -23,7 +23,7 @@ from scrapy_simhash.errors import InspectionError, NotJudgedError, SourceError
 from scrapy_simhash.judge.client import Judges, read_only
 from scrapy_simhash.judging.documents import list_fingerprints, make_document
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Page, Recipe
+from scrapy_simhash.pages.facts import MOST_BYTES, Facts, Fetched, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_text
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.stores.keys import name_keys
@@ -159,7 +159,7 @@ async def _make_row(
         made = await _read_page(page, reader, seed)
     except NotJudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
-    document = make_document(made, config.chosen_rule, Page(url, identity=b"-"))
+    document = make_document(made, config.chosen_rule, Fetched(url, identity=b"-"))
     values = {"wording": document.wording, **structs.asdict(document.facts)}
     values = {name: values[name] for name in _FACT_COLUMNS if name in values}
     fingerprints = list_fingerprints(made, config.chosen_rule) or (document.facts.fingerprint,)
@@ -185,7 +185,7 @@ async def _read_page(page: Mapping[str, Any], reader: Judges, seed: int) -> Page
     if html is None:
         return _read_text(octets.decode(), seed, url)
     encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
-    return await reader.read(Page(url, encoding), octets)
+    return await reader.read(Fetched(url, encoding), octets)
 
 
 def _read_text(text: str, seed: int, url: str) -> PageFingerprint:

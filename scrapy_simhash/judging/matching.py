@@ -20,9 +20,11 @@ import numpy as np
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import (
+    PLAIN_DISTANCE_BITS,
     Candidate,
-    Change,
+    Deciding,
     Document,
+    Entry,
     Match,
     Record,
     State,
@@ -31,8 +33,7 @@ from scrapy_simhash.judging.documents import (
     add_crawls,
     show_words,
 )
-from scrapy_simhash.judging.evidence import PLAIN_DISTANCE_BITS, Deciding
-from scrapy_simhash.judging.evidence import WORDS_DISTANCE_BITS as FEW_BITS
+from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
 from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
 from scrapy_simhash.judging.rule import (
@@ -45,7 +46,7 @@ from scrapy_simhash.judging.rule import (
     find_declared,
     find_names_apart,
 )
-from scrapy_simhash.judging.words import find_signs, look
+from scrapy_simhash.judging.words import compare_words, find_signs
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
@@ -54,8 +55,7 @@ from scrapy_simhash.simhash import hamming_distance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Reading, Standing
-    from scrapy_simhash.judging.evidence import Rule
+    from scrapy_simhash.judging.documents import Reading, Rule, Standing
     from scrapy_simhash.judging.noise import Change as Noisy
     from scrapy_simhash.judging.rule import Site
     from scrapy_simhash.judging.words import Side
@@ -172,8 +172,8 @@ class _Compared(NamedTuple):
 
     def _describe_words(self, match: Match, mine: Page, theirs: Page) -> Match:
         sides = self.sides or (
-            look(mine.words, theirs.words, None),
-            look(theirs.words, mine.words, None),
+            compare_words(mine.words, theirs.words, None),
+            compare_words(theirs.words, mine.words, None),
         )
         left_out = []
         if template := int((sides[0].alone & ~sides[0].own).sum()):
@@ -376,14 +376,14 @@ class Judge:
             if not (_are_of_one_host(page.facts.url, url) and self.may_ask(number, host_of(url))):
                 continue
             noise = self.hosts.get_noise(url)
-            sought = [each for each in learn(*pages) if not noise.is_settled(url, each)]
+            sought = [each for each in learn(*pages) if not noise.is_ruled_out(url, each)]
             slots = Slots(sought)
             if sought and judge(*clean_both(pages, (slots, slots)), *sites).one:
                 return Doubt(number, kept, tuple(sought))
         return None
 
-    def judge(self, document: Document) -> tuple[Verdict, Change]:
-        """Judge a document; also returns what is to be written of it, see `Change`.
+    def judge(self, document: Document) -> tuple[Verdict, Entry]:
+        """Judge a document; also returns what is to be written of it, see `Entry`.
 
         A page near a young one is to be written like a new one, should it be kept.
         """
@@ -399,10 +399,10 @@ class Judge:
         reason = BUCKET_TOO_FULL if status == "not_judged" else ""
         if match is not None and match.standing == "earlier":
             reason = FIRST_COPY
-        change = Change(number, self._make_record(document, own, match), document.wording)
-        return Verdict(status, reason, 0, match, nearest), change
+        entry = Entry(number, self._make_record(document, own, match), document.wording)
+        return Verdict(status, reason, 0, match, nearest), entry
 
-    def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Change]:
+    def _revisit(self, document: Document, number: int, own: Record) -> tuple[Verdict, Entry]:
         page, before = document.facts, own.facts
         changed = before.scope != page.scope or (
             (before.text_digest != page.text_digest or self.whole)
@@ -415,11 +415,11 @@ class Judge:
         verdict = Verdict("revisit", "changed" if changed else UNCHANGED, number)
         if not _is_own(document, own):
             # What was imported stays for other callbacks, which did not get it.
-            return verdict, Change(0, self._make_record(document), document.wording)
+            return verdict, Entry(0, self._make_record(document), document.wording)
         facts = structs.replace(page, suspicion=before.suspicion)
         # Those that got another text did not get this one.
         crawls = add_crawls(() if changed else own.crawls, self._list_crawls())
-        return verdict, Change(
+        return verdict, Entry(
             number, structs.replace(own, facts=facts, crawls=crawls), document.wording
         )
 
