@@ -12,9 +12,9 @@ to be asked for once more, which shows what changes there by itself.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -142,65 +142,65 @@ class _Compared(NamedTuple):
     rests: Doubt | None = None
     noise: Iterable[Noisy] = ()
 
-    def describe(self) -> Match:
+    def describe(self, **known: Any) -> Match:
         """Name for people what made the one a candidate, what parts the two, and what was left out.
 
-        What only a store knows of the match, it adds.
+        `known` are attributes of the match that only a store knows.
         """
         page, kept = self.facts
         distance = hamming_distance(page.fingerprint, kept.fingerprint)
-        found = self.candidate if self.similarity is not None and distance > FEW_BITS else None
-        proposal = name_proposal(
-            distance,
-            stub=page.stub or kept.stub,
-            name=found.name if found else "",
-            keys=found.keys if found else 0,
-        )
-        match = Match(
+        short, found = page.stub or kept.stub, self.candidate
+        if self.similarity is None or distance <= FEW_BITS:
+            found = Candidate(-1, 0, 0)
+        tests = [name_proposal(distance, stub=short, name=found.name, keys=found.keys), self.why]
+        words: list[tuple[str, ...]] = [(), ()]
+        other_number, parted_by = False, ""
+        if self.pages is not None:
+            sides = self.sides or _look_at(*self.pages)
+            if template := int((sides[0].alone & ~sides[0].own).sum()):
+                tests.append(f"{LEFT_OUT}{template} words of the site's template")
+            noise = dict.fromkeys(map(str, self.noise))
+            tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
+            words = [each.words.list_words(each.alone) for each in sides]
+            if self.duplicate:
+                other_number = all(_says_number(each, page.url, kept.url) for each in sides)
+            else:
+                parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
+        return Match(
             self.candidate.number,
             kept.fingerprint,
             distance,
             kept.url,
             self.similarity,
-            (proposal, self.why),
+            tuple(tests),
             duplicate=self.duplicate,
             time=kept.time,
             text_digest=kept.text_digest,
+            own_words=words[0],
+            match_own_words=words[1],
+            parted_by=parted_by,
+            other_number=other_number,
             site_known=self.sites is not None and self.sites[0].known,
-        )
-        return match if self.pages is None else self._describe_words(match, *self.pages)
-
-    def _describe_words(self, match: Match, mine: Page, theirs: Page) -> Match:
-        sides = self.sides or (
-            compare_words(mine.words, theirs.words, None),
-            compare_words(theirs.words, mine.words, None),
-        )
-        left_out = []
-        if template := int((sides[0].alone & ~sides[0].own).sum()):
-            left_out.append(f"{LEFT_OUT}{template} words of the site's template")
-        noise = islice(dict.fromkeys(map(str, self.noise)), _MOST_NAMED)
-        left_out += [f"{LEFT_OUT}{CHANGES}{change}" for change in noise]
-        own_words, match_own_words = (each.words.list_words(each.alone) for each in sides)
-        urls = f"{mine.facts.url} {theirs.facts.url}"
-        return replace(
-            match,
-            tests=(*match.tests, *left_out),
-            own_words=own_words,
-            match_own_words=match_own_words,
-            other_number=all(_says_number(each, urls) for each in sides),
-            parted_by=_find_parting((mine, theirs), sides, self.why, own_words or match_own_words),
+            **known,
         )
 
 
-def _says_number(side: Side, urls: str) -> bool:
+def _look_at(mine: Page, theirs: Page) -> tuple[Side, Side]:
+    """Compare the words of two pages that were compared as a whole."""
+    return (
+        compare_words(mine.words, theirs.words, None),
+        compare_words(theirs.words, mine.words, None),
+    )
+
+
+def _says_number(side: Side, *urls: str) -> bool:
     """Return whether a main text has a number of its own that is in no address."""
-    own = np.flatnonzero(side.own & side.words.main & side.words.numbers)
-    numbers = (side.words.tokens[place] for place in own.tolist())
-    return any(number not in urls for number in numbers)
+    own = np.flatnonzero(side.own & side.words.main & side.words.numbers).tolist()
+    return any(side.words.tokens[place] not in " ".join(urls) for place in own)
 
 
 def _find_parting(
-    pages: tuple[Page, Page], sides: tuple[Side, Side], why: str, words: Sequence[str]
+    mine: Page, theirs: Page, sides: tuple[Side, Side], why: str, words: Sequence[str]
 ) -> str:
     """Find what parts a page from one that it looks like; "" if it does not.
 
@@ -208,7 +208,6 @@ def _find_parting(
     is the first words that only one of them has; where these say nothing by themselves, as a number
     does, those that the rule names.
     """
-    mine, theirs = pages
     names = [(mine.title, theirs.title), (mine.heading, theirs.heading)]
     named = [one == other for one, other in names if one and other]
     if not named or not all(named):
@@ -462,12 +461,8 @@ class Judge:
                 mine.link_sketch, links, mine.url, theirs.link_sketch, theirs.url, page.requested
             )
         better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
-        return replace(
-            compared.describe(),
-            new_links=new_links,
-            standing=self._stand(compared.candidate),
-            better_url=better_url,
-        )
+        standing = self._stand(compared.candidate)
+        return compared.describe(new_links=new_links, standing=standing, better_url=better_url)
 
 
 def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:

@@ -602,15 +602,18 @@ def _find_two_names(page: Page, kept: Page, *, known: bool) -> str:
     return found
 
 
-def _pair_names(page: Page, kept: Page) -> Iterator[tuple[_Name, _Name, str]]:
+def _pair_names(page: Page, kept: Page) -> list[tuple[_Name, _Name, str]]:
     """Pair the titles, and the headings, of two pages where both have one, shown as two names."""
     first, second = page.facts, kept.facts
-    for mine, theirs, one, other in (
+    names = (
         (page.title, kept.title, first.title, second.title),
         (page.heading, kept.heading, first.heading, second.heading),
-    ):
-        if mine and theirs:
-            yield mine, theirs, f"two names: {one!r} / {other!r}"
+    )
+    return [
+        (mine, theirs, f"two names: {one!r} / {other!r}")
+        for mine, theirs, one, other in names
+        if mine and theirs
+    ]
 
 
 def _is_one_address(mine: str, theirs: str) -> bool:
