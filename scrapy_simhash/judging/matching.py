@@ -35,7 +35,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.documents import WORDS_DISTANCE_BITS as FEW_BITS
 from scrapy_simhash.judging.hosts import Hosts
-from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing
+from scrapy_simhash.judging.noise import Slots, clean_both, learn, list_standing, may_be_doubted
 from scrapy_simhash.judging.rule import (
     DECLARED,
     RULES,
@@ -373,6 +373,8 @@ class Judge:
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
             if not (_are_of_one_host(page.facts.url, url) and self.may_ask(number, host_of(url))):
+                continue
+            if not may_be_doubted(pages[0].words, pages[1].words):
                 continue
             noise = self.hosts.get_noise(url)
             sought = [each for each in learn(*pages) if not noise.is_ruled_out(url, each)]

@@ -48,6 +48,9 @@ _PIECES = regex.compile(
     rf"\w+|{SIGNS.pattern}|(?<=\d)(?:[.,:/\u2013-](?=\d)|[\"'\u2019\u201d])|(?<=\w)-(?![\w-])"
 )
 _WORDS_TO_SPACES = re.compile(r"\w+")
+_DIGITS = re.compile(r"\d+")
+# What stands for any number in a slot.
+ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Of some 150 kB a text of 1,000 words.
 _TEXTS_REMEMBERED = 128
@@ -160,6 +163,20 @@ class Words:
             Block(tags[line] if line < len(tags) else "", start, end)
             for line, start, end in zip(lines, starts, [*starts, len(self)][1:], strict=True)
         ]
+
+    @cached_property
+    def shapes(self) -> list[str]:
+        """The words, `ANY_NUMBER` for those with a digit."""
+        shapes = list(self.tokens)
+        for place in np.flatnonzero(self.numbers).tolist():
+            shapes[place] = ANY_NUMBER
+        return shapes
+
+    @cached_property
+    def texts(self) -> list[tuple[str, str]]:
+        """The text of each block, as it is and with `ANY_NUMBER` for its digits."""
+        texts = [" ".join(self.tokens[start:end]) for _, start, end in self.blocks]
+        return [(text, _DIGITS.sub(ANY_NUMBER, text)) for text in texts]
 
     def mark_address(self, url: str) -> Marks | None:
         """Mark the words of an address where the text writes it out; None if it does not."""
