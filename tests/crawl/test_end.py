@@ -225,7 +225,7 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
         return {f"/{release}/{n}.html": make_page(words) for n, words in pages.items()}
 
     with serve({**manual("1.0", 11), **manual("2.0", 140)}) as site:
-        await crawl(tmp_path, site.urls())
+        await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=1)
         first = site.url("/2.0/0.html")
     said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
     assert end.read()[1:] == [said]
