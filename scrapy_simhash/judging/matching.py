@@ -163,7 +163,7 @@ class _Compared(NamedTuple):
             tests += [f"{LEFT_OUT}{CHANGES}{change}" for change in islice(noise, _MOST_NAMED)]
             words = [each.words.list_words(each.alone) for each in sides]
             if self.duplicate:
-                other_number = all(_says_number(each, page.url, kept.url) for each in sides)
+                other_number = all(_says_number(each, f"{page.url} {kept.url}") for each in sides)
             else:
                 parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
         return Match(
@@ -193,10 +193,10 @@ def _look_at(mine: Page, theirs: Page) -> tuple[Side, Side]:
     )
 
 
-def _says_number(side: Side, *urls: str) -> bool:
+def _says_number(side: Side, urls: str) -> bool:
     """Return whether a main text has a number of its own that is in no address."""
     own = np.flatnonzero(side.own & side.words.main & side.words.numbers).tolist()
-    return any(side.words.tokens[place] not in " ".join(urls) for place in own)
+    return any(side.words.tokens[place] not in urls for place in own)
 
 
 def _find_parting(
