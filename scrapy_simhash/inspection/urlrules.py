@@ -26,7 +26,7 @@ from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
 from scrapy_simhash.judging.rule import Page as Read
 from scrapy_simhash.judging.words import compare_words
 from scrapy_simhash.pages.addresses import Address, find_site, parse_address, split_pair, split_url
-from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -212,11 +212,7 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
             long = min(mine.words, theirs.words) >= _LEAST_WORDS
             unlike = long and common < _LEAST_COMMON and not stale
             return Outcome.DIFFERENT if unlike else Outcome.GREY
-    share = measure_new_links(mine.link_sketch, NO_LINKS, mine.url, theirs.link_sketch, theirs.url)
-    # The judge had all links of the page, and carried them over to the place of its original.
-    known = page.document.record.new_links
-    most = share is not None and min(share, share if known is None else known) >= MOSTLY_NEW
-    return None if most else Outcome.SAME
+    return None if (page.document.record.new_links or 0.0) >= MOSTLY_NEW else Outcome.SAME
 
 
 _LEAST_SAME = 11  # in all directories without a conflict

@@ -49,6 +49,7 @@ from scrapy_simhash.judging.noise import folder_of, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.pages.facts import WHOLE_TEXT, Share
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.stores.opening import MEMORY, open_as_it_is, open_store
 
@@ -329,7 +330,12 @@ class CrawlJudge:
             return
         decision = page.decision.complete(verdict, page.document.facts, page.made)
         if match is not None:
-            decision.action = self._choose(page, verdict, young)
+            links, group = page.made.targets, page.document.facts.group
+            pages = filter(None, (decision.url, decision.requested_url, match.url))
+            decision.new_links = self._links.measure_new(links, group, *pages)
+            decision.action = self._choose(page, decision, young)
+            if entry is not None:
+                entry.record.new_links = decision.new_links
         elif verdict.reason == UNCHANGED and self._given.config.unchanged == "drop":
             decision.action = FOLLOW if page.asked.action in LOSING else ""
         self._refetches.judged += 1
@@ -452,14 +458,14 @@ class CrawlJudge:
             self._enqueue(_Write(None, noise=(host_of(url), noise.describe())))
         return True
 
-    def _choose(self, page: _Page, verdict: Verdict, young: YoungPage | None) -> str:
+    def _choose(self, page: _Page, decision: Decision, young: YoungPage | None) -> str:
         """Choose the action on a near-duplicate."""
         action = page.asked.action
         unsettled = young is not None and young.page not in self._young.counting
-        if verdict.reason or (unsettled and action in LOSING):
+        if decision.reason or (unsettled and action in LOSING):
             return PASS
         follows = action in LOSING and self._given.config.follow_new_links
-        if follows and self._links.are_mostly_new(page.made.targets, page.document.facts.group):
+        if follows and (decision.new_links or 0.0) >= MOSTLY_NEW:
             return _FOLLOWING[action]
         return action
 
@@ -469,7 +475,7 @@ class CrawlJudge:
         flags = self._given.config.action == "flag"
         if not flags:
             self._links.add_url(decision.url)
-        if is_young:  # its callback may fail before it follows them
+        if is_young and not flags:  # its callback may fail before it follows them
             self._links_of_young[page.asked.number] = links._replace(addresses=b""), group
         elif decision.action not in LOSING and not (flags and decision.action == "flag"):
             self._links.add(links, group)
@@ -508,7 +514,7 @@ class CrawlJudge:
                 distance=match.distance,
                 similarity=match.similarity,
                 tests=match.tests,
-                new_links=match.new_links,
+                new_links=decision.new_links,
             )
             entry = entry._replace(record=record)
         self._enqueue(_Write(entry))

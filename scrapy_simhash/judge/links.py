@@ -60,10 +60,17 @@ class LinkTable:
         new: NDArray[np.bool_] = ~came & (self._tags[of_group & _SLOTS] != of_group >> _TAG_BITS)
         return new
 
-    def are_mostly_new(self, links: PageLinks, group: str) -> bool:
-        """Return whether at least half of the links of a page are new; False if it has none."""
+    def measure_new(self, links: PageLinks, group: str, *pages: str) -> float | None:
+        """Return the share of a page's links that are new, 0 to 1; None if it has none.
+
+        If most are, those that lead back to one of these pages are not.
+        """
         new = self._find_new(_read(links), group)
-        return bool(new.size and np.count_nonzero(new) >= MOSTLY_NEW * new.size)
+        number = int(np.count_nonzero(new))
+        if number and number >= MOSTLY_NEW * new.size:
+            addresses = links.addresses.decode().split("\n")
+            number = sum(not leads_back(addresses[n], *pages) for n in np.flatnonzero(new).tolist())
+        return round(number / new.size, 3) if new.size else None
 
     def leave(self, decision: Decision, links: PageLinks, group: str) -> None:
         """Remember the new links of a dropped page, but for those that lead back to it."""

@@ -127,7 +127,7 @@ class Decision(Published, kw_only=True):
             "text_digest": facts.text_digest.hex(),
         }
         if match:
-            found |= _pick(match, "distance", "similarity", "tests", "new_links", "better_url")
+            found |= _pick(match, "distance", "similarity", "tests", "better_url")
             found |= _pick(match, "own_words", "match_own_words", "site_known", "other_number")
             found |= _pick(match, "url", "document", "time", before="match_")
             found["match_text_digest"] = match.text_digest.hex()

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import structs
 
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Facts, Fetched
-from scrapy_simhash.pages.links import NO_LINKS, PageLinks
 from scrapy_simhash.simhash import check_fingerprint
 
 if TYPE_CHECKING:
@@ -82,15 +81,11 @@ class Document(msgspec.Struct, frozen=True):
     Attributes:
         facts: what is known of it; a `ValueError` says what is wrong with them.
         wording: what a reader sees of it, see `pages.wording.pack`; b"" where there is none.
-        requested: the address that was asked for, where redirects led from it to `url`; else "".
-        links: where the page's links lead; not kept.
         imported: identity under which an import has the same page; b"" if there is none.
     """
 
     facts: Facts
     wording: bytes = b""
-    requested: str = ""
-    links: PageLinks = NO_LINKS
     imported: bytes = b""
 
     def __post_init__(self) -> None:
@@ -121,8 +116,6 @@ class Match:
         similarity: share of its words that do not stand alone, 0 to 1, or None.
         tests: what made it a candidate, what decided, and what was left out, for people.
         duplicate: the page repeats it.
-        new_links: share of the page's links that were not on this one, 0 to 1; None
-            where there are none, or none that the samples can tell of.
         time: when it was fetched last, seconds since 1970, UTC.
         text_digest: of its text then.
         standing: `got` (its items came through, in this crawl or where earlier ones count),
@@ -142,7 +135,6 @@ class Match:
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     duplicate: bool = True
-    new_links: float | None = None
     # Of the moment, not of the match.
     time: float = field(default=0.0, compare=False)
     text_digest: bytes = field(default=b"", compare=False)
@@ -223,8 +215,6 @@ def make_document(
     return Document(
         facts,
         wording=read.wording,
-        requested=page.requested,
-        links=read.targets,
         imported=page.imported,
     )
 
@@ -265,7 +255,7 @@ class Record(msgspec.Struct, array_like=True):
         tests: what decided.
         spared: judged again it is no near-duplicate of anything, because somebody took its drop
             back.
-        new_links: share of its links that its original lacked, 0 to 1, or None.
+        new_links: share of its links that no kept page had, 0 to 1, or None.
     """
 
     facts: Facts

@@ -48,7 +48,6 @@ from scrapy_simhash.judging.rule import (
 )
 from scrapy_simhash.judging.words import compare_words, find_signs
 from scrapy_simhash.pages.addresses import host_of, is_better_url, split_url
-from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.pages.wording import unpack
 from scrapy_simhash.simhash import hamming_distance
 
@@ -276,7 +275,7 @@ class Judge:
         alike = (each for each in compared if each.duplicate)
         if match := min(alike, key=self._rank, default=None):
             self.rests = match.rests
-            return self._make_match(document, match), None, complete
+            return self._make_match(match), None, complete
         near = (
             each
             for each in compared
@@ -284,7 +283,7 @@ class Judge:
             or each.candidate.distance <= self.rule.distance
         )
         nearest = min(near, key=_rank_alike, default=None)
-        return None, self._make_match(document, nearest) if nearest else None, complete
+        return None, self._make_match(nearest) if nearest else None, complete
 
     def _compare_words(
         self, document: Document, chosen: list[tuple[Candidate, Facts]], own: int
@@ -439,7 +438,6 @@ class Judge:
             record.state = State.DUPLICATE
             record.original, record.distance = match.document, match.distance
             record.similarity, record.tests = match.similarity, match.tests
-            record.new_links = match.new_links
         return record
 
     def _stand(self, candidate: Candidate) -> Standing:
@@ -454,17 +452,11 @@ class Judge:
         """Rank documents: by standing, then as `_rank_alike`."""
         return _STANDINGS.index(self._stand(compared.candidate)), *_rank_alike(compared)
 
-    def _make_match(self, page: Document, compared: _Compared) -> Match:
+    def _make_match(self, compared: _Compared) -> Match:
         mine, theirs = compared.facts
-        links = page.links if compared.duplicate else NO_LINKS
-        new_links = None
-        if theirs.sketch:  # without one nobody looked at its links
-            new_links = measure_new_links(
-                mine.link_sketch, links, mine.url, theirs.link_sketch, theirs.url, page.requested
-            )
         better_url = is_better_url(mine.url, mine.canonical, theirs.url, theirs.canonical)
         standing = self._stand(compared.candidate)
-        return compared.describe(new_links=new_links, standing=standing, better_url=better_url)
+        return compared.describe(standing=standing, better_url=better_url)
 
 
 def _choose(page: Facts, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, Facts]]:

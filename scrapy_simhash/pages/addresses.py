@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urljoin, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tldextract import TLDExtract
 
@@ -303,55 +303,6 @@ def _mask(name: str) -> str:
     if len(words) >= _LEAST_OF_TITLE or any(map(_MIXED.search, words)):
         return "*"
     return _DIGITS.sub("0", name)
-
-
-def carry_over(url: str, original: str) -> Callable[[str], str] | None:
-    """Make a function that carries links of a page over to the place of its original.
-
-    Args:
-        url: of the page.
-        original: URL of the page that it is a near-duplicate of.
-
-    Returns:
-        A function of an absolute link, which it returns as it is unless it is of the page's place;
-        None if the two URLs do not name places.
-
-    >>> carry = carry_over("http://a.example/mirror/x.html", "http://a.example/x.html")
-    >>> carry("http://a.example/mirror/y.html"), carry("http://a.example/about")
-    ('http://a.example/y.html', 'http://a.example/about')
-    >>> carry_over("http://a.example/x?sid=1", "http://a.example/x?sid=2")("http://a.example/?sid=1")
-    'http://a.example/?sid=2'
-    """
-    if move := find_move(url, original):
-        place, target = move
-        return lambda link: target + link[len(place) :] if link.startswith(place) else link
-    first, second = _split(url), _split(original)
-    if first is None or second is None or first[:3] != second[:3]:
-        return None
-    # With the same value only: of a list whose second page is like its first one, the third page is
-    # not of that place.
-    ours, theirs = _list_pairs(first), _list_pairs(second)
-    given = {pair.partition("=")[0]: pair for pair in theirs if pair not in ours}
-    taken = set(ours).difference(theirs)
-    origin = f"{first.scheme}://{first.netloc}/"
-
-    def carry(link: str) -> str:
-        path, _, query = link.partition("?")
-        pairs = query.split("&") if query else []
-        if not link.startswith(origin) or not taken.issubset(pairs):
-            return link
-        missing = dict(given)
-        kept = [
-            missing.pop(pair.partition("=")[0], "") if pair in taken else pair for pair in pairs
-        ]
-        carried = "&".join(filter(None, (*kept, *missing.values())))
-        return f"{path}?{carried}" if carried else path
-
-    return carry if given or taken else None
-
-
-def _list_pairs(parts: SplitResult) -> list[str]:
-    return [pair for pair in parts.query.split("&")[:_MOST_PARAMETERS] if pair]
 
 
 def find_move(url: str, original: str) -> tuple[str, str] | None:

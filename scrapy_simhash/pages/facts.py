@@ -118,7 +118,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
         words, whole_words: of main and whole text.
         data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
         sketch: of the whole text, 768 bytes, see `features`; b"" for none.
-        link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash, so that only an equal page, or one with the
             same name and main text, is a near-duplicate of it.
         time: seconds since 1970, UTC.
@@ -144,7 +143,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     whole_words: _Count = 0
     data_fingerprint: bytes = b""
     sketch: bytes = b""
-    link_sketch: bytes = b""
     stub: bool = False
     time: float = 0.0
     reader: Reader = NOBODY

@@ -103,7 +103,6 @@ def fingerprint_text(
     if page.data:
         features = weigh_features(read_words(page.data, seed).hashes, 2)
         data = simhash(*features).to_bytes(8, "big")
-    link_sketch, targets = read_links(page.links, base)
     beside = *page.beside, *list_links_seen(page.links_seen)
     wording = pack(make_wording(whole, beside, seed, page.main_lines, page.tags))
     may_be_stub = min_features is None or len(main_features[0]) < min_features
@@ -123,7 +122,6 @@ def fingerprint_text(
         whole_words=len(whole.hashes),
         data_fingerprint=data,
         sketch=sketch,
-        link_sketch=link_sketch,
         suspicion=2 * _repeats_query(page.title, whole.hashes, seed, url),
         hidden=hidden,
     )
@@ -136,7 +134,7 @@ def fingerprint_text(
         extractor=WHOLE_TEXT if page.fell_back else OUR_READER,
         text=page.main,
         wording=wording,
-        targets=targets,
+        targets=read_links(page.links, base),
     )
 
 

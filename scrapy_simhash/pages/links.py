@@ -1,35 +1,25 @@
-"""The links of a page: a sample of them is stored, and shows how many are new.
-
-Bottom-k sampling (Cohen and Kaplan, PODC 2007) keeps those with the smallest hashes. Below the
-largest hash that was kept the sample is complete: there, "was this link on that page?" has a
-certain answer, whichever page the link stands on. A session in the links does not count.
-"""
+"""The links of a page, absolute; a session in them does not count."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from functools import lru_cache
-from struct import pack, unpack
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import xxhash
 
-from scrapy_simhash.pages.addresses import carry_over, join_url, split_url
+from scrapy_simhash.pages.addresses import join_url, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-# The share of new links is estimated within 6 points (one standard error) by 64 links, in 256
-# bytes a document.
-SAMPLE_LINKS = 64
-# A near-duplicate leads to new pages when at least this share of its links is not on the other:
-# lists that differ in their links only (`benchmarks/study/evaluate.py` counts true duplicates
-# beyond it).
+# A near-duplicate leads to new pages when at least this share of its links is new, as of lists that
+# differ in their links only.
 MOSTLY_NEW = 0.5
-# A page may have a hundred thousand links, and resolving one takes some microseconds. The sample is
-# taken of the first links only.
+# A page may have a hundred thousand links, and resolving one takes some microseconds.
 _MOST_LINKS = 20_000
 # Links that `urljoin` resolves: with another scheme, and with characters of which it has rules.
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
@@ -71,27 +61,18 @@ def digest_link(address: str) -> int:
     return xxhash.xxh3_64_intdigest(address.encode("utf-8", "replace"))
 
 
-def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
-    """Resolve the links of a page against its URL, sample the first 20,000, and list 2,000."""
-    # The sample has up to 64 ascending hashes of 4 bytes each. Only links to pages are listed, none
-    # longer than 2,000 bytes.
+def read_links(links: Sequence[str], url: str) -> PageLinks:
+    """Resolve the links of a page against its URL, of the first 20,000; list 2,000 to pages."""
     resolve = _Resolver(url)
     resolved = dict.fromkeys(filter(None, map(resolve, links[:_MOST_LINKS])))
-    targets = [target.encode() for target in resolved]
+    targets = (target.encode() for target in resolved)
     listed = [
         target
         for target in targets
         if target.startswith(_WEB) and len(target) <= _LONGEST_HANDED_OVER and b"\n" not in target
     ][:_MOST_HANDED_OVER]
     digests = [*map(xxhash.xxh3_64_intdigest, _leave_out_tokens(listed))]
-    packed = pack(f"<{len(digests)}Q", *digests)
-    return _sample(targets), PageLinks(packed, b"\n".join(listed))
-
-
-def _sample(targets: Iterable[bytes]) -> bytes:
-    hashes = set(map(xxhash.xxh32_intdigest, _leave_out_tokens(list(targets))))
-    sample = sorted(hashes)[:SAMPLE_LINKS]
-    return pack(f">{len(sample)}I", *sample)
+    return PageLinks(pack(f"<{len(digests)}Q", *digests), b"\n".join(listed))
 
 
 def _leave_out_tokens(targets: list[bytes]) -> list[bytes]:
@@ -139,53 +120,6 @@ class _Resolver:
         if not self._url or "./" in link or link[0] in "?." or _SCHEME.match(link):
             return join_url(self._url, link)
         return join_url(self._url, link) if _ODD.search(link) else self._folder + link
-
-
-def share_of_new_links(sample: bytes, seen: bytes) -> float | None:
-    """Estimate the share of a page's links, 0 to 1, that another page does not have, or None."""
-    # None if the page has no links, or none below the largest hash of the other page's full sample.
-    mine, others = (unpack(f">{len(each) // 4}I", each) for each in (sample, seen))
-    full = len(others) == SAMPLE_LINKS
-    comparable = {link for link in mine if not full or link <= others[-1]}
-    return len(comparable.difference(others)) / len(comparable) if comparable else None
-
-
-def measure_new_links(
-    sample: bytes,
-    links: PageLinks,
-    url: str,
-    seen: bytes,
-    original: str | None,
-    requested: str = "",
-) -> float | None:
-    """Estimate the share of new links of a near-duplicate, or None.
-
-    Args:
-        sample: of the links of the page.
-        links: of the page, at most 2,000.
-        url: of the page.
-        seen: the sample of its original.
-        original: URL of its original, or None.
-        requested: the address from which the page was redirected, or "".
-
-    Returns:
-        0 to 1, or None, as `share_of_new_links`. If most links are new, those that lead to the page
-        itself or its original, or name it in a parameter, are left out, and the smaller of two
-        shares counts: of the links as they are, and carried over to the place of the original,
-        where each link of a mirror has a counterpart.
-    """
-    share = share_of_new_links(sample, seen)
-    if share is None or share < MOSTLY_NEW or not original or not links.addresses:
-        return share
-    listed = links.addresses.decode().split("\n")
-    others = [link for link in listed if not leads_back(link, url, requested, original)]
-    if len(others) < len(listed):
-        share = share_of_new_links(_sample(map(str.encode, others)), seen) if others else 0.0
-    carry = carry_over(url, original)
-    if share is None or carry is None:
-        return share
-    there = share_of_new_links(_sample(carry(link).encode() for link in others), seen)
-    return share if there is None else min(share, there)
 
 
 def leads_back(link: str, *pages: str) -> bool:

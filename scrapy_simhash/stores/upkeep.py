@@ -63,7 +63,7 @@ class Check:
             if keys := keys_of(record):
                 self._keys[number] = choose_keys(keys, dissolved)
             sketch = record.facts.sketch[:1]
-            record.facts = structs.replace(record.facts, sketch=sketch, link_sketch=b"")
+            record.facts = structs.replace(record.facts, sketch=sketch)
             self._records[number] = record
 
     def find_problems(self) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
@@ -168,15 +167,6 @@ def test_the_record_keeps_similarity_and_tests(home: str) -> None:
         assert (stored.record.similarity, stored.record.tests) == (match.similarity, match.tests)
         assert (stored.state, stored.record.original, stored.record.distance) == ("duplicate", 1, 4)
         assert judge_one(reader, page("c", flip(4), heading="Kiwi")).status == "near_duplicate"
-
-
-def test_new_links_are_those_that_the_original_has_not(store: Store) -> None:
-    def links(*hashes: int) -> bytes:
-        return np.array(hashes, ">u4").tobytes()
-
-    judge_one(store, page("a", A, link_sketch=links(1, 2, 3)))
-    assert matched(store, page("b", A, link_sketch=links(2, 3, 4, 5))).new_links == 0.5
-    assert matched(store, page("c", A)).new_links is None
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])

@@ -1,13 +1,12 @@
-"""Addresses that may be broken, and links carried over to the place of another page."""
+"""Addresses that may be broken."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     bound_url,
-    carry_over,
     form_of,
     host_of,
     join_url,
@@ -15,97 +14,8 @@ from scrapy_simhash.pages.addresses import (
     parse_address,
     split_url,
 )
-from scrapy_simhash.pages.links import PageLinks, measure_new_links, read_links
 
 A = "http://a.example"
-
-
-@pytest.mark.parametrize(
-    ("url", "original", "link", "carried"),
-    [
-        (f"{A}/mirror/x.html", f"{A}/x.html", f"{A}/mirror/y/z.html", f"{A}/y/z.html"),
-        (f"{A}/mirror/x.html", f"{A}/x.html", f"{A}/mirror2/y", f"{A}/mirror2/y"),
-        (f"{A}/x.html", f"{A}/mirror/x.html", f"{A}/y.html", f"{A}/mirror/y.html"),
-        ("http://b.example/x", f"{A}/x", "http://b.example/y?z=1", f"{A}/y?z=1"),
-        (f"{A}/15/x", f"{A}/17/x", f"{A}/15/y", f"{A}/17/y"),
-        (f"{A}/x?print=1", f"{A}/x", f"{A}/y?print=1", f"{A}/y"),
-        (f"{A}/x?print=1", f"{A}/x", f"{A}/y?a=1&print=1&b=2", f"{A}/y?a=1&b=2"),
-        (f"{A}/x?sid=1", f"{A}/x?sid=2", f"{A}/y?sid=1", f"{A}/y?sid=2"),
-        (f"{A}/x", f"{A}/x?sid=2", f"{A}/y?a=1", f"{A}/y?a=1&sid=2"),
-        # Another page of a list, not its print view.
-        (f"{A}/x?page=2", f"{A}/x", f"{A}/x?page=3", f"{A}/x?page=3"),
-        (f"{A}/x?print=1", f"{A}/x", "http://b.example/?print=1", "http://b.example/?print=1"),
-    ],
-)
-def test_links_are_carried_over(url: str, original: str, link: str, carried: str) -> None:
-    carry = carry_over(url, original)
-    assert carry is not None
-    assert carry(link) == carried
-    assert carry(url) == original
-
-
-@pytest.mark.parametrize(
-    ("url", "original"), [(f"{A}/one", f"{A}/two"), (f"{A}/x", f"{A}/x"), ("http://[", f"{A}/x")]
-)
-def test_some_pages_name_no_places(url: str, original: str) -> None:
-    assert carry_over(url, original) is None
-
-
-words = st.text("ab/?=&;%#1", max_size=12)
-
-
-@given(words, words, words)
-@example("?a", "?b", "?a&a")
-def test_whatever_the_addresses(first: str, second: str, link: str) -> None:
-    urls = f"{A}/{first}", f"{A}/{second}"
-    carry = carry_over(*urls)
-    if carry is not None:
-        assert carry(f"{A}/{link}").startswith("http://")
-
-
-def measure(links: list[str], url: str, seen: list[str], original: str) -> float | None:
-    sample, listed = read_links(links, url)
-    return measure_new_links(sample, listed, url, read_links(seen, original)[0], original)
-
-
-def list_links(place: str, count: int) -> list[str]:
-    return [f"{place}/{number}" for number in range(count)]
-
-
-@pytest.mark.parametrize("count", [5, 400])
-def test_links_of_a_mirror_are_not_new(count: int) -> None:
-    original = list_links("", count)
-    mirrored = measure(list_links("/mirror", count), f"{A}/mirror/x", original, f"{A}/x")
-    assert mirrored == 0.0
-    # Half of them are.
-    more = [*list_links("/mirror", count), *list_links("/mirror/new", count)]
-    share = measure(more, f"{A}/mirror/x", original, f"{A}/x")
-    assert share is not None
-    assert abs(share - 0.5) <= (0.2 if count > 64 else 0.0)
-
-
-def test_links_of_the_next_page_of_a_list_are_new() -> None:
-    first, second = list_links("/first", 5), list_links("/second", 5)
-    assert measure(second, f"{A}/list?page=2", first, f"{A}/list?page=1") == 1.0
-    assert measure(second, f"{A}/one", first, f"{A}/two") == 1.0
-
-
-def test_links_that_name_their_own_page_or_the_original_are_not_new() -> None:
-    """A login says where one wanted to go, and a print view leads back."""
-    back = ["/two", "/login?next=/two", "/in?back=http%3A%2F%2Fa.example%2Ftwo&x=1"]
-    assert measure(back, f"{A}/two", ["/one"], f"{A}/one") == 0.0
-    assert measure([*back, "/new", "/menu"], f"{A}/two", ["/menu"], f"{A}/one") == 0.5
-    assert measure(["/one"], f"{A}/two", ["/menu"], f"{A}/one") == 0.0
-    sample, listed = read_links(back, f"{A}/login")
-    redirected = f"{A}/login", b"", f"{A}/one"
-    assert measure_new_links(sample, listed, *redirected) == 1.0
-    assert measure_new_links(sample, listed, *redirected, requested=f"{A}/two") == 0.0
-
-
-def test_links_that_nobody_listed_are_compared_by_their_addresses() -> None:
-    sample, _ = read_links(["/mirror/1"], A)
-    seen, _ = read_links(["/1"], A)
-    assert measure_new_links(sample, PageLinks(), f"{A}/mirror/x", seen, f"{A}/x") == 1.0
 
 
 BROKEN = "http://[::1/x"

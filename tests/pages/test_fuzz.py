@@ -20,7 +20,6 @@ from scrapy_simhash.judging.noise import learn
 from scrapy_simhash.judging.rule import LEAST_KNOWN, UNKNOWN, Page, Site, judge
 from scrapy_simhash.pages.facts import SKETCH_BYTES, PageFingerprint, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
 from scrapy_simhash.pages.wording import unpack
 from tests.helpers.handmade import PARAGRAPHS, article
 from tests.helpers.handmade import page as make_page
@@ -74,7 +73,7 @@ def check_fingerprint(made: PageFingerprint) -> None:
     assert 0 <= made.whole_fingerprint < LARGEST
     assert len(made.stub) == len(made.facts.text_digest) == 16
     assert len(made.facts.sketch) == SKETCH_BYTES
-    assert len(made.facts.link_sketch) <= 4 * SAMPLE_LINKS
+    assert len(made.targets.digests) == 8 * len(made.targets.addresses.splitlines())
     assert 0 <= made.facts.features <= max(1, made.facts.words)
     assert 0 <= made.whole_features <= max(1, made.facts.whole_words)
     for line in made.text.split("\n"):
@@ -100,7 +99,6 @@ def check_judging(made: PageFingerprint) -> None:
     for site in (UNKNOWN, Site(dict.fromkeys(range(LEAST_KNOWN), page))):
         assert judge(page, page, site, site).one
     assert learn(page, page) == []
-    assert share_of_new_links(made.facts.link_sketch, made.facts.link_sketch) in {None, 0.0}
 
 
 # By atheris, after hours.
