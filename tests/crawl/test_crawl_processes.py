@@ -98,7 +98,8 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
             children[0].process.wait(PATIENCE_SECONDS)
 
         monkeypatch.setattr(WaitingSpider, "at", {"/2": stop, "/8": go_on}, raising=False)
-        done = await crawl(tmp_path, site.urls(), WaitingSpider)
+        # What is set above is of this process.
+        done = await crawl(tmp_path, site.urls(), WaitingSpider, SIMHASH_PROCESSES=0)
         pid = children[0].process.pid
     assert done.paths == [f"/{number}" for number in range(0, 12, 2)]
     told = [text for text in caplog.messages if text.startswith("The store cannot be written, ")]

@@ -156,7 +156,7 @@ async def test_links_beyond_the_remembered_ones_are_counted(
         "/copy": page(1, links=["/lost", "/lost-too"]),
     }
     with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        done = await crawl(tmp_path, [site.url("/list")], FollowingSpider, SIMHASH_PROCESSES=0)
     assert done.counted[ONLY] == 2
 
 
