@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 # A slot of words: the two words before and behind it, digits masked, within its block.
 WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
+_LEAST_OF_LIST = 3
 _MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME, _OPEN = "^", "$", ANY_NUMBER, "<name>", "*"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
-# Of the blocks of a list that is drawn anew so many have changed: one of five entries from twenty
-# has two of the old ones in a fifth of all answers.
+# Of the blocks of a list that is drawn anew so many have changed, or stand in another order: of
+# five entries from nine some three are those of the answer before.
 _LEAST_CHANGED = 0.5
 # Two answers that share less say nothing of a page: a ban, "sold out".
 _LEAST_SHARED = 0.5
@@ -138,14 +139,22 @@ def list_anchors(page: Page) -> Iterator[tuple[Block, str]]:
         before = _NAME if text and (is_name or text == title) else masked
 
 
-def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """List what differs between two blocks, each with the numbers beside it."""
+def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """List what differs between two blocks, each with the numbers beside it.
+
+    Two with fewer words between them than tell a slot are one: "by Ann and 7 guests".
+    """
+    runs: list[tuple[int, int, int, int]] = []
     for kind, start, end, first, last in _align(mine, theirs):
         if kind == "equal":
             continue
         before = _count_numbers(mine[:start][::-1], theirs[:first][::-1])
         behind = _count_numbers(mine[end:], theirs[last:])
-        yield start - before, end + behind, first - before, last + behind
+        begins = start - before, first - before
+        if runs and begins[0] - runs[-1][1] < _AROUND:
+            begins = runs.pop()[::2]
+        runs.append((begins[0], end + behind, begins[1], last + behind))
+    return runs
 
 
 def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
@@ -302,9 +311,16 @@ class _Region(NamedTuple):
 def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]:
     """Learn behind which blocks other blocks change."""
     mine, theirs = (_digest_blocks(page, cleaned) for page in (first, second))
+    rows, others = (
+        {key: digests[start:end] for key, start, end in _list_rows(list(list_anchors(page)))}
+        for page, digests in ((first, mine), (second, theirs))
+    )
     found: dict[Slot, Change] = {}
-    for page, digests, others in ((first, mine, theirs), (second, theirs, mine)):
-        for region in _list_regions(page, digests, set(others)):
+    for page, digests, there, lists in (
+        (first, mine, theirs, others),
+        (second, theirs, mine, rows),
+    ):
+        for region in _list_regions(page, digests, set(there), lists):
             slot = _slot_of(region)
             words = [word for text in region.texts for word in text]
             lone = sum(not _DIGIT.search(word) for word in words) < _FEW_WORDS
@@ -338,20 +354,41 @@ def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
     return digests
 
 
-def _list_regions(page: Page, digests: Sequence[int], others: set[int]) -> Iterator[_Region]:
+def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[tuple[str, str], int, int]]:
+    """List the blocks in a row with one tag: what stands before them and the tag, and where."""
+    start = 0
+    for end in range(1, len(blocks) + 1):
+        if end == len(blocks) or blocks[end][0].tag != blocks[start][0].tag:
+            yield (blocks[start][1], blocks[start][0].tag), start, end
+            start = end
+
+
+def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+    """Whether less than half of two lists stands in one order."""
+    size = max(len(mine), len(theirs))
+    if not theirs or size < _LEAST_OF_LIST or size * size > _MOST_ALIGNED:
+        return False
+    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
+    return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
+
+
+def _list_regions(
+    page: Page,
+    digests: Sequence[int],
+    others: set[int],
+    lists: Mapping[tuple[str, str], Sequence[int]],
+) -> Iterator[_Region]:
     """List the blocks in a row that are not in another answer, but headings."""
     blocks = list(list_anchors(page))
     changed = [
         digest != 0 and digest not in others and block.tag != _MAIN_HEADING
         for digest, (block, _) in zip(digests, blocks, strict=True)
     ]
-    # Of a list that draws anew some entries may stay.
-    start = 0
-    for end in range(1, len(blocks) + 1):
-        if end == len(blocks) or blocks[end][0].tag != blocks[start][0].tag:
-            if sum(changed[start:end]) >= _LEAST_CHANGED * (end - start):
-                changed[start:end] = [True] * (end - start)
-            start = end
+    # Of a list that draws anew some entries may stay, and change places.
+    for key, start, end in _list_rows(blocks):
+        many = sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)
+        if many or _are_drawn_anew(digests[start:end], lists.get(key, ())):
+            changed[start:end] = [True] * (end - start)
     place = 0
     while place < len(blocks):
         if not changed[place]:

@@ -20,6 +20,20 @@ def test_what_one_answer_did_not_confirm_is_not_asked_for_again() -> None:
     assert [check(one), check(one), check(other), check(one)] == [True, False, True, False]
 
 
+def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
+    refetches = Refetches(10)
+    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
+    asked = []
+    for number in range(1, 40):
+        if refetches.take(Doubt(number, page), "a.example", "p"):
+            asked.append(number)
+            if found := refetches.end(number):
+                refetches.note(found, dropped=number == 11)
+    # A drop came of the doubt about the eleventh page.
+    assert asked == [1, 2, 3, 11, 12, 13, 14, 22, 38]
+    assert refetches.take(Doubt(99, page), "a.example", "other")
+
+
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     """Pages whose drops rest on it wait then, whatever was confirmed before."""
     refetches, place = Refetches(10), "a.example/p"

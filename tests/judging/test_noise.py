@@ -100,6 +100,31 @@ def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
     assert (same, len(changed)) == ([], 1)
 
 
+def test_a_list_in_another_order_is_drawn_anew() -> None:
+    """Of a stranger's similar topics, five of nine, three were those of the answer before."""
+    topics = [
+        f"a topic about the {word} of a kettle" for word in ("lid", "foot", "ear", "rim", "lip")
+    ]
+    more = ["what to do with a wet lamp", "where ships are mended"]
+    tags, ends = "h1 p h3 li li li li li p", ("about us",)
+    lists = topics, [topics[3], more[0], topics[1], topics[0], more[1]]
+    changes = learn(*(make(*TEXT, "similar", *each, *ends, tags=tags) for each in lists))
+    assert [(each.slot.kind, each.slot.before) for each in changes] == [("blocks", ("similar",))]
+    # An advertisement among paragraphs leaves their order as it is.
+    one, other = topics, [*topics[:2], more[0], *topics[2:]]
+    changes = learn(*(make(*TEXT, "story", *each, *ends, tags=tags) for each in (one, other)))
+    assert not any(each.slot.before == ("story",) for each in changes)
+
+
+def test_changes_between_which_hardly_a_word_stands_are_one() -> None:
+    """The word before a number was a name, which changes, too: nothing that tells a place."""
+    lines = "here are ann and bea7 and 12 guests", "here are tom5 and 7 guests", "here are guests"
+    first, second, third = (make(*TEXT, line) for line in lines)
+    changes = learn(first, second)
+    assert [each.slot[1:] for each in changes] == [(("here", "are"), ("guests", "$"))]
+    assert cut(first, changes) == cut(second, changes) == cut(third, ())
+
+
 def test_an_advertisement_among_paragraphs_is_one_block() -> None:
     """Behind the heading, which is another one on each page."""
     first, second = (
