@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.judging.noise import folder_of
+from scrapy_simhash.pages.addresses import host_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -82,6 +85,13 @@ class Refetches:
             and self._doubts[host] < self._most
             and self._doubts.total() < self._find_bound()
         )
+
+    def is_in_vain(self, url: str) -> bool:
+        """Return whether a doubt is not asked about, nor answered by another one of the host."""
+        host, asked = host_of(url), (each.folder[0] for each in self._pending.values())
+        in_vain = self._in_vain[host, folder_of(url)] >= _MOST_IN_VAIN and host not in asked
+        self._attempts[host] += in_vain
+        return in_vain
 
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
