@@ -58,7 +58,7 @@ ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
 # Longer lines are not remembered.
 _SHORT_LINE = 200
-# Of some 150 kB a text of 1,000 words.
+# Of some 170 kB a text of 1,000 words.
 _TEXTS_REMEMBERED = 128
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
