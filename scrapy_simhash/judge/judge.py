@@ -298,6 +298,7 @@ class CrawlJudge:
             judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
                 judge.may_ask = self._refetches.may_ask
+                judge.is_in_vain = self._refetches.is_in_vain
             judge.trusted = trusted
             verdict, entry = judge.judge(document)
             if verdict.reason == UNCHANGED and verdict.document in self._young.first_copies:

@@ -6,9 +6,10 @@ The crawl bounds the time of a page, see `messages`. Only Linux bounds its memor
 from __future__ import annotations
 
 import os
+import re
 import resource
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import NotJudgedError
@@ -33,6 +34,7 @@ _TOO_CLOSE = 0.75
 # Fewer than some hundred would not set up OpenBLAS's buffers.
 _WARMING_WORDS = 5_000
 _KIB = 1_024
+_MEMORY = re.compile(rb"^Vm(?:HWM|Data):\s+(\d+)", re.MULTILINE)
 
 
 class PageReader:
@@ -100,8 +102,8 @@ class PageReader:
         status = self._status
         if status is not None:
             status.begin(number)
-            before = _read_memory()
-            _limit_data(before.data_bytes + PAGE_MEMORY_BYTES if before.data_bytes else None)
+            data_bytes, most_bytes = _read_memory()
+            _limit_data(data_bytes + PAGE_MEMORY_BYTES if data_bytes else None)
         try:
             yield
         except NotJudgedError:
@@ -116,28 +118,22 @@ class PageReader:
             raise NotJudgedError(reason, describe_error(error)) from None
         finally:
             if status is not None:
-                taken_bytes = _read_memory().peak_bytes - before.peak_bytes
-                if taken_bytes > _TOO_CLOSE * PAGE_MEMORY_BYTES:
+                most_bytes += int(_TOO_CLOSE * PAGE_MEMORY_BYTES)
+                # This one is never less, but may be that of the parent at the time of the fork.
+                peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+                if peak_bytes > most_bytes < _read_memory()[1]:
                     os._exit(OUT_OF_MEMORY_EXIT_CODE)
                 _limit_data(None)
 
 
-class _Memory(NamedTuple):
-    """Memory of this process: data, as RLIMIT_DATA counts it, and the most in use at a time."""
-
-    data_bytes: int = 0
-    peak_bytes: int = 0
-
-
-def _read_memory() -> _Memory:
-    """Return the memory of this process; zeros if the system does not report it."""
-    # The peak not from getrusage, where it may be that of the parent at the time of the fork.
+def _read_memory() -> tuple[int, int]:
+    """Return data, as RLIMIT_DATA counts it, and the most in use at a time; zeros if unknown."""
     try:
-        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a page's cost
-            found = dict(line.split(":", 1) for line in status if line.startswith("Vm"))
-        return _Memory(*(int(found[name].split()[0]) * _KIB for name in ("VmData", "VmHWM")))
-    except (OSError, KeyError):
-        return _Memory()
+        with open("/proc/self/status", "rb", 0) as status:  # noqa: PTH123 - a page's cost
+            peak, data = _MEMORY.findall(status.read())
+        return int(data) * _KIB, int(peak) * _KIB
+    except (OSError, ValueError):
+        return 0, 0
 
 
 def _limit_data(most_bytes: int | None) -> None:

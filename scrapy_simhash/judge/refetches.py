@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.judging.noise import folder_of
+from scrapy_simhash.pages.addresses import host_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -86,6 +89,18 @@ class Refetches:
             and self._doubts.total() < self._find_bound()
         )
 
+    def is_in_vain(self, url: str) -> bool:
+        """Return whether a doubt is not asked about, nor answered by another one of the host."""
+        host, asked = host_of(url), (each.folder[0] for each in self._pending.values())
+        in_vain = not self._is_due(host, folder_of(url)) and host not in asked
+        self._attempts[host] += in_vain
+        self._passed[host, folder_of(url)] += in_vain
+        return in_vain
+
+    def _is_due(self, host: str, folder: str) -> bool:
+        in_vain = self._in_vain[host, folder]
+        return in_vain < _MOST_IN_VAIN or self._passed[host, folder] >= 2**in_vain
+
     def _find_bound(self) -> float:
         if len(self._done) >= _MOST_REMEMBERED:
             return 0
@@ -106,9 +121,7 @@ class Refetches:
 
     def take(self, doubt: Doubt, host: str, folder: str) -> bool:
         """Note that a page is asked for, which may be; return False if that is in vain."""
-        in_vain = self._in_vain[host, folder]
-        self._passed[host, folder] += 1
-        if in_vain >= _MOST_IN_VAIN and self._passed[host, folder] < 2**in_vain:
+        if not self._is_due(host, folder):
             return False
         self._passed[host, folder] = 0
         self._doubts[host] += 1

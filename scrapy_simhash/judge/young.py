@@ -99,6 +99,7 @@ class Young:
         # As in the store: on a site of records, a template would lead to all its pages.
         self.dissolved: set[int] = set()
         self._places: list[int] = list(range(MOST_YOUNG + 1))
+        self._first = MOST_YOUNG  # of the places that were ever taken
         # By place: a fingerprint is compared with all at once.
         self._fingerprints = np.zeros(MOST_YOUNG + 1, np.uint64)
         self._keys = np.zeros(MOST_YOUNG + 1, np.int64)  # 0 where there is none
@@ -120,9 +121,10 @@ class Young:
         self, fingerprint: int, distance_bits: int, most: int | None = None
     ) -> list[tuple[int, YoungPage]]:
         """List the pages within a distance, or some of them, each with its bits."""
-        differ = np.bitwise_count(self._fingerprints ^ np.uint64(fingerprint))
-        places = np.flatnonzero((differ <= distance_bits) & (self._keys != 0))[:most]
-        return [(int(differ[each]), self.by_key[int(self._keys[each])]) for each in places]
+        keys = self._keys[self._first :]
+        differ = np.bitwise_count(self._fingerprints[self._first :] ^ np.uint64(fingerprint))
+        places = np.flatnonzero((differ <= distance_bits) & (keys != 0))[:most]
+        return [(int(differ[each]), self.by_key[int(keys[each])]) for each in places]
 
     def add(
         self, page: int, entry: Entry, seed: int, dissolved: Container[int], *, is_new: bool
@@ -153,6 +155,7 @@ class Young:
         if member:
             leads.append(("host", host))
         place = self._places.pop()
+        self._first = min(self._first, place)
         made = self.pages[page] = YoungPage(page, key, entry, record, leads, member, place)
         self.by_key[key] = made
         if entry.record.state == State.DUPLICATE and entry.record.original:

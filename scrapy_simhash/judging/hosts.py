@@ -26,7 +26,7 @@ _Made = TypeVar("_Made")
 SAMPLE = 16
 # So many pages of one form of address come first: fewer than make anything template.
 _OF_FORM = 2
-# Of some 100 bytes each: samples of a hundred hosts; with 256 pages judging took 1.6 times as long
+# Of some 120 bytes each: samples of a hundred hosts; with 256 pages judging took 1.6 times as long
 # on the third set.
 _WORDS_REMEMBERED = 700_000
 # Of some kB each.

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.facts import Facts
     from scrapy_simhash.pages.wording import Wording
 
-    MayAsk = Callable[[int, str], bool]
-
 LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
@@ -220,7 +218,7 @@ def _find_parting(
     return show_words(words)
 
 
-def _never(_document: int, _host: str) -> bool:
+def _never(*_: object) -> bool:
     return False
 
 
@@ -235,6 +233,7 @@ class Judge:
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
         may_ask: whether a document of a host may be asked for once more.
+        is_in_vain: whether a doubt about the page at an address would change nothing.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
         doubt: about the page that was judged, if there is one.
@@ -246,7 +245,8 @@ class Judge:
     crawl: str = ""
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
-    may_ask: MayAsk = _never
+    may_ask: Callable[[int, str], bool] = _never
+    is_in_vain: Callable[[str], bool] = _never
     whole: bool = False
     trusted: Trusted | None = None
     doubt: Doubt | None = None
@@ -366,8 +366,10 @@ class Judge:
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
                 parted.append((alone, each.candidate.number, each.kept, each.pages, each.sites))
-        parted.sort(key=lambda each: each[:2])
-        for alone, number, kept, pages, sites in parted[:_MOST_DOUBTED]:
+        parted = sorted(parted, key=lambda each: each[:2])[:_MOST_DOUBTED]
+        if all(self.is_in_vain(each[2].facts.url) for each in parted):
+            return None
+        for alone, number, kept, pages, sites in parted:
             url, words = kept.facts.url, len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break

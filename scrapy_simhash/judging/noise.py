@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import compress, takewhile
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -70,7 +70,7 @@ _MOST_IN_A_SLOT = 30
 _MOST_ALIGNED = 10_000
 # Noise is at most half of a page, or none of it is.
 _MOST_NOISE = 0.5
-_DIGIT = re.compile(r"\d")
+_DIGIT, _ANYTHING = re.compile(r"\d"), re.compile("")
 _DIGITS = re.compile(r"\d+")
 _LEADING = re.compile(r"\s*[(\[]\d+[)\]]\s*")
 
@@ -148,8 +148,8 @@ def _list_runs(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, in
     for kind, start, end, first, last in _align(mine, theirs):
         if kind == "equal":
             continue
-        before = _count_numbers(mine[:start][::-1], theirs[:first][::-1])
-        behind = _count_numbers(mine[end:], theirs[last:])
+        before = _count_same(mine[:start][::-1], theirs[:first][::-1], _DIGIT)
+        behind = _count_same(mine[end:], theirs[last:], _DIGIT)
         begins = start - before, first - before
         if runs and begins[0] - runs[-1][1] < _AROUND:
             begins = runs.pop()[::2]
@@ -166,15 +166,11 @@ def _align(mine: Sequence[str], theirs: Sequence[str]) -> Iterable[tuple[str, in
     return [("replace", begin, len(mine) - end, begin, len(theirs) - end)]
 
 
-def _count_same(mine: Sequence[str], theirs: Sequence[str]) -> int:
-    """Count the words that two texts begin with, both the same."""
-    same = (one == other for one, other in zip(mine, theirs, strict=False))
-    return sum(1 for _ in takewhile(bool, same))
-
-
-def _count_numbers(mine: Sequence[str], theirs: Sequence[str]) -> int:
-    """Count the numbers that two texts begin with, both the same."""
-    same = (one == other and _DIGIT.search(one) for one, other in zip(mine, theirs, strict=False))
+def _count_same(
+    mine: Sequence[str], theirs: Sequence[str], kind: re.Pattern[str] = _ANYTHING
+) -> int:
+    """Count the words of a kind that two texts begin with, both the same."""
+    same = (one == other and kind.search(one) for one, other in zip(mine, theirs, strict=False))
     return sum(1 for _ in takewhile(bool, same))
 
 
@@ -250,41 +246,43 @@ def _list_numbers(page: Page) -> list[tuple[Sequence[str], _Numbers]]:
     return found
 
 
-def _list_changed(words: Words, other: Words) -> list[tuple[Block, list[str]]]:
+def _list_changed(words: Words, other: Words) -> list[tuple[str, list[str], list[str]]]:
+    """List tags, words and shapes of blocks that another page has not."""
     there = set(other.digests)
     return [
-        (block, words.tokens[block.start : block.end])
+        (block.tag, words.tokens[block.start : block.end], words.shapes[block.start : block.end])
         for block, digest in zip(words.blocks, words.digests, strict=True)
         if digest not in there
     ][:_MOST_CHANGED_BLOCKS]
 
 
-def _compare(mine: list[str], theirs: list[str]) -> float:
-    """Return how alike two blocks are, 0 to 1; those that differ in numbers only are equal."""
-    if list(map(_mask, mine)) == list(map(_mask, theirs)):
-        return 1.0
+def _compare(mine: list[str], theirs: list[str], least: float) -> float:
+    """Return how alike two blocks are, 0 to 1; 0 if that is not more than `least`."""
     if len(mine) > _AROUND and mine[:_AROUND] == theirs[:_AROUND]:  # a label
         return 1.0
+    length = len(mine) + len(theirs)
+    if 2.0 * min(len(theirs), sum(map(set(theirs).__contains__, mine))) / length <= least:
+        return 0.0
     if len(mine) * len(theirs) > _MOST_ALIGNED:
-        both = sum((Counter(mine) & Counter(theirs)).values())
-        return 2 * both / (len(mine) + len(theirs))
+        return 2 * sum((Counter(mine) & Counter(theirs)).values()) / length
     return SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
 
 
 def _learn_words(first: Page, second: Page) -> Iterator[Change]:
     """Learn which words change between the same words, in blocks that are alike."""
     budget = _MOST_COMPARED
-    pool: defaultdict[str, list[list[str]]] = defaultdict(list)
-    for block, tokens in _list_changed(second.words, first.words):
-        pool[block.tag].append(tokens)
-    for block, tokens in _list_changed(first.words, second.words):
+    pool: defaultdict[str, list[tuple[list[str], list[str]]]] = defaultdict(list)
+    for tag, tokens, shapes in _list_changed(second.words, first.words):
+        pool[tag].append((tokens, shapes))
+    for tag, tokens, shapes in _list_changed(first.words, second.words):
         best: list[str] | None = None
         score = _LEAST_ALIKE
-        for other in pool[block.tag][:_MOST_PAIRED]:
+        for other, masked in pool[tag][:_MOST_PAIRED]:
             budget -= len(tokens) * len(other)
             if budget < 0:
                 return
-            ratio = _compare(tokens, other)
+            # Those that differ in numbers only are equal.
+            ratio = 1.0 if shapes == masked else _compare(tokens, other, score)
             if ratio > score:
                 best, score = other, ratio
         if best is None:
@@ -344,13 +342,12 @@ def _slot_of(region: _Region) -> Slot:
 
 def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
     """Return a hash of each block without what stands in slots; 0 if nothing is left."""
-    kept = ~cleaned.mark(page)
-    tokens = page.words.tokens
-    digests = []
-    for block in page.words.blocks:
-        places = range(block.start, block.end)
-        left = tuple(tokens[place] for place in places if kept[place])
-        digests.append(hash(left) if left else 0)
+    marked, digests = cleaned.mark(page), list(page.words.digests)
+    if marked.any():
+        kept = (~marked).tolist()
+        for n, (_, start, end) in enumerate(page.words.blocks):
+            left = (*compress(page.words.tokens[start:end], kept[start:end]),)
+            digests[n] = hash(left) if left else 0
     return digests
 
 
@@ -421,6 +418,7 @@ class Slots:
                 self._blocks[slot.before[0]].append((slot, inf if count == _OPEN else int(count)))
             else:
                 self._names.add(slot.before)
+        self._lasts = {before[-1] for before in self._words}
 
     def __bool__(self) -> bool:
         return bool(self._words or self._blocks or self._names)
@@ -454,7 +452,8 @@ class Slots:
         if not self._words:
             return
         masked = [_START, _START, *shapes, _END, _END]
-        for start in range(len(shapes) + 1):
+        found = (n for n, word in enumerate(shapes, 1) if word in self._lasts)
+        for start in (0, *found) if _START in self._lasts else found:
             # `masked` is two words ahead.
             for slot, most in self._words.get((masked[start], masked[start + 1]), ()):
                 for end in range(start, min(len(shapes), start + _LONGER * max(most, 1)) + 1):

@@ -19,7 +19,13 @@ import numpy as np
 import regex
 
 from scrapy_simhash.pages.addresses import parse_address
-from scrapy_simhash.pages.features import hash_shingles, normalise, tokenise
+from scrapy_simhash.pages.features import (
+    count_distinct,
+    cut_lines,
+    hash_shingles,
+    normalise,
+    tokenise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,8 +40,6 @@ if TYPE_CHECKING:
 _WINDOW = 3
 # Stands for any number, and before the first and behind the last word.
 _NUMBER, _BEFORE, _BEHIND = map(np.uint64, (3, 1, 2))
-# Stands for the end of a line among words; a normalised text has no capitals.
-_LINE = "L"
 NOTHING = np.empty(0, np.uint64)
 # What a symbol says, "C++", "-5", "★★"; not what only separates parts. To a private character a
 # page's own font gives its looks: a tick, or the digit of a price.
@@ -52,7 +56,9 @@ _DIGITS = re.compile(r"\d+")
 # What stands for any number in a slot.
 ANY_NUMBER = "#"
 _NO_WORDS = re.compile(r"[\W_]+")
-# Of some 150 kB a text of 1,000 words.
+# Longer lines are not remembered.
+_SHORT_LINE = 200
+# Of some 170 kB a text of 1,000 words.
 _TEXTS_REMEMBERED = 128
 # So many pairs of equal blocks are aligned at most: some 10 ms.
 _MOST_ALIGNED = 20_000
@@ -110,7 +116,7 @@ class Words:
     def without(self, marked: Marks) -> Words:
         """Return the page without some words."""
         kept = ~marked
-        tokens = [self.tokens[place] for place in np.flatnonzero(kept).tolist()]
+        tokens = [*compress(self.tokens, kept.tolist())]
         return Words(tokens, self._lines[kept], self.main[kept], self.wording)
 
     @cached_property
@@ -128,14 +134,9 @@ class Words:
         return hash_shingles(padded, _WINDOW) if self.tokens else NOTHING
 
     @cached_property
-    def triples_sorted(self) -> Hashes:
-        """The distinct triples, ascending."""
-        return sort_distinct(self.triples)
-
-    @cached_property
-    def masked_sorted(self) -> Hashes:
-        """The distinct masked triples, ascending."""
-        return sort_distinct(self.masked)
+    def counted(self) -> tuple[Counts, Counts]:
+        """How often it has each triple, masked and as they are."""
+        return Counts(self.masked), Counts(self.triples)
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
@@ -203,13 +204,16 @@ class Words:
         """
         lines: list[tuple[str, list[str]]] = [("", [])]
         for line in self.wording.text.split("\n"):
-            if words := _NO_WORDS.sub(" ", line).strip():
+            read = _read_line if len(line) <= _SHORT_LINE else _read_line.__wrapped__
+            words, signs_of_line = read(line)
+            if words:
                 lines.append((words, []))
-            lines[-1][1].extend(_WORDS_TO_SPACES.sub(" ", each) for each in _PIECES.findall(line))
+            lines[-1][1].append(signs_of_line)
         signs: dict[tuple[str, str], set[str]] = {}
         for (before, _), (words, found) in pairwise([("", []), *lines]):
+            shown = "".join(found).strip()
             for key in (("", words), (before, words)):
-                signs.setdefault(key, set()).add("".join(found).strip())
+                signs.setdefault(key, set()).add(shown)
         return signs
 
     @cached_property
@@ -232,17 +236,21 @@ class Words:
         return " ".join(shown)
 
 
+@lru_cache(maxsize=4_096)  # of a template, and of two pages that are one, most are the same
+def _read_line(line: str) -> tuple[str, str]:
+    """Read the words of a line, and its signs, with spaces for words."""
+    # Word by word takes three times as long; no page has a NUL.
+    signs = _WORDS_TO_SPACES.sub(" ", "\0".join(_PIECES.findall(line))).replace("\0", "")
+    return _NO_WORDS.sub(" ", line).strip(), signs
+
+
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def read_words(wording: Wording) -> Words:
     """Read the text of a page, or remember it."""
-    # A text that somebody else made may have capitals.
-    normal = wording.text.replace(_LINE, "l")
-    tokens = tokenise(normal.replace("\n", f" {_LINE} "))
-    ends = np.fromiter(map(_LINE.__eq__, tokens), np.bool_, len(tokens))
-    lines = np.cumsum(ends, dtype=np.int32)[~ends]
+    tokens, lines = cut_lines(wording.text)
     first, end = wording.main
     main = (lines >= first) & (lines < end)
-    return Words([*compress(tokens, (~ends).tolist())], lines, main, wording)
+    return Words(tokens, lines, main, wording)
 
 
 @lru_cache(maxsize=8_192)
@@ -260,19 +268,29 @@ def middle(missing: Marks) -> Marks:
 
 
 class Counts:
-    """How many of n texts have each of their hashes."""
+    """How often texts have each of their hashes.
 
-    def __init__(self, texts: Sequence[Hashes]) -> None:
-        found = np.concatenate([NOTHING, *texts])
-        self._values, self._times = np.unique(found, return_counts=True)
+    Nearly all are found at two looks, in a tenth of the time of a binary search.
+    """
 
-    def count(self, hashes: Hashes) -> NDArray[np.int64]:
-        """Count the texts that have each of n hashes; shape (n,)."""
-        if not len(self._values):
-            return np.zeros(len(hashes), np.int64)
-        places = np.minimum(np.searchsorted(self._values, hashes), len(self._values) - 1)
-        found: NDArray[np.int64] = np.where(self._values[places] == hashes, self._times[places], 0)
-        return found
+    def __init__(self, *texts: Hashes) -> None:
+        ordered, times = count_distinct(np.concatenate([NOTHING, *texts]))
+        size = len(ordered)
+        self._padded = np.append(ordered, ~np.uint64(0))
+        self.values, self._times = self._padded[:size], np.append(times, 0).astype(np.int32)
+        bits = size.bit_length() + 1
+        self._shift = np.uint64(64 - bits)
+        # By their first bits the place of the first one.
+        self._first = np.full(1 << bits, size, np.min_scalar_type(size))
+        self._first[(ordered >> self._shift)[::-1]] = np.arange(size)[::-1]
+
+    def count(self, hashes: Hashes) -> NDArray[np.int32]:
+        """Count each of n hashes; shape (n,)."""
+        places = self._first[hashes >> self._shift]
+        places += self._padded[places] < hashes
+        (later,) = (self._padded[places] < hashes).nonzero()
+        places[later] = self.values.searchsorted(hashes[later])
+        return np.where(self._padded[places] == hashes, self._times[places], 0)
 
 
 class Template:
@@ -286,8 +304,7 @@ class Template:
 
     def __init__(self, pages: Sequence[Words], share: float, least: int) -> None:
         self._pages, self._share, self._least = tuple(pages), share, least
-        self._masked = Counts([page.masked_sorted for page in pages])
-        self._triples = Counts([page.triples_sorted for page in pages])
+        self._counted = [Counts(*(page.counted[n].values for page in pages)) for n in (0, 1)]
 
     def mark(self, words: Words, without: Iterable[Words] = ()) -> tuple[Marks, Marks]:
         """Mark which triples of a page are template, masked and as they are.
@@ -296,11 +313,10 @@ class Template:
         """
         left_out = [page for page in without if any(page is each for each in self._pages)]
         needed = max(self._least, self._share * (len(self._pages) - len(left_out)))
-        masked = self._masked.count(words.masked)
-        exact = self._triples.count(words.triples)
-        for page in left_out:
-            masked -= contains(page.masked_sorted, words.masked)
-            exact -= contains(page.triples_sorted, words.triples)
+        masked, exact = (
+            self._counted[n].count(each) - sum(page.counted[n].count(each) > 0 for page in left_out)
+            for n, each in enumerate((words.masked, words.triples))
+        )
         return masked >= needed, exact >= needed
 
 
@@ -324,8 +340,8 @@ class Side(NamedTuple):
 
 def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
     """Look at a page beside another one; `template` are its triples that are its site's."""
-    both = contains(other.masked_sorted, words.masked)
-    exact = contains(other.triples_sorted, words.triples)
+    both = other.counted[0].count(words.masked) > 0
+    exact = other.counted[1].count(words.triples) > 0
     alone = np.where(words.numbers, middle(~exact), middle(~both))
     if template is None:
         return Side(words, both, both, alone, alone)
@@ -398,12 +414,3 @@ def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     kept = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
     return ordered if kept.all() else ordered[kept]
-
-
-def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return True for each value among sorted ones; `np.isin` would hash or sort all of these."""
-    if not ordered.size:
-        return np.zeros(wanted.size, np.bool_)
-    at = ordered.searchsorted(wanted)
-    found: NDArray[np.bool_] = ordered.take(at, mode="clip") == wanted
-    return found

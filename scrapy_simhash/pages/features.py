@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import repeat
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,8 +52,8 @@ _ASCII_SEPARATORS_TO_SPACES = bytes(
 _KINDS = np.zeros(0x110000, np.uint8)
 _OF_WORD, _SEPARATOR, _PAIRED = 1, 2, 3
 _SPACE = np.uint32(ord(" "))
-# Stands at the borders of a main text; a normalised text has no capitals.
-_BORDER = "M"
+# Stands for the end of a line among words; a normalised text has no capitals.
+_LINE = "L"
 _WEIGHT_UNIT = 1_000
 # Odd multipliers of SplitMix64 and MurmurHash3's finaliser: https://prng.di.unimi.it/splitmix64.c
 _FOLD = np.uint64(0xBF58476D1CE4E5B9)
@@ -184,6 +185,20 @@ def read_words(text: str, seed: int = 0) -> HashedText:
     return HashedText(normal, tokens, hash_tokens(tokens, seed))
 
 
+@lru_cache(maxsize=1)  # of a page that is read, and then compared
+def cut_lines(normal: str) -> tuple[list[str], NDArray[np.int32]]:
+    """Cut a text into words, as `tokenise` does, each with the number of its line, ascending."""
+    # A text that somebody else made may have capitals.
+    tokens = tokenise(normal.replace(_LINE, "l").replace("\n", f" {_LINE} ") + f" {_LINE}")
+    words, sizes, start = list[str](), list[int](), 0
+    while start < len(tokens):
+        end = tokens.index(_LINE, start)
+        words += tokens[start:end]
+        sizes.append(end - start)
+        start = end + 1
+    return words, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+
 def read_both(
     main: str, whole: str, main_lines: tuple[int, int], seed: int
 ) -> tuple[HashedText, HashedText]:
@@ -196,22 +211,17 @@ def read_both(
             the last; (0, 0) if it is no part of it.
         seed: of the hashes.
     """
+    normal = normalise(whole)
+    tokens, lines = cut_lines(normal)
+    read = HashedText(normal, tokens, hash_tokens(tokens, seed))
     if main == whole:
-        read = read_words(whole, seed)
         return read, read
     first, end = main_lines
     if first == end:
-        return read_words(main, seed), read_words(whole, seed)
-    normal = normalise(whole)
-    lines = normal.split("\n")
-    parts = ["\n".join(part) for part in (lines[:first], lines[first:end], lines[end:])]
-    tokens = tokenise(f"\n{_BORDER}\n".join(parts))
-    begin = tokens.index(_BORDER)
-    del tokens[begin]
-    behind = tokens.index(_BORDER, begin)
-    del tokens[behind]
-    words, hashes = slice(begin, behind), hash_tokens(tokens, seed)
-    return HashedText(parts[1], tokens[words], hashes[words]), HashedText(normal, tokens, hashes)
+        return read_words(main, seed), read
+    words = slice(*lines.searchsorted(main_lines).tolist())
+    main = "\n".join(normal.split("\n")[first:end])
+    return HashedText(main, tokens[words], read.hashes[words]), read
 
 
 def weigh_features(
@@ -228,12 +238,12 @@ def weigh_features(
         counts 3.3 times. Never by position: a paragraph added at the top must not move the
         fingerprint more than one at the end.
     """
-    hashes, counts = _count(hash_shingles(words, window))
+    hashes, counts = count_distinct(hash_shingles(words, window))
     # Whole weights keep the simhash exact.
     return hashes, np.rint(_WEIGHT_UNIT * (1 + np.log(counts))).astype(np.int64)
 
 
-def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def count_distinct(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the distinct hashes, ascending, and how often each occurs."""
     # `np.unique` takes twice the time for a page.
     ordered = np.sort(hashes)

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.words import contains, sort_distinct
+from scrapy_simhash.judging.words import Counts, sort_distinct
 from scrapy_simhash.stores.documents import Documents, unpack_wording
 from scrapy_simhash.stores.keys import DISSOLVED, choose_keys, keys_of, rows_of
 from scrapy_simhash.stores.keyvalues import (
@@ -118,8 +118,8 @@ class Check:
         for number in range(len(self._stored.design.tables)):
             held = read_table(self._stored, number)
             for what, some in (
-                ("is missing in", wanted[~contains(held, wanted)]),
-                ("leads to nothing in", held[~contains(wanted, held)]),
+                ("is missing in", wanted[Counts(held).count(wanted) == 0]),
+                ("leads to nothing in", held[Counts(wanted).count(held) == 0]),
             ):
                 for each in some.tolist():
                     yield f"fingerprint {each:016x} {what} table {number}"

@@ -25,13 +25,15 @@ def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
     page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
     asked = []
     for number in range(1, 40):
+        if refetches.is_in_vain("http://a.example/p/one"):
+            continue
         if refetches.take(Doubt(number, page), "a.example", "p"):
             asked.append(number)
             if found := refetches.end(number):
-                refetches.note(found, dropped=number == 11)
-    # A drop came of the doubt about the eleventh page.
-    assert asked == [1, 2, 3, 11, 12, 13, 14, 22, 38]
-    assert refetches.take(Doubt(99, page), "a.example", "other")
+                refetches.note(found, dropped=number == 12)
+    # A drop came of the doubt about the twelfth page.
+    assert asked == [1, 2, 3, 12, 13, 14, 15, 24]
+    assert not refetches.is_in_vain("http://a.example/other/one")
 
 
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
