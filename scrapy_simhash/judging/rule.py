@@ -505,6 +505,9 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
+    gaps = find_gaps(page.words, kept.words)
+    if any(_says_other_values(gap, side, other) for gap in gaps):
+        return False
     # More are those of a list whose pages all declare the first one, or of somebody else's page;
     # a print view may have the time when it was made, and how long that took. It says itself of
     # what it is one; and that stands in the place of no other number, or at an end.
@@ -513,12 +516,24 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not few and plain_form(kept.facts.url) in page.facts.declared:
         replaced = sum(
             int(numbers[gap.start : gap.end].sum())
-            for gap in find_gaps(page.words, kept.words)
+            for gap in gaps
             if theirs[gap.other_start : gap.other_end].any()
             and 0 < gap.start <= gap.end < len(page.words)
         )
         few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * common
     return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
+
+
+def _says_other_values(gap: Gap, side: Side, other: Side) -> bool:
+    """Whether a page says in the midst of its main text what a variant does: other values."""
+    mine, theirs = slice(gap.start, gap.end), slice(gap.other_start, gap.other_end)
+    sizes = gap.end - gap.start, gap.other_end - gap.other_start
+    return (
+        0 < gap.start <= gap.end < len(side.words)
+        and 2 * min(sizes) >= max(sizes)
+        and bool((side.own & side.words.main)[mine].any())
+        and bool((other.own & other.words.main)[theirs].any())
+    )
 
 
 def _find_beside(page: Page, kept: Page, site: Site) -> str:

@@ -353,7 +353,7 @@ def canonical(path: str) -> str:
 
 def test_a_declared_copy_may_have_more_of_its_own() -> None:
     """Each has another advertisement, as two records have other fields."""
-    promotions = [f"<p>Offer {' '.join(make_words(seed, 5))}</p>" for seed in (77, 78)]
+    promotions = [f"</main><p>Offer {' '.join(make_words(seed, 5))}</p>" for seed in (77, 78)]
     heads = {
         "/print-of-7": canonical("/article/7"),
         "/amp-of-8": f'<meta property="og:url" content="{HOST}/article/8">',
@@ -362,7 +362,12 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     links = ["", "", f'<link rel="alternate" media="print" href="{HOST}/nine">']
     originals, copies, undeclared = (
         [
-            (path, make_article(7 + place, beside=promotions[number], head=heads_of[place]))
+            (
+                path,
+                make_article(7 + place, beside=promotions[number], head=heads_of[place]).replace(
+                    "<h1>", "<main><h1>"
+                ),
+            )
             for place, path in enumerate(paths)
         ]
         for number, paths, heads_of in (
@@ -373,6 +378,23 @@ def test_a_declared_copy_may_have_more_of_its_own() -> None:
     )
     assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *copies])) == [*heads]
     assert list_dropped(judge_pages([*ARTICLES[:7], *originals, *undeclared])) == ["/nine"]
+
+
+def test_variants_that_declare_their_product_are_kept() -> None:
+    """A stranger's shop lost two of each product, in another colour and with another number."""
+    head = canonical("/p/7")
+    values = [("red", 101, "49.90"), ("olive", 102, "49.90"), ("black", 103, "54.90")]
+    pages = [
+        (
+            f"/p/7?variant={number}" if number > 101 else "/p/7",
+            make_article(7, head=head).replace(
+                "</h1>", f"</h1><p>{price}<p>Colour {colour}<p>Article {number}<p>"
+            ),
+        )
+        for colour, number, price in values
+    ]
+    assert list_dropped(judge_pages([*ARTICLES[:7], *pages])) == []
+    assert list_dropped(judge_pages(pages)) == []
 
 
 @pytest.mark.parametrize("articles", [ARTICLES, ARTICLES[7:8]])
