@@ -223,7 +223,7 @@ async def _take(
     except NotJudgedError as error:
         if error.reason == "store_unavailable":
             raise StoreUnavailableError(f"{page.url} was not judged") from error
-        decision = log.pass_over(page.url, error.reason)
+        decision = log.pass_over(page.url, reason=error.reason)
     counts.count(decision.status, decision.reason)
     log.write(decision)
 
