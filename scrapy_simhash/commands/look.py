@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
 from scrapy_simhash.commands.answering import (
     describe_match,
-    format_time,
     print_fields,
     take_crawl,
     take_log,
@@ -149,19 +148,15 @@ def _describe_page(page: Answer) -> str:
     """Describe a page in two lines, of which the first is its address."""
     if "title" not in page:
         return printable(page["url"])
-    parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
+    parts = [repr(cut(page["title"], _LONGEST_NAME)), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
-        parts.insert(1, f"heading {_cut(page['heading'])!r}")
+        parts.insert(1, f"heading {cut(page['heading'], _LONGEST_NAME)!r}")
     parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
     if "time" in page:
         parts.append(f"fetched {format_time(page['time'])} UTC")
     if page.get("got_by"):
         parts.append(f"got by {page['got_by']}")
     return f"{printable(page['url'])}\n{', '.join(parts)}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
