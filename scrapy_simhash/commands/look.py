@@ -19,17 +19,9 @@ from scrapy_simhash.commands.answering import (
 )
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.figures import Figures
-from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
-    LAST_CRAWL,
-    STATUSES,
-    find_crawl,
-    find_log,
-    read_log,
-    require_log,
-)
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
@@ -75,16 +67,16 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions, or sum them up."""
-    path, last = find_log(config, options.log_path), options.last
+    path, last = logs.find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
-    require_log(path)
-    named = options.crawl or (LAST_CRAWL if options.summary else None)
-    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    logs.require_log(path)
+    named = options.crawl or (logs.LAST_CRAWL if options.summary else None)
+    crawl = None if named == logs.ALL_CRAWLS else logs.find_crawl(path, named)
     url = mask_passwords(options.url or "")
     lines: Iterable[tuple[Decision, bytes]] = (
         (decision, line)
-        for decision, line in read_log(path, crawl)
+        for decision, line in logs.read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
@@ -191,11 +183,11 @@ def add_log(make: Make) -> None:
     )
     add = parser.add_argument
     take_log(parser)
-    about = f"only pages with this one: {', '.join(STATUSES)}; {FORGOTTEN}; or "
+    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
     about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
     add(
         "--status",
-        choices=[*STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF],
+        choices=[*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF],
         metavar="STATUS",
         help=about,
     )
@@ -248,7 +240,7 @@ def add_report(make: Make) -> None:
     take_overwrite(parser)
     take_log(parser)
     take_crawl(parser, "of this crawl (default: last), or of `all`")
-    parser.set_defaults(crawl=LAST_CRAWL)
+    parser.set_defaults(crawl=logs.LAST_CRAWL)
 
 
 def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:

@@ -16,7 +16,7 @@ from scrapy_simhash.commands.answering import (
     take_overwrite,
 )
 from scrapy_simhash.inspection.log import find_crawl, find_log
-from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -53,6 +53,7 @@ def add_import(make: Make) -> None:
 
 
 _KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
+_DROPPED = ("url", "document", "distance", "similarity", "crawls", "time")
 
 
 def list_kept(
@@ -72,15 +73,7 @@ def list_kept(
                 if every:
                     groups.setdefault(number, [])
             elif crawl is None or crawl in record.crawls:
-                shown = {
-                    "url": record.facts.url,
-                    "document": number,
-                    "distance": record.distance,
-                    "similarity": record.similarity,
-                    "crawls": record.crawls,
-                    "time": record.facts.time,
-                    "undone": record.spared,
-                }
+                shown = StoredDocument(number, record).pick(*_DROPPED) | {"undone": record.spared}
                 groups[record.original].append((shown, record.facts.canonical))
         return groups
 

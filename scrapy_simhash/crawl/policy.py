@@ -134,11 +134,7 @@ _FOUND_ON = "_simhash_found_on"
 
 
 def select_page(
-    crawler: Crawler,
-    config: Config,
-    request: Request,
-    response: Response,
-    reader: Reader,
+    crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
 ) -> Fetched | str:
     """Make the page that a judge gets, for a reader, or return why it is not judged."""
     if reason := find_skip_reason(config, request, response):

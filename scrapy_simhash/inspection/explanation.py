@@ -224,10 +224,7 @@ def _explain_kept(
 
 
 def _explain_duplicate(
-    document: StoredDocument,
-    original: StoredDocument | None,
-    now: dict[str, Any],
-    logged: _Logged,
+    document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
