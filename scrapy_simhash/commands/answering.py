@@ -75,21 +75,10 @@ def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
     yield from (line.rstrip() for line in captured.get().splitlines())
 
 
-def take_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add the option that lets a command replace a file."""
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-
-
-def take_crawl(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add the option that names a crawl."""
+def take_crawl(add: Callable[..., object], about: str, default: str | None = None) -> None:
+    """Add the option that names a crawl, by `add_argument` of a command's parser."""
     about = f"{about}; `last`: the newest one of the log"
-    parser.add_argument("--crawl", metavar="ID", help=about)
-
-
-def take_log(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a decision log."""
-    about = "the decision log (default: SIMHASH_LOG)"
-    parser.add_argument("--log", dest="log_path", metavar="PATH", help=about)
+    add("--crawl", default=default, metavar="ID", help=about)
 
 
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:

@@ -18,7 +18,6 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import inputs, joins, list_recorded_pairs, planner
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.documents import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -167,7 +166,6 @@ def _add_streams(parser: ArgumentParser) -> None:
     add = parser.add_argument
     about = "where to write JSON arrays, one a line (default: -, standard output)"
     add("-o", "--output", dest="output_path", help=about, **stream)
-    take_overwrite(parser)
     _add_distance(parser)
 
 
@@ -179,7 +177,7 @@ def add_find_all(make: Make) -> None:
         _find,
         "find-all --blocks 4 --distance 3 < numbers.txt",
         "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
-        stored=False,
+        takes="overwrite",
     )
     _add_streams(parser)
     _add_blocks(parser)
@@ -195,7 +193,7 @@ def add_batch_query(make: Make) -> None:
         "Look up many fingerprints among many others",
         _batch_query,
         "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
-        stored=False,
+        takes="overwrite",
     )
     about = "fingerprints to look up: an archive, or one decimal number a line"
     add = parser.add_argument
@@ -219,7 +217,7 @@ def add_spark(make: Make) -> None:
         _run_spark,
         "spark fingerprint crawl.warc.gz -o documents",
         "spark pairs documents -o pairs",
-        stored=False,
+        takes="",
     )
     add = parser.add_argument
     about = "; ".join(f"{task}: {does}" for task, does in _TASKS.items())
@@ -240,13 +238,13 @@ def add_spark(make: Make) -> None:
 
 def add_plan(make: Make) -> None:
     """Add the command `plan`."""
-    parser = make(
+    add = make(
         "Compare table designs for a number of documents, and choose one",
         _plan,
         "plan --documents 8e9 --distance 3",
-        stored=False,
-    )
-    add, about = parser.add_argument, "how many documents, such as 8e9"
+        takes="",
+    ).add_argument
+    about = "how many documents, such as 8e9"
     add("--documents", type=_read_number, required=True, metavar="COUNT", help=about)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
     add("--distance", type=int, metavar="BITS", help=about)

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive
-from scrapy_simhash.commands.answering import (
-    describe_match,
-    print_fields,
-    take_crawl,
-    take_overwrite,
-)
+from scrapy_simhash.commands.answering import describe_match, print_fields, take_crawl
 from scrapy_simhash.inspection.log import find_crawl, find_log
 from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
@@ -130,7 +125,7 @@ def _print_export(answer: Answer) -> Iterable[str]:
 
 def add_export(make: Make) -> None:
     """Add the command `export`."""
-    parser = make(
+    add = make(
         "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
         "not documents.",
         _export,
@@ -138,8 +133,8 @@ def add_export(make: Make) -> None:
         "export fingerprints --tables -o probed.archive",
         "export duplicates --all --crawl last",
         printer=_print_export,
-    )
-    add = parser.add_argument
+        takes="store overwrite",
+    ).add_argument
     about = (
         "store: the whole store, checked, while crawls write; fingerprints: an archive; "
         "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
@@ -151,7 +146,6 @@ def add_export(make: Make) -> None:
     add("--no-check", dest="check", action="store_false", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
-    take_overwrite(parser)
     about = "duplicates: list the kept pages without duplicates, too"
     add("--all", dest="every", action="store_true", help=about)
-    take_crawl(parser, "duplicates: only of this crawl")
+    take_crawl(add, "duplicates: only of this crawl")
