@@ -29,15 +29,8 @@ from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse, describe_limits
 from scrapy_simhash.crawl.policy import META_KEY, TEXT_KEY, JudgedPage
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
+from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.log import (
-    CUT_OFF,
-    FORGOTTEN,
-    NOT_FOLLOWED,
-    CrawlLog,
-    describe_look,
-    new_crawl,
-)
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
 from scrapy_simhash.pages.facts import NOBODY, Fetched
 from scrapy_simhash.signals import near_duplicate_found
@@ -88,7 +81,7 @@ class SimhashDownloaderMiddleware:
         self._crawler = crawler
         self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
-        self._log = CrawlLog()
+        self._log = logs.CrawlLog()
         self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
         self._fuse = Fuse()
         self._is_failing = self._has_warned_of_unnamed = False
@@ -139,12 +132,12 @@ class SimhashDownloaderMiddleware:
             running.tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
 
     async def _open(self, spider: Spider) -> Opened:
-        crawl = running.name_crawl(self._crawler, new_crawl())
+        crawl = running.name_crawl(self._crawler, logs.new_crawl())
         given = structs.replace(self._given, crawl=crawl, spider=spider.name)
         judges = Judges(given, self.config.processes)
         try:
             opened = await judges.open()
-            self._log = CrawlLog(given.config.log, crawl, spider.name, opened.seed)
+            self._log = logs.CrawlLog(given.config.log, crawl, spider.name, opened.seed)
         except BaseException:
             await judges.close()
             raise
@@ -223,7 +216,7 @@ class SimhashDownloaderMiddleware:
             )
         await self._note_links(closed)
         if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", reason=limits, status=CUT_OFF))
+            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
         self._log.close()
         if self._log.lost:
             self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
@@ -236,7 +229,7 @@ class SimhashDownloaderMiddleware:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
             found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
-            self._log.write(self._log.pass_over(link.url, status=NOT_FOLLOWED, **found_on))
+            self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
 
     # Pages
 
@@ -255,7 +248,7 @@ class SimhashDownloaderMiddleware:
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         if self.looking:
-            logger.info("%s", describe_look(decision))
+            logger.info("%s", logs.describe_look(decision))
         request.meta[META_KEY] = decision.make_verdict()
         self._log.write(decision)
         if page.number and self.delivery.followed:
@@ -320,10 +313,8 @@ class SimhashDownloaderMiddleware:
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
             if self.config.text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
-            if not said.young:
-                return JudgedPage(decision, reader)
             urls = (request.url, *policy.list_redirects(request))
-            return JudgedPage(decision, reader, number, urls)
+            return JudgedPage(decision, reader, number if said.young else 0, urls)
         except NotJudgedError as error:
             self._tell_not_judged(error, response.url)
             return JudgedPage(pass_over(reason=error.reason))
@@ -406,5 +397,5 @@ class SimhashDownloaderMiddleware:
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""
         url, document = page.decision.url, page.decision.document
-        line = self._log.pass_over(url, reason=reason, status=FORGOTTEN, document=document)
+        line = self._log.pass_over(url, reason=reason, status=logs.FORGOTTEN, document=document)
         self._log.write(line)

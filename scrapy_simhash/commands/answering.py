@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 _TIMES = {"time", "first_time", "last_time"}
 _WHOLE, _UNBOUNDED_COLUMNS = 1_000, 10_000
-_FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
-# Shells use 128 plus the number of the signal.
-_INTERRUPTED = 130
+# Of an interrupted program, shells use 128 plus the number of the signal.
+_FOUND, _NOTHING_FOUND, _ASKED_WRONGLY, _INTERRUPTED = 0, 1, 2, 130
 
 
 def print_fields(answer: Answer) -> Iterable[str]:

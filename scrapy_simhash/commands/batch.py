@@ -92,16 +92,8 @@ def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
         from scrapy_simhash.batch.spark.tasks import Job  # noqa: PLC0415 - PySpark is optional
     except ImportError as error:
         raise InspectionError(str(error)) from None
-    job = Job(
-        config,
-        options.inputs,
-        options.second_input,
-        options.distance,
-        options.blocks,
-        options.seed,
-        read_warc,
-    )
-    yield from job.run(options.task, options.output, options.master)
+    given = options.inputs, options.second_input, options.distance, options.blocks, options.seed
+    yield from Job(config, *given, read_warc).run(options.task, options.output, options.master)
 
 
 def _read_number(text: str) -> int:

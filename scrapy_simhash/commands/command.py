@@ -49,7 +49,6 @@ _OF_SEVERAL: dict[str, dict[str, Any]] = {
     },
     "overwrite": {"action": "store_true", "help": "replace an existing file"},
 }
-_HELP_WIDTH = 78
 _SET_BEHIND = "set_behind"
 
 
@@ -128,7 +127,7 @@ def _add_command(
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],
-        description=textwrap.fill(about, _HELP_WIDTH),
+        description=textwrap.fill(about, 78),
         epilog="\n  scrapy simhash ".join(["examples:", *examples]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -81,12 +81,8 @@ def list_kept(
             for shown, canonical in groups[number]
             if kept and is_better_url(shown["url"], canonical, kept.facts.url, kept.facts.canonical)
         )
-        yield {
-            **page,
-            "document": number,
-            "better_url": next(better, ""),
-            "duplicates": [shown for shown, _ in groups[number]],
-        }
+        duplicates = [shown for shown, _ in groups[number]]
+        yield {**page, "document": number, "better_url": next(better, ""), "duplicates": duplicates}
 
 
 def _export(config: Config, options: Namespace) -> Iterator[Answer]:

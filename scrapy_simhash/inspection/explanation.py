@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN = 5
-_MOST_SUGGESTED = 3
+_LINES_SHOWN, _MOST_SUGGESTED = 5, 3
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 

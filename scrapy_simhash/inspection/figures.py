@@ -246,31 +246,25 @@ def describe_drops(
     store: Store | None,
     progress: Callable[[int, int], object],
 ) -> list[dict[str, Any]]:
-    """Describe up to 100 near-duplicates, with both texts."""
+    """Describe up to 100 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, MOST_DROPS):
-        changed = decision.match_url in figures.changed
-        drops.append(_describe_drop(decision, None if changed else store))
+        original_url, tests = decision.match_url or "", decision.tests
+        there = None if original_url in figures.changed else store
+        page = _find_stored(there, decision.document, decision.url)
+        original = _find_stored(there, decision.match_document, original_url)
+        drop: dict[str, Any] = {
+            "decision": decision,
+            "page": _name(decision.url, page),
+            "original": _name(original_url, original),
+            "decided": "".join(tests[1:2]),
+            "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
+            "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
+        }
+        if page and original and page.record.original == original.document:
+            texts = [str(each.wording) for each in (original, page) if each.wording is not None]
+            if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
+                drop["rows"] = compare_side_by_side(*texts)
+        drops.append(drop)
         progress(len(drops), MOST_DROPS)
     return drops
-
-
-def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
-    """Describe a near-duplicate; without `rows` where the store has not both pages any more."""
-    page = _find_stored(store, decision.document, decision.url)
-    original = _find_stored(store, decision.match_document, decision.match_url or "")
-    drop: dict[str, Any] = {
-        "page": _name(decision.url, page),
-        "original": _name(decision.match_url or "", original),
-        "decision": decision,
-        "decided": "".join(decision.tests[1:2]),
-        "left_out": [
-            test.removeprefix(OF_TEST) for test in decision.tests if test.startswith(OF_TEST)
-        ],
-        "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
-    }
-    if page and original and page.record.original == original.document:
-        texts = [str(each.wording) for each in (original, page) if each.wording is not None]
-        if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
-            drop["rows"] = compare_side_by_side(*texts)
-    return drop

@@ -265,7 +265,6 @@ class JudgeHere(_Judge):
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         if self._judge is not None and (seconds := self._judge.tick()) is not None:
             self._timer = self._loop.call_later(seconds, self._tick)
 

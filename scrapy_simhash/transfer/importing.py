@@ -233,21 +233,15 @@ def _make_page(
         response = HtmlResponse(request.url, page.status, body=page.body, encoding=page.encoding)
     else:  # of the class and encoding that Scrapy finds
         headers = Headers()
-        for name, value in page.headers:
-            if name.lower() not in _UNDONE:
-                octets = value.encode("latin-1", "replace")
-                headers.appendlist(name.encode("latin-1", "replace"), octets)
+        for header in page.headers:
+            if header[0].lower() not in _UNDONE:
+                headers.appendlist(*(each.encode("latin-1", "replace") for each in header))
         kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
         response = kind(request.url, page.status, headers=headers, body=page.body)
     if reason := find_skip_reason(config, request, response):
         return Skipped(reason)
-    made = Fetched(
-        url=request.url,
-        encoding=find_encoding(response),
-        identity=identify(fingerprinter.fingerprint(request)),
-        time=page.time,
-        reader=EVERYONE,
-    )
+    encoding, identity = find_encoding(response), identify(fingerprinter.fingerprint(request))
+    made = Fetched(request.url, encoding, identity, time=page.time, reader=EVERYONE)
     return made, response.body
 
 
