@@ -256,13 +256,8 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetch
     }
     meta.update(dont_retry=True, dont_redirect=True, dont_cache=True)
     meta.update({AGAIN_KEY: True}, download_timeout=_TIMEOUT_SECONDS)
-    fresh: dict[str, Any] = {
-        "callback": NO_CALLBACK,
-        "errback": None,
-        "cb_kwargs": {},
-        "flags": [],
-    }
-    again = request.replace(url=url, dont_filter=True, meta=meta, **fresh)
+    new: dict[str, Any] = {"callback": NO_CALLBACK, "errback": None, "cb_kwargs": {}, "flags": []}
+    again = request.replace(url=url, dont_filter=True, meta=meta, **new)
     mine, theirs = urlparse_cached(request), urlparse_cached(again)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc):
         return None
