@@ -313,8 +313,10 @@ class SimhashDownloaderMiddleware:
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
             if self.config.text_reader and decision.action != "drop":
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
+            if not said.young:
+                return JudgedPage(decision, reader)
             urls = (request.url, *policy.list_redirects(request))
-            return JudgedPage(decision, reader, number if said.young else 0, urls)
+            return JudgedPage(decision, reader, number, urls)
         except NotJudgedError as error:
             self._tell_not_judged(error, response.url)
             return JudgedPage(pass_over(reason=error.reason))
