@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 # A slot of words: the two words before and behind it, digits masked, within its block.
 WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
-_LEAST_OF_LIST = 3
 _MAIN_HEADING = "h1"
 _START, _END, _NUMBER, _NAME, _OPEN = "^", "$", ANY_NUMBER, "<name>", "*"
 # Blocks are two answers of one if so many of their words are the same.
@@ -363,7 +362,7 @@ def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[tuple[str,
 def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
     """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
-    if not theirs or size < _LEAST_OF_LIST or size * size > _MOST_ALIGNED:
+    if not theirs or size * size > _MOST_ALIGNED:
         return False
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
@@ -384,7 +383,8 @@ def _list_regions(
     # Of a list that draws anew some entries may stay, and change places.
     for key, start, end in _list_rows(blocks):
         many = sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)
-        if many or _are_drawn_anew(digests[start:end], lists.get(key, ())):
+        anew = key[1] != _MAIN_HEADING and _are_drawn_anew(digests[start:end], lists.get(key, ()))
+        if many or anew:
             changed[start:end] = [True] * (end - start)
     place = 0
     while place < len(blocks):
@@ -502,7 +502,7 @@ def clean_both(
 ) -> tuple[Page, Page]:
     """Return two pages without what stands in the slots of each.
 
-    Blocks that the other page has elsewhere stay: on a print view the article begins where an
+    Blocks that the other page alone has elsewhere stay: on a print view the article begins where an
     advertisement stands on other pages. `cut` may remember what `Slots.cut` returns.
     """
     if not any(slots):
@@ -511,10 +511,10 @@ def clean_both(
     rest = []
     for page, marked in zip(pages, marks, strict=True):
         blocks = zip(page.words.blocks, page.words.digests, strict=True)
-        rest.append({digest for block, digest in blocks if not marked[block.start]})
-    for page, marked, there in zip(pages, marks, rest[::-1], strict=True):
+        rest.append(Counter(digest for block, digest in blocks if not marked[block.start]))
+    for page, marked, here, there in zip(pages, marks, rest, rest[::-1], strict=True):
         for block, digest in zip(page.words.blocks, page.words.digests, strict=True):
-            if digest in there:
+            if here[digest] < there[digest]:
                 marked[block.start : block.end] = False
     return cut(slots[0], pages[0], marks[0]), cut(slots[1], pages[1], marks[1])
 

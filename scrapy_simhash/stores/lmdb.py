@@ -20,7 +20,7 @@ import os
 import resource
 import threading
 import time
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
@@ -144,7 +144,7 @@ class LmdbEngine(Engine):
 
     def open(self) -> None:
         folder = self._folder
-        with explained(folder), ExitStack() as closing:
+        with explained(folder), ExitStack() as stack:
             _require_local(folder)
             if self.readonly and not self._data.exists():
                 raise StoreUnusableError(
@@ -152,16 +152,16 @@ class LmdbEngine(Engine):
                     "the folder of an existing one, or crawl first: a crawl makes it"
                 )
             _make_folder(folder)
-            user = closing.enter_context(
+            user = stack.enter_context(
                 lock_folder(folder, lambda: not self._data.exists(), _OPENING_SECONDS)
             )
             self._env = self._open_file()
-            closing.callback(self._close_file)
+            stack.callback(self._close_file)
             self._file_number = self._find_file()
             if not self.readonly:
                 turns = folder / "writer.lock"
                 self._turns = os.open(turns, os.O_RDWR | os.O_CREAT, OPTIONS["mode"])
-                closing.callback(os.close, self._turns)
+                stack.callback(os.close, self._turns)
                 self.run(self._make_databases, writing=True)
                 # LMDB only syncs the file. Its maker may have been killed before this line.
                 sync_folder(folder)
@@ -172,7 +172,7 @@ class LmdbEngine(Engine):
                 self._databases[name] = database
             with suppress(OSError):  # see `lock_folder`
                 fcntl.flock(user, fcntl.LOCK_SH)  # who made the store is a user from now on
-            self._closing = closing.pop_all()
+            self._closing = stack.pop_all()
 
     def _open_file(self) -> lmdb.Environment:
         if exists := self._data.exists():
@@ -212,8 +212,9 @@ class LmdbEngine(Engine):
                 with (
                     self._turn() if writing else nullcontext(),
                     self._env.begin(write=writing) as transaction,
+                    closing(LmdbValues(transaction, self._databases)) as values,
                 ):
-                    return work(LmdbValues(transaction, self._databases))
+                    return work(values)
             except (lmdb.Error, OSError) as error:
                 raise self._failed(error) from error
 
@@ -379,6 +380,10 @@ class LmdbValues(KeyValues):
 
     transaction: lmdb.Transaction[bytes]
     databases: Mapping[str, lmdb._Database]
+
+    def close(self) -> None:
+        """Let the transaction go: until it is collected, it has one of LMDB's 512 readers."""
+        del self.transaction
 
     def get(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self.transaction.get(key, db=self.databases[table])

@@ -274,6 +274,7 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
 ) -> None:
     """A counter of few values shows the first one again, while another part stays the same."""
     monkeypatch.setattr(judge, "_PAUSES_SECONDS", (0.0,) * 4)
+    monkeypatch.setattr(judge, "_AGE_SECONDS", 0.0)
     asked, first = Counter[str](), dict[str, int]()
 
     def answer(number: int, path: str, place: int) -> str:
@@ -291,7 +292,7 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
     paths = [path for number in range(PRODUCTS) for path in shop() if f"/p/{number}-" in path]
     answers = {path: partial(answer, int(path.split("-")[0][3:]), path) for path in paths}
     with serve(answers) as site:
-        await crawl_shop(tmp_path, site)
+        await crawl_shop(tmp_path, site, SIMHASH_PROCESSES=0)
     with open_as_it_is(str(tmp_path)) as store:
         noise = store.read(lambda stored: stored.find_noise("127.0.0.1"))
     assert max(asked.values()) == 6

