@@ -2,6 +2,7 @@
 
 import re
 import traceback
+from datetime import UTC, datetime
 
 # About the length of Scrapy's own lines; a URL may have megabytes.
 MOST_LOGGED_CHARACTERS = 200
@@ -47,6 +48,11 @@ def show(text: object) -> str:
     return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
 
 
+def cut(text: str, most: int) -> str:
+    """Cut a text to so many characters, of which the last ones are dots then."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def quote(text: object) -> str:
     """Make a text safe for a log line: quoted, escaped, its middle cut beyond 200 characters."""
     if not isinstance(text, str):
@@ -61,6 +67,11 @@ def quote(text: object) -> str:
 def plural(count: int | None, noun: str) -> str:
     """Format a count with its noun, such as `1 bit` and `1,204 pages`; None becomes `?`."""
     return f"{'?' if count is None else f'{count:,}'} {noun}{'s' * (count != 1)}"
+
+
+def format_time(seconds: float) -> str:
+    """Write seconds since 1970 in UTC: 2026-05-04 12:34:56."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def show_share(share: float) -> str:

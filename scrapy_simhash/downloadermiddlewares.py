@@ -24,43 +24,13 @@ from scrapy_simhash._printable import (
     quote,
 )
 from scrapy_simhash.config import describe_unknown, read_config
+from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse, describe_limits
-from scrapy_simhash.crawl.policy import (
-    AGAIN_KEY,
-    FLAG,
-    META_KEY,
-    TEXT_KEY,
-    JudgedPage,
-    ask_again,
-    choose_action,
-    find_reader,
-    identify,
-    list_redirects,
-    select_page,
-)
-from scrapy_simhash.crawl.running import (
-    add_option,
-    fail_command,
-    is_closing,
-    is_looking,
-    make_open,
-    name_crawl,
-    name_store,
-    place_log,
-    place_store,
-    tell_half,
-)
+from scrapy_simhash.crawl.policy import META_KEY, TEXT_KEY, JudgedPage
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
+from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
-from scrapy_simhash.judge.log import (
-    CUT_OFF,
-    FORGOTTEN,
-    NOT_FOLLOWED,
-    CrawlLog,
-    describe_look,
-    new_crawl,
-)
 from scrapy_simhash.judge.messages import EndWaits, Gone, Settled
 from scrapy_simhash.pages.facts import NOBODY, Fetched
 from scrapy_simhash.signals import near_duplicate_found
@@ -82,8 +52,6 @@ _GONE = {404, 410}
 _MOST_LINKS_LOGGED = 1_000  # for people
 # To hand over; the second one where there is no first.
 _TEXTS: tuple[Wanted, ...] = ("text", "whole_text")
-# Reasons whose cause may not be the page but the user's scope.
-_USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
 
@@ -105,15 +73,15 @@ class SimhashDownloaderMiddleware:
             )
         if unknown := describe_unknown(crawler.settings):
             logger.warning("Ignored %s", unknown)
-        self.looking = is_looking()
+        self.looking = running.is_looking()
         if self.looking:  # write neither to the store nor to its log
             config = replace(config, readonly=True, log=None, processes=0)
-        self.config = place_log(place_store(config))
-        self._option = name_store(crawler.settings, self.config)
+        self.config = running.place_log(running.place_store(config))
+        self._option = running.name_store(crawler.settings, self.config)
         self._crawler = crawler
-        self._given = make_open(self.config)
+        self._given = running.make_open(self.config)
         self._judges: Judges | None = None  # while the store is open
-        self._log = CrawlLog()
+        self._log = logs.CrawlLog()
         self._readers: tuple[Reader, ...] = ()  # of whom the store has pages
         self._fuse = Fuse()
         self._is_failing = self._has_warned_of_unnamed = False
@@ -151,7 +119,7 @@ class SimhashDownloaderMiddleware:
                 error,
                 exc_info=not isinstance(error, StoreError),
             )
-            fail_command()
+            running.fail_command()
             raise CloseSpider(CLOSE_REASON) from error
         if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
             await self.spider_closed(self._ended)
@@ -161,15 +129,15 @@ class SimhashDownloaderMiddleware:
     def engine_started(self) -> None:
         """Warn if pages are judged that nobody drops; the other middleware is open by now."""
         if self._judges is not None and not (self.delivery.followed or self.looking):
-            tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
+            running.tell_half("SPIDER_MIDDLEWARES", "no page is dropped")
 
     async def _open(self, spider: Spider) -> Opened:
-        crawl = name_crawl(self._crawler, new_crawl())
+        crawl = running.name_crawl(self._crawler, logs.new_crawl())
         given = structs.replace(self._given, crawl=crawl, spider=spider.name)
         judges = Judges(given, self.config.processes)
         try:
             opened = await judges.open()
-            self._log = CrawlLog(given.config.log, crawl, spider.name, opened.seed)
+            self._log = logs.CrawlLog(given.config.log, crawl, spider.name, opened.seed)
         except BaseException:
             await judges.close()
             raise
@@ -214,7 +182,7 @@ class SimhashDownloaderMiddleware:
             if progress := self.end.describe_progress():
                 self._logger.info(progress)
         # Else the spider would close only after them.
-        if self._judges is not None and self._judges.waiting and is_closing(self._crawler):
+        if self._judges is not None and self._judges.waiting and running.is_closing(self._crawler):
             self._tell(EndWaits())
 
     # Closing
@@ -229,7 +197,7 @@ class SimhashDownloaderMiddleware:
         if self.looking:  # each page had a line of its own
             return
         for level, text in self.end.list_lines(limits, has_log=self._log.path is not None):
-            self._logger.log(level, "%s", add_option(text, self._option))
+            self._logger.log(level, "%s", running.add_option(text, self._option))
 
     async def _close(self, judges: Judges, limits: str) -> None:
         """Have everything written; whatever breaks, the judges and the log are closed."""
@@ -248,7 +216,7 @@ class SimhashDownloaderMiddleware:
             )
         await self._note_links(closed)
         if limits and self._log.has_lines:
-            self._log.write(self._log.pass_over("", limits, status=CUT_OFF))
+            self._log.write(self._log.pass_over("", reason=limits, status=logs.CUT_OFF))
         self._log.close()
         if self._log.lost:
             self._crawler.stats.inc_value("simhash/failed/log", self._log.lost)
@@ -260,9 +228,8 @@ class SimhashDownloaderMiddleware:
         if number:
             self._crawler.stats.inc_value("simhash/links/only_on_dropped_pages", number)
         for link in found[:_MOST_LINKS_LOGGED]:
-            line = self._log.pass_over(link.url, "", status=NOT_FOLLOWED)
-            line.new_links, line.match_url, line.links = link.new_links, link.page_url, number
-            self._log.write(line)
+            found_on = {"match_url": link.page_url, "new_links": link.new_links, "links": number}
+            self._log.write(self._log.pass_over(link.url, status=logs.NOT_FOLLOWED, **found_on))
 
     # Pages
 
@@ -275,13 +242,13 @@ class SimhashDownloaderMiddleware:
             self.pages.pop(request, None)  # if it was judged before
             self._crawler.stats.inc_value("simhash/not_judged/simhash_skip")
             return response
-        if AGAIN_KEY in request.meta:
+        if policy.AGAIN_KEY in request.meta:
             return response
         scheduled = self.delivery.is_scheduled(request)
         page = self.pages[request] = await self._judge(request, response, scheduled)
         decision = page.decision
         if self.looking:
-            logger.info("%s", describe_look(decision))
+            logger.info("%s", logs.describe_look(decision))
         request.meta[META_KEY] = decision.make_verdict()
         self._log.write(decision)
         if page.number and self.delivery.followed:
@@ -292,7 +259,7 @@ class SimhashDownloaderMiddleware:
         if warning := self._fuse.add(page):
             self._logger.warning("%s", warning)
         if decision.status == "near_duplicate":
-            response.flags.append(FLAG)
+            response.flags.append(policy.FLAG)
             await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
                 response=response,
@@ -307,38 +274,38 @@ class SimhashDownloaderMiddleware:
         unwanted = request.callback is NO_CALLBACK or request.meta.get("simhash_skip")
         refused = isinstance(exception, IgnoreRequest)  # by another middleware
         if not (unwanted or refused) and self._judges is not None:
-            decision = self._log.pass_over(request.url, "not_fetched")
-            decision.tests = [type(exception).__name__]
+            error = [type(exception).__name__]
+            decision = self._log.pass_over(request.url, reason="not_fetched", tests=error)
             self.end.add(decision)
             self._log.write(decision)
 
     async def _judge(self, request: Request, response: Response, scheduled: bool) -> JudgedPage:
         """Have a page judged; whatever breaks, it passes."""
-        judges, octets = self._judges, len(response.body)
+        judges = self._judges
+        pass_over = partial(self._log.pass_over, response.url, body_bytes=len(response.body))
         try:
             across = self.config.across_spiders
-            reader = find_reader(self._crawler, request, across_spiders=across)
-            asked = select_page(self._crawler, self.config, request, response, reader)
+            reader = policy.find_reader(self._crawler, request, across_spiders=across)
+            asked = policy.select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, str) or judges is None:
                 if response.status in _GONE and scheduled:
                     fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
-                    self._tell(Gone(identify(fingerprint, reader)))
+                    self._tell(Gone(policy.identify(fingerprint, reader)))
                 reason = asked if isinstance(asked, str) else "no_store"
-                decision = self._log.pass_over(response.url, reason, octets)
-                decision.tests = [f"HTTP {response.status}"] * (reason == "status")
-                return JudgedPage(decision)
+                error = [f"HTTP {response.status}"] * (reason == "status")
+                return JudgedPage(pass_over(reason=reason, tests=error))
             if self.looking:
                 return await self._look(judges, request, response)
             self._warn_of_unnamed(request, reader)
             young, action = scheduled and reader != NOBODY, "flag"
             if young and self.delivery.followed:
-                action = choose_action(self._crawler, self.config, request)
+                action = policy.choose_action(self._crawler, self.config, request)
             # A page from a cache says nothing of when its site changes.
             cached = "cached" in response.flags
-            again = None if cached else partial(ask_again, self._crawler, request)
+            again = None if cached else partial(policy.ask_again, self._crawler, request)
             number, future = judges.ask(asked, response.body, action, young=young, refetch=again)
             said = await future
-            decision = said.decision or self._log.pass_over(response.url, "failed", octets)
+            decision = said.decision or pass_over(reason="failed")
             self._is_failing = False
             if said.waited_seconds:
                 stats, seconds = self._crawler.stats, said.waited_seconds
@@ -348,18 +315,17 @@ class SimhashDownloaderMiddleware:
                 request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision, reader)
-            urls = (request.url, *list_redirects(request))
+            urls = (request.url, *policy.list_redirects(request))
             return JudgedPage(decision, reader, number, urls)
         except NotJudgedError as error:
-            decision = self._log.pass_over(response.url, error.reason, octets)
             self._tell_not_judged(error, response.url)
+            return JudgedPage(pass_over(reason=error.reason))
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails. One line without a traceback,
             # because the error may quote the page.
             about = quote(response.url), describe_error(error)
             self._logger.error("Not judged: %s: %s", *about)  # noqa: TRY400
-            decision = self._log.pass_over(response.url, "failed", octets)
-        return JudgedPage(decision)
+            return JudgedPage(pass_over(reason="failed"))
 
     def _warn_of_unnamed(self, request: Request, reader: Reader) -> None:
         """Warn once of callbacks that have no name."""
@@ -374,9 +340,10 @@ class SimhashDownloaderMiddleware:
 
     async def _look(self, judges: Judges, request: Request, response: Response) -> JudgedPage:
         """Judge a page that somebody looks at, as one for each callback that the store has."""
-        decision = self._log.pass_over(response.url, "no_store", len(response.body))
+        octets = len(response.body)
+        decision = self._log.pass_over(response.url, reason="no_store", body_bytes=octets)
         for reader in self._readers or (NOBODY,):
-            asked = select_page(self._crawler, self.config, request, response, reader)
+            asked = policy.select_page(self._crawler, self.config, request, response, reader)
             if isinstance(asked, Fetched):
                 said = await judges.ask(asked, response.body)[1]
                 decision = said.decision or decision
@@ -414,7 +381,7 @@ class SimhashDownloaderMiddleware:
             if not self._is_failing:
                 self._logger.warning("Pages are not judged while the store fails: %s", detail)
             self._is_failing = True
-        elif error.reason in _USERS_FAULTS and self._warned < _MOST_WARNED:
+        elif error.reason in {"failed", "scope_failed"} and self._warned < _MOST_WARNED:
             self._warned += 1
             level = logging.WARNING
         self._logger.log(level, "Not judged: %s: %s: %s", quote(url), error.reason, detail)
@@ -431,6 +398,6 @@ class SimhashDownloaderMiddleware:
 
     def _write_forgotten(self, page: JudgedPage, reason: str) -> None:
         """Write into the log that a page is no original after all."""
-        line = self._log.pass_over(page.decision.url, reason, status=FORGOTTEN)
-        line.document = page.decision.document
+        url, document = page.decision.url, page.decision.document
+        line = self._log.pass_over(url, reason=reason, status=logs.FORGOTTEN, document=document)
         self._log.write(line)

@@ -7,10 +7,9 @@ import json
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._printable import format_time, mask_passwords, plural, printable
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.running import name_store, place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 
 _TIMES = {"time", "first_time", "last_time"}
 _WHOLE, _UNBOUNDED_COLUMNS = 1_000, 10_000
-_FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
-# Shells use 128 plus the number of the signal.
-_INTERRUPTED = 130
+# Of an interrupted program, shells use 128 plus the number of the signal.
+_FOUND, _NOTHING_FOUND, _ASKED_WRONGLY, _INTERRUPTED = 0, 1, 2, 130
 
 
 def print_fields(answer: Answer) -> Iterable[str]:
@@ -76,21 +74,10 @@ def _print_table(title: str, rows: Sequence[Answer]) -> Iterable[str]:
     yield from (line.rstrip() for line in captured.get().splitlines())
 
 
-def take_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add the option that lets a command replace a file."""
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-
-
-def take_crawl(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add the option that names a crawl."""
+def take_crawl(add: Callable[..., object], about: str, default: str | None = None) -> None:
+    """Add the option that names a crawl, by `add_argument` of a command's parser."""
     about = f"{about}; `last`: the newest one of the log"
-    parser.add_argument("--crawl", metavar="ID", help=about)
-
-
-def take_log(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a decision log."""
-    about = "the decision log (default: SIMHASH_LOG)"
-    parser.add_argument("--log", dest="log_path", metavar="PATH", help=about)
+    add("--crawl", default=default, metavar="ID", help=about)
 
 
 def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
@@ -125,21 +112,21 @@ def _show(
     for answer in answers:
         code = _FOUND
         if isinstance(answer, str):
-            _print(answer, code, end="")
+            _print(answer, code)
         elif printer is None:
-            _print(mask_passwords(json.dumps(answer)), code)
+            _print(f"{mask_passwords(json.dumps(answer))}\n", code)
         else:
             for line in printer(answer):
-                _print(line, code)
+                _print(f"{line}\n", code)
     if code == _NOTHING_FOUND and printer:
-        _print("nothing found", code)
+        _print("nothing found\n", code)
     return code
 
 
-def _print(text: str, code: int, end: str = "\n") -> None:
+def _print(text: str, code: int) -> None:
     """Print a text; end with the exit code if nobody reads on, as `head` does."""
     try:
-        print(text, end=end, flush=True)  # noqa: T201 - that is what a command does
+        print(text, end="", flush=True)  # noqa: T201 - that is what a command does
     except BrokenPipeError:  # only for standard output, not for other pipes
         # Python flushes at exit, and would report the closed pipe as an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -159,11 +146,6 @@ def _format(key: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
     return printable(value)
-
-
-def format_time(seconds: float) -> str:
-    """Write seconds since 1970 in UTC: 2026-05-04 12:34:56."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def describe_match(answer: Answer, prefix: str = "") -> str:

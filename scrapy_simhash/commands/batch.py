@@ -15,29 +15,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.batch import list_recorded_pairs
-from scrapy_simhash.batch.inputs import (
-    STANDARD_STREAM,
-    format_rows,
-    open_chunks,
-    read_fingerprints,
-    read_stored,
-)
-from scrapy_simhash.batch.joins import (
-    batch_query,
-    connected_clusters,
-    find_all,
-    representative_clusters,
-)
+from scrapy_simhash.batch import inputs, joins, list_recorded_pairs, planner
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.planner import (
-    compare_designs,
-    fewest_tables,
-    list_extremes,
-    widest_prefix,
-)
-from scrapy_simhash.commands.answering import take_overwrite
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.documents import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -59,15 +39,17 @@ _MOST = 2**FINGERPRINT_BITS
 def _find(config: Config, options: Namespace) -> Iterator[str]:
     """Find pairs of fingerprints, or their clusters."""
     check_join(options.distance, options.blocks)  # before reading the input
-    fingerprints = read_stored(config, options.store, options.input_path)
+    fingerprints = inputs.read_stored(config, options.store, options.input_path)
     with show_progress("tables") as show:
-        pairs = find_all(fingerprints, options.distance, options.blocks, show)
-    lines = format_rows(pairs)
+        pairs = joins.find_all(fingerprints, options.distance, options.blocks, show)
+    lines = inputs.format_rows(pairs)
     if options.clusters or options.representative:
         if options.store is not None:  # add recorded near-duplicates to their originals
             with open_as_it_is(config.store) as opened:
                 pairs = merge_pairs(pairs, list_recorded_pairs(opened))
-        cluster = representative_clusters if options.representative else connected_clusters
+        cluster = (
+            joins.representative_clusters if options.representative else joins.connected_clusters
+        )
         lines = (f"{group.tolist()}\n" for group in cluster(pairs))
     yield from _write(lines, options)
     if not pairs.size:
@@ -81,7 +63,7 @@ def _find(config: Config, options: Namespace) -> Iterator[str]:
 
 def _write(lines: Iterator[str], options: Namespace) -> Iterator[str]:
     """Pass lines on to be printed; or write them to the file, and pass on an empty text."""
-    if options.output_path == STANDARD_STREAM:
+    if options.output_path == inputs.STANDARD_STREAM:
         yield from lines
     elif write_whole(Path(options.output_path), lines, overwrite=options.overwrite):
         yield ""
@@ -90,18 +72,18 @@ def _write(lines: Iterator[str], options: Namespace) -> Iterator[str]:
 def _batch_query(config: Config, options: Namespace) -> Iterator[str]:
     """Find the stored fingerprints near those of a file; never loads an archive whole."""
     store, input_path = options.store, options.input_path
-    if store is None and options.queries_path == input_path == STANDARD_STREAM:
+    if store is None and options.queries_path == input_path == inputs.STANDARD_STREAM:
         raise ValueError("--queries and --input cannot both be standard input; name a file")
     check_join(options.distance, None)  # before reading the input
-    queries = read_fingerprints(options.queries_path)
+    queries = inputs.read_fingerprints(options.queries_path)
     with (
-        open_chunks(config, store, input_path) as (count, chunks),
+        inputs.open_chunks(config, store, input_path) as (count, chunks),
         show_progress("fingerprints") as show,
     ):
-        rows = batch_query(
+        rows = joins.batch_query(
             queries, chunks, options.distance, progress=lambda done: show(done, count)
         )
-    yield from _write(format_rows(rows), options)
+    yield from _write(inputs.format_rows(rows), options)
 
 
 def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -110,16 +92,8 @@ def _run_spark(config: Config, options: Namespace) -> Iterator[Answer]:
         from scrapy_simhash.batch.spark.tasks import Job  # noqa: PLC0415 - PySpark is optional
     except ImportError as error:
         raise InspectionError(str(error)) from None
-    job = Job(
-        config,
-        options.inputs,
-        options.second_input,
-        options.distance,
-        options.blocks,
-        options.seed,
-        read_warc,
-    )
-    yield from job.run(options.task, options.output, options.master)
+    given = options.inputs, options.second_input, options.distance, options.blocks, options.seed
+    yield from Job(config, *given, read_warc).run(options.task, options.output, options.master)
 
 
 def _read_number(text: str) -> int:
@@ -141,11 +115,13 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
     bits = config.distance if options.distance is None else options.distance
     if bits < 0:
         raise ValueError(f"--distance {bits}: must be 0 or more bits")
-    estimates = compare_designs(documents, bits)
+    estimates = planner.compare_designs(documents, bits)
     choice = min(estimates, key=lambda one: one.microseconds).design
     optimum, narrowest = [], 0  # each number of tables that makes the narrowest prefix wider
-    while (tables := fewest_tables(narrowest + 1, bits)) is not None and tables <= MOST_TABLES:
-        narrowest = widest_prefix(tables, bits)
+    while (
+        tables := planner.fewest_tables(narrowest + 1, bits)
+    ) is not None and tables <= MOST_TABLES:
+        narrowest = planner.widest_prefix(tables, bits)
         candidates = documents / (1 << narrowest)
         optimum.append(
             {"tables": tables, "narrowest_bits": narrowest, "prefix_candidates": candidates}
@@ -156,7 +132,7 @@ def _plan(config: Config, options: Namespace) -> Iterator[Answer]:
         "distance": bits,
         "designs": [asdict(one) for one in estimates],
         "optimum": optimum,
-        "extremes": list_extremes(documents, bits),
+        "extremes": planner.list_extremes(documents, bits),
         "choice": choice,
         "setting": f"SIMHASH_TABLES = {json.dumps(choice)}",
     }
@@ -176,13 +152,12 @@ def _add_blocks(parser: ArgumentParser) -> None:
 def _add_streams(parser: ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     about = "an archive, or one decimal number a line (default: -, standard input)"
-    stream: dict[str, Any] = {"default": STANDARD_STREAM, "metavar": "FILE"}
+    stream: dict[str, Any] = {"default": inputs.STANDARD_STREAM, "metavar": "FILE"}
     add("-i", "--input", dest="input_path", help=about, **stream)
     add("--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)")
     add = parser.add_argument
     about = "where to write JSON arrays, one a line (default: -, standard output)"
     add("-o", "--output", dest="output_path", help=about, **stream)
-    take_overwrite(parser)
     _add_distance(parser)
 
 
@@ -194,7 +169,7 @@ def add_find_all(make: Make) -> None:
         _find,
         "find-all --blocks 4 --distance 3 < numbers.txt",
         "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
-        stored=False,
+        takes="overwrite",
     )
     _add_streams(parser)
     _add_blocks(parser)
@@ -210,7 +185,7 @@ def add_batch_query(make: Make) -> None:
         "Look up many fingerprints among many others",
         _batch_query,
         "batch-query --queries numbers.txt --store .scrapy/simhash -d 3",
-        stored=False,
+        takes="overwrite",
     )
     about = "fingerprints to look up: an archive, or one decimal number a line"
     add = parser.add_argument
@@ -234,7 +209,7 @@ def add_spark(make: Make) -> None:
         _run_spark,
         "spark fingerprint crawl.warc.gz -o documents",
         "spark pairs documents -o pairs",
-        stored=False,
+        takes="",
     )
     add = parser.add_argument
     about = "; ".join(f"{task}: {does}" for task, does in _TASKS.items())
@@ -255,13 +230,13 @@ def add_spark(make: Make) -> None:
 
 def add_plan(make: Make) -> None:
     """Add the command `plan`."""
-    parser = make(
+    add = make(
         "Compare table designs for a number of documents, and choose one",
         _plan,
         "plan --documents 8e9 --distance 3",
-        stored=False,
-    )
-    add, about = parser.add_argument, "how many documents, such as 8e9"
+        takes="",
+    ).add_argument
+    about = "how many documents, such as 8e9"
     add("--documents", type=_read_number, required=True, metavar="COUNT", help=about)
     about = "how many bits may differ (default: SIMHASH_DISTANCE)"
     add("--distance", type=int, metavar="BITS", help=about)

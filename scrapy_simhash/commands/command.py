@@ -39,7 +39,16 @@ COMMANDS = {
     "spark": "batch",
     "plan": "batch",
 }
-_HELP_WIDTH = 78
+# Options of several commands.
+_OF_SEVERAL: dict[str, dict[str, Any]] = {
+    "store": {"metavar": "PATH", "help": "folder or URL of the store (default: SIMHASH_STORE)"},
+    "log": {
+        "dest": "log_path",
+        "metavar": "PATH",
+        "help": "the decision log (default: SIMHASH_LOG)",
+    },
+    "overwrite": {"action": "store_true", "help": "replace an existing file"},
+}
 _SET_BEHIND = "set_behind"
 
 
@@ -108,9 +117,9 @@ def _add_command(
     run: Callable[..., object],
     *examples: str,
     printer: Callable[..., object] | None = None,
-    stored: bool = True,
+    takes: str = "store",
 ) -> argparse.ArgumentParser:
-    """Add a command with the options that all have; return its parser, for those of its own."""
+    """Add a command with options that others have, too; return its parser, for those of its own."""
     # `about` begins with the sentence of the list of commands; examples lack `scrapy simhash`.
     # `run` gets the settings and the options, and yields answers: dicts, which `printer` turns
     # into lines (by default its fields), or text to be printed as it is. The options also have
@@ -118,15 +127,14 @@ def _add_command(
     parser = commands.add_parser(
         name,
         help=about.partition(". ")[0],
-        description=textwrap.fill(about, _HELP_WIDTH),
+        description=textwrap.fill(about, 78),
         epilog="\n  scrapy simhash ".join(["examples:", *examples]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    if stored:
-        where = "folder or URL of the store (default: SIMHASH_STORE)"
-        parser.add_argument("--store", metavar="PATH", help=where)
+    for option in takes.split():
+        parser.add_argument(f"--{option}", **_OF_SEVERAL[option])
     # Not Scrapy's own, whose values before the command argparse would forget.
     parser.add_argument(
         *("-s", "--set"),

@@ -9,28 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import mask_passwords, plural, printable
-from scrapy_simhash.commands.answering import (
-    describe_match,
-    format_time,
-    print_fields,
-    take_crawl,
-    take_log,
-    take_overwrite,
-)
+from scrapy_simhash._printable import cut, format_time, mask_passwords, plural, printable
+from scrapy_simhash.commands.answering import describe_match, print_fields, take_crawl
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection import log as logs
 from scrapy_simhash.inspection.explanation import explain
 from scrapy_simhash.inspection.figures import Figures
-from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
-    LAST_CRAWL,
-    STATUSES,
-    find_crawl,
-    find_log,
-    read_log,
-    require_log,
-)
 from scrapy_simhash.inspection.report import write_report
 from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.inspection.urlrules import describe, find_rules, list_discarder_rules
@@ -76,16 +61,16 @@ def _print_log(answer: Answer) -> Iterable[str]:
 
 def _log(config: Config, options: Namespace) -> Iterator[Answer]:
     """List the wanted decisions, or sum them up."""
-    path, last = find_log(config, options.log_path), options.last
+    path, last = logs.find_log(config, options.log_path), options.last
     if last is not None and last < 0:
         raise ValueError(f"--last {last}: must be 0 or more")
-    require_log(path)
-    named = options.crawl or (LAST_CRAWL if options.summary else None)
-    crawl = None if named == ALL_CRAWLS else find_crawl(path, named)
+    logs.require_log(path)
+    named = options.crawl or (logs.LAST_CRAWL if options.summary else None)
+    crawl = None if named == logs.ALL_CRAWLS else logs.find_crawl(path, named)
     url = mask_passwords(options.url or "")
     lines: Iterable[tuple[Decision, bytes]] = (
         (decision, line)
-        for decision, line in read_log(path, crawl)
+        for decision, line in logs.read_log(path, crawl)
         if options.status in {None, decision.status}
         and (url in decision.url or url in (decision.match_url or ""))
     )
@@ -149,19 +134,15 @@ def _describe_page(page: Answer) -> str:
     """Describe a page in two lines, of which the first is its address."""
     if "title" not in page:
         return printable(page["url"])
-    parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
+    parts = [repr(cut(page["title"], _LONGEST_NAME)), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
-        parts.insert(1, f"heading {_cut(page['heading'])!r}")
+        parts.insert(1, f"heading {cut(page['heading'], _LONGEST_NAME)!r}")
     parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
     if "time" in page:
         parts.append(f"fetched {format_time(page['time'])} UTC")
     if page.get("got_by"):
         parts.append(f"got by {page['got_by']}")
     return f"{printable(page['url'])}\n{', '.join(parts)}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[str]:
@@ -185,7 +166,7 @@ def _print_report(answer: Answer) -> Iterable[str]:
 
 def add_log(make: Make) -> None:
     """Add the command `log`."""
-    parser = make(
+    add = make(
         "Read the decision log, newest last. Times are UTC. The second line of a near-duplicate "
         "names the page it duplicates.",
         _log,
@@ -193,26 +174,21 @@ def add_log(make: Make) -> None:
         "log --status near_duplicate --url /print/",
         "log --summary --crawl all",
         printer=_print_log,
-    )
-    add = parser.add_argument
-    take_log(parser)
-    about = f"only pages with this one: {', '.join(STATUSES)}; {FORGOTTEN}; or "
+        takes="store log",
+    ).add_argument
+    about = f"only pages with this one: {', '.join(logs.STATUSES)}; {FORGOTTEN}; or "
     about += f"links: {NOT_FOLLOWED}; or crawls: {CUT_OFF}"
-    add(
-        "--status",
-        choices=[*STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF],
-        metavar="STATUS",
-        help=about,
-    )
+    statuses = [*logs.STATUSES, FORGOTTEN, NOT_FOLLOWED, CUT_OFF]
+    add("--status", choices=statuses, metavar="STATUS", help=about)
     add("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    take_crawl(parser, "only this crawl (default: all)")
+    take_crawl(add, "only this crawl (default: all)")
     add("--last", type=int, metavar="N", help="only the last N decisions")
     add("--summary", action="store_true", help="sum them up (of the last crawl, or of `all`)")
 
 
 def add_explain(make: Make) -> None:
     """Add the command `explain`."""
-    parser = make(
+    add = make(
         "Explain why a URL was dropped or kept, or compare two pages. URLs are looked up in the "
         "store and its log; files are fingerprinted. With a URL or --store, this uses the "
         "recipe and seed of the store, otherwise the default recipe and seed 0. A file, a "
@@ -224,16 +200,15 @@ def add_explain(make: Make) -> None:
         "explain page.html         # which stored pages are near it?",
         'explain "some words of a page"',
         printer=print_explanation,
-    )
-    add = parser.add_argument
+        takes="store log",
+    ).add_argument
     about = "a URL; or a FILE, FINGERPRINT or TEXT; or two URLs or files"
     add("what", nargs="+", metavar="URL|FILE", help=about)
-    take_log(parser)
 
 
 def add_report(make: Make) -> None:
     """Add the command `report`."""
-    parser = make(
+    add = make(
         "Write an HTML file that shows what was dropped, and why",
         lambda config, options: write_report(
             config,
@@ -246,14 +221,11 @@ def add_report(make: Make) -> None:
         "report",
         "report -o monday.html --crawl 20260101T120000-0a1b2c3d",
         printer=_print_report,
-    )
-    add = parser.add_argument
+        takes="store log overwrite",
+    ).add_argument
     about = "the file to write (default: %(default)s)"
     add("-o", "--output", type=Path, default="report.html", metavar="FILE", help=about)
-    take_overwrite(parser)
-    take_log(parser)
-    take_crawl(parser, "of this crawl (default: last), or of `all`")
-    parser.set_defaults(crawl=LAST_CRAWL)
+    take_crawl(add, "of this crawl (default: last), or of `all`", logs.LAST_CRAWL)
 
 
 def _find_rules(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -302,7 +274,7 @@ def add_urls(make: Make) -> None:
         "urls",
         "urls --output rules.json",
         printer=_print_rule,
+        takes="store overwrite",
     )
     about = "write the proven rules that duplicate-url-discarder can express, as its list"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
-    take_overwrite(parser)

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive
-from scrapy_simhash.commands.answering import (
-    describe_match,
-    print_fields,
-    take_crawl,
-    take_overwrite,
-)
+from scrapy_simhash.commands.answering import describe_match, print_fields, take_crawl
 from scrapy_simhash.inspection.log import find_crawl, find_log
-from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.documents import State, StoredDocument
 from scrapy_simhash.pages.addresses import is_better_url
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -53,6 +48,7 @@ def add_import(make: Make) -> None:
 
 
 _KEPT = ("url", "document", "state", "title", "canonical", "crawls", "time")
+_DROPPED = ("url", "document", "distance", "similarity", "crawls", "time")
 
 
 def list_kept(
@@ -72,15 +68,7 @@ def list_kept(
                 if every:
                     groups.setdefault(number, [])
             elif crawl is None or crawl in record.crawls:
-                shown = {
-                    "url": record.facts.url,
-                    "document": number,
-                    "distance": record.distance,
-                    "similarity": record.similarity,
-                    "crawls": record.crawls,
-                    "time": record.facts.time,
-                    "undone": record.spared,
-                }
+                shown = StoredDocument(number, record).pick(*_DROPPED) | {"undone": record.spared}
                 groups[record.original].append((shown, record.facts.canonical))
         return groups
 
@@ -93,12 +81,8 @@ def list_kept(
             for shown, canonical in groups[number]
             if kept and is_better_url(shown["url"], canonical, kept.facts.url, kept.facts.canonical)
         )
-        yield {
-            **page,
-            "document": number,
-            "better_url": next(better, ""),
-            "duplicates": [shown for shown, _ in groups[number]],
-        }
+        duplicates = [shown for shown, _ in groups[number]]
+        yield {**page, "document": number, "better_url": next(better, ""), "duplicates": duplicates}
 
 
 def _export(config: Config, options: Namespace) -> Iterator[Answer]:
@@ -137,7 +121,7 @@ def _print_export(answer: Answer) -> Iterable[str]:
 
 def add_export(make: Make) -> None:
     """Add the command `export`."""
-    parser = make(
+    add = make(
         "Copy a store, or write its fingerprints or duplicates. An archive has fingerprints, "
         "not documents.",
         _export,
@@ -145,8 +129,8 @@ def add_export(make: Make) -> None:
         "export fingerprints --tables -o probed.archive",
         "export duplicates --all --crawl last",
         printer=_print_export,
-    )
-    add = parser.add_argument
+        takes="store overwrite",
+    ).add_argument
     about = (
         "store: the whole store, checked, while crawls write; fingerprints: an archive; "
         "duplicates: a list of the kept pages, each with those dropped, or flagged, for it"
@@ -158,7 +142,6 @@ def add_export(make: Make) -> None:
     add("--no-check", dest="check", action="store_false", help=about)
     about = "fingerprints: with all tables of the store, so that it can be probed on its own"
     add("--tables", dest="all_tables", action="store_true", help=about)
-    take_overwrite(parser)
     about = "duplicates: list the kept pages without duplicates, too"
     add("--all", dest="every", action="store_true", help=about)
-    take_crawl(parser, "duplicates: only of this crawl")
+    take_crawl(add, "duplicates: only of this crawl")

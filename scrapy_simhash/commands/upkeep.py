@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash._progress import show_progress
-from scrapy_simhash.commands.answering import print_fields, take_crawl, take_overwrite
+from scrapy_simhash.commands.answering import print_fields, take_crawl
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl, find_log, find_requested
@@ -244,25 +244,24 @@ def add_check(make: Make) -> None:
 
 def add_prune(make: Make) -> None:
     """Add the command `prune`."""
-    parser = make(
+    add = make(
         "Delete documents by URL, age, scope or crawl. Deletes documents that meet all given "
         "criteria, with their near-duplicates.",
         _prune,
         "prune --days 365 --dry-run",
         "prune http://site.example/two",
         printer=_print_removal,
-    )
-    add = parser.add_argument
+    ).add_argument
     add("urls", nargs="*", metavar="URL", help="only documents with these URLs")
     add("--days", type=float, help="only documents last seen more than so many days ago")
     add("--scope", help="only this scope; '' for the global one")
-    take_crawl(parser, "only this crawl")
+    take_crawl(add, "only this crawl")
     add("--dry-run", action="store_true", help="list what would be deleted, delete nothing")
 
 
 def add_undo(make: Make) -> None:
     """Add the command `undo`."""
-    parser = make(
+    add = make(
         "Undo drops: list the URLs to fetch again, and let them pass. Drops that meet all given "
         "criteria are undone: the pages pass from then on; they are fetched when a crawl meets "
         "their addresses, or by a spider of yours that reads the file of -o. With --original, "
@@ -272,11 +271,10 @@ def add_undo(make: Make) -> None:
         "undo http://site.example/again --dry-run",
         "undo --original http://site.example/one -o urls.txt",
         printer=lambda answer: [printable(answer["url"])],
-    )
-    add = parser.add_argument
+        takes="store overwrite",
+    ).add_argument
     add("urls", nargs="*", metavar="URL", help="only drops of these pages")
     add("--original", metavar="URL", help="only drops for this page, or for its main text")
-    take_crawl(parser, "only this crawl")
+    take_crawl(add, "only this crawl")
     add("-o", "--output", type=Path, help="write the URLs to this file, too, one a line")
-    take_overwrite(parser)
     add("--dry-run", action="store_true", help="list the drops, change nothing")

@@ -143,7 +143,7 @@ class Delivery:
     def ended(self, page: JudgedPage) -> None:
         """Settle a page once its last item is."""
         page.ended = True
-        self._settle_if_done(page)
+        self._settle(page)
 
     def _item_scraped(self, response: Response | None) -> None:
         if page := self._find(response):
@@ -162,7 +162,7 @@ class Delivery:
 
     def _item_ended(self, page: JudgedPage) -> None:
         page.items -= 1
-        self._settle_if_done(page)
+        self._settle(page)
 
     def _find(self, response: Response | None) -> JudgedPage | None:
         return self._pages.get(response) if response is not None else None  # None in `start`
@@ -179,12 +179,10 @@ class Delivery:
             self._crawler.stats.inc_value(f"simhash/forgotten/{reason}")
             self._forget(page, reason)
 
-    def _settle_if_done(self, page: JudgedPage) -> None:
-        # The count is negative if a middleware nearer to the engine added items.
-        if page.ended and page.items <= 0 and page in self._open:
-            self._settle(page)
-
     def _settle(self, page: JudgedPage) -> None:
+        # The count is negative if a middleware nearer to the engine added items.
+        if not page.ended or page.items > 0 or page not in self._open:
+            return
         pipelines = self._pipelines[page.reader]
         if page.scraped or not page.dropped:
             self._open.discard(page)
@@ -207,8 +205,8 @@ class Delivery:
     def close(self) -> None:
         """Settle what is left when all pipelines have ended."""
         for page in list(self._open):
-            if page.ended:  # a middleware nearer to the engine removed its items
-                self._settle(page)
+            page.items = 0  # a middleware nearer to the engine removed them
+            self._settle(page)
         for pipelines in self._pipelines.values():
             for number in pipelines.counting:
                 self._tell(Settled(number, "done"))

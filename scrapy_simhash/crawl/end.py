@@ -14,13 +14,8 @@ from scrapy_simhash.crawl.policy import LEFT_OUT, NOT_FETCHED
 from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.judge.alerts import Alerts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
-from scrapy_simhash.pages.addresses import (
-    find_move,
-    find_parameter,
-    find_places,
-    host_of,
-    list_forms,
-)
+from scrapy_simhash.pages import addresses
+from scrapy_simhash.pages.addresses import find_move, host_of, list_forms
 from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -93,7 +88,7 @@ class Others:
             self._note_kept(decision.url)
         if decision.status != "near_duplicate" or decision.reason or not decision.match_url:
             return
-        name = find_parameter(decision.url, decision.match_url)
+        name = addresses.find_parameter(decision.url, decision.match_url)
         if name and len(self._idle) < _MOST_OTHERS:
             self._idle[_shape_of(decision.url), name] += 1
         move = find_move(decision.url, decision.match_url)
@@ -140,7 +135,7 @@ def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:
 
 
 def _shape_of(url: str) -> tuple[str, int, tuple[str, ...]] | None:
-    places = find_places(url)
+    places = addresses.find_places(url)
     return None if places is None else places[:3]
 
 

@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 SUCCESS = range(200, 300)
 _IDENTITY_BYTES = 16  # two pages of a trillion have one with a chance of 1 in 10**15
-_TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
 def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
@@ -50,7 +49,7 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
         "method": request.method != "GET",
         "not_html": not isinstance(response, HtmlResponse),
         "status": response.status not in SUCCESS,
-        "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
+        "truncated": not {"dataloss", "partial", "download_stopped"}.isdisjoint(response.flags),
         "never_drop": any(re.search(each, response.url) for each in config.never_drop),
         "too_large": len(response.body) > MOST_BYTES,
     }
@@ -134,11 +133,7 @@ _FOUND_ON = "_simhash_found_on"
 
 
 def select_page(
-    crawler: Crawler,
-    config: Config,
-    request: Request,
-    response: Response,
-    reader: Reader,
+    crawler: Crawler, config: Config, request: Request, response: Response, reader: Reader
 ) -> Fetched | str:
     """Make the page that a judge gets, for a reader, or return why it is not judged."""
     if reason := find_skip_reason(config, request, response):
@@ -261,15 +256,8 @@ async def ask_again(crawler: Crawler, request: Request, url: str) -> tuple[Fetch
     }
     meta.update(dont_retry=True, dont_redirect=True, dont_cache=True)
     meta.update({AGAIN_KEY: True}, download_timeout=_TIMEOUT_SECONDS)
-    again = request.replace(
-        url=url,
-        callback=NO_CALLBACK,
-        errback=None,
-        cb_kwargs={},
-        dont_filter=True,
-        flags=[],
-        meta=meta,
-    )
+    new: dict[str, Any] = {"callback": NO_CALLBACK, "errback": None, "cb_kwargs": {}, "flags": []}
+    again = request.replace(url=url, dont_filter=True, meta=meta, **new)
     mine, theirs = urlparse_cached(request), urlparse_cached(again)
     if (mine.scheme, mine.netloc) != (theirs.scheme, theirs.netloc):
         return None

@@ -17,6 +17,7 @@ import shlex
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
@@ -36,7 +37,6 @@ from scrapy_simhash.stores.opening import MEMORY, folder_of, show_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
-    from types import FrameType
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -95,13 +95,14 @@ _LOOKING_COMMANDS = {
 
 def is_looking() -> bool:
     """Whether this runs under `scrapy shell`, `fetch`, `view`, `parse` or `check`."""
-    return any(frame.f_globals.get("__name__") in _LOOKING_COMMANDS for frame in _list_frames())
+    frames = walk_stack(inspect.currentframe())
+    return any(frame.f_globals.get("__name__") in _LOOKING_COMMANDS for frame, _ in frames)
 
 
 def fail_command() -> None:
     """Have the command end with exit code 1; nothing happens if a script runs the crawl."""
     # Scrapy itself does that only for crawls that raise before they begin.
-    for frame in _list_frames():
+    for frame, _ in walk_stack(inspect.currentframe()):
         command = frame.f_locals.get("self") if frame.f_code.co_name == "run" else None
         if isinstance(command, ScrapyCommand):
             command.exitcode = 1
@@ -115,13 +116,6 @@ def tell_half(setting: str, effect: str) -> None:
         setting,
         effect,
     )
-
-
-def _list_frames() -> Iterator[FrameType]:
-    frame = inspect.currentframe()
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def place_store(config: Config) -> Config:
@@ -160,10 +154,9 @@ def find_default_log(store: str) -> Path:
 
     That of a store in no folder is in the default folder of stores.
     """
-    folder = folder_of(store)
-    if folder is None:
-        return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
-    return folder / LOG_IN_STORE
+    if folder := folder_of(store):
+        return folder / LOG_IN_STORE
+    return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
 
 
 def _place(name: str, path: str) -> str:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import Match, Rule
+    from scrapy_simhash.judging.documents import Match
     from scrapy_simhash.pages.wording import Wording
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 _Page: TypeAlias = Document | StoredDocument
-_NO_TEXT = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
 
 
 def compare_pages(
@@ -42,45 +42,36 @@ def compare_pages(
     tables = 4 if config.tables == "auto" else config.tables
     reach_bits = parse_design(store.design if store else tables).reach_bits
     rule = config.chosen_rule._replace(distance=min(config.distance, reach_bits))
-    answer = _answer(rule, store, first, second)
     mine, theirs = first.facts, second.facts
-    decided = answer.tests[1]
+    stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
+    if not stored:  # a file has no scope, and a store knows nothing of it
+        theirs = structs.replace(theirs, scope=mine.scope)
+    wording, other = _read_wording(first), _read_wording(second)
+
+    def compare(documents: Documents | None) -> Match:
+        if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
+            return compare_plainly(mine, theirs, rule)
+        return compare_by_words(documents, mine, theirs, (wording, other), rule=rule.name)
+
+    answer = store.read(compare) if store and stored else compare(None)
     verdict = "Near-duplicates" if answer.duplicate else "Different pages"
-    addressed = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
-    how = "" if addressed else ", as if at one address name (a file has none)"
+    how = "" if stored else ", as if at one address name (a file has none)"
     compared: dict[str, Any] = {
-        "verdict": f"{verdict} by the current settings{how}: {decided}",
+        "verdict": f"{verdict} by the current settings{how}: {answer.tests[1]}",
         "judged": answer.duplicate,
         "pages": [describe_page(first), describe_page(second)],
         "within": rule.distance,
         "tests": list(answer.tests),
+        "compared": [f"{each.fingerprint:016x}" for each in (mine, theirs)],
+        "distance": hamming_distance(mine.fingerprint, theirs.fingerprint),
     }
-    fingerprints = mine.fingerprint, theirs.fingerprint
-    compared["compared"] = [f"{each:016x}" for each in fingerprints]
-    compared["distance"] = hamming_distance(*fingerprints)
-    wording, other = _read_wording(first), _read_wording(second)
     if answer.similarity is not None:
         compared |= {"own_words": [*answer.own_words], "match_own_words": [*answer.match_own_words]}
         compared |= {"similarity": answer.similarity, "site_known": answer.site_known}
     if wording is None or other is None:
-        return compared | {"note": _NO_TEXT}
-    return {**compared, "side_by_side": compare_side_by_side(str(wording), str(other))}
-
-
-def _answer(rule: Rule, store: Store | None, first: _Page, second: _Page) -> Match:
-    """Compare two pages as a crawl would; a store knows nothing of a file, nor its scope."""
-    mine, theirs = first.facts, second.facts
-    stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
-    if not stored:
-        theirs = structs.replace(theirs, scope=mine.scope)
-    wording, other = _read_wording(first), _read_wording(second)
-    if not (rule.by_words and wording and other) or mine.scope != theirs.scope:
-        return compare_plainly(mine, theirs, rule)
-    if store is None or not stored:
-        return compare_by_words(None, mine, theirs, (wording, other), rule=rule.name)
-    return store.read(
-        lambda docs: compare_by_words(docs, mine, theirs, (wording, other), rule=rule.name)
-    )
+        note = "the text of a page is missing or damaged: `scrapy simhash check` lists it"
+        return compared | {"note": note}
+    return compared | {"side_by_side": compare_side_by_side(str(wording), str(other))}
 
 
 def _read_wording(page: _Page) -> Wording | None:

@@ -14,20 +14,9 @@ from urllib.parse import parse_qsl, unquote, urlencode
 from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, NotJudgedError, PartlyFailedError
+from scrapy_simhash.inspection import sentences
 from scrapy_simhash.inspection.comparing import compare_pages, describe_page
 from scrapy_simhash.inspection.log import find_log, read_log
-from scrapy_simhash.inspection.sentences import (
-    FAILED,
-    FORGOTTEN_BECAUSE,
-    MANY_ALIKE,
-    OF_TODAY,
-    OF_WALLS,
-    advise_on_drop,
-    tell_duplicate,
-    tell_kept,
-    tell_not_judged,
-    tell_reason,
-)
 from scrapy_simhash.judge.alerts import Walls
 from scrapy_simhash.judge.log import FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.documents import Document, make_document
@@ -49,8 +38,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
-_LINES_SHOWN = 5
-_MOST_SUGGESTED = 3
+_LINES_SHOWN, _MOST_SUGGESTED = 5, 3
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 _ENDING = re.compile(r"\.(?:html?|php|aspx?|jsp|cgi)$")
 
@@ -89,7 +77,6 @@ def explain(
 
 
 def _is_url(what: str) -> bool:
-    """Return True for an address of the web."""
     return what.startswith(("http://", "https://"))
 
 
@@ -136,29 +123,18 @@ class _Logged:
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
         documents = store.find_documents([url])[url]
-        kept = {
-            each.document: store.get_documents([each.record.original]).get(each.record.original)
-            if each.state == "duplicate"
-            else each
-            for each in documents
-        }
         logged = _Logged(log, url, {each.text for each in documents} - {""})
         if not documents and logged.last is None:
-            known = {document.facts.url: None for document in store.list_documents()}
-            lines = _read_if_there(log, quiet=True)
-            known |= {decision.url: None for decision, _ in lines}
+            known = [document.facts.url for document in store.list_documents()]
+            known += dict.fromkeys(decision.url for decision, _ in _read_if_there(log, quiet=True))
             problem = (
                 f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
                 "page that redirects is known by its target"
             )
             raise PartlyFailedError(add_suggestions(problem, url, known))
-        answers = []
+        answers = [_explain_document(config, store, each, logged) for each in documents]
         if logged.last is not None and not (documents and logged.last.is_judged):
-            answers.append(_explain_line(config, logged.last))
-        answers += [
-            _explain_document(config, store, each, kept[each.document], logged)
-            for each in documents
-        ]
+            answers.insert(0, _explain_line(config, logged.last))
     found = {"url": url, "decisions": list(logged.lines)}
     yield from (found | answer for answer in answers)
 
@@ -177,31 +153,27 @@ def _explain_line(config: Config, decision: Decision) -> dict[str, Any]:
             advice = "SIMHASH_FOLLOW_NEW_LINKS = True follows links of pages of mostly new ones"
         return {"verdict": verdict, "advice": advice}
     if decision.status == FORGOTTEN:
-        why = FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
-        advice = FAILED * (decision.reason == "failed")
+        why = sentences.FORGOTTEN_BECAUSE.get(decision.reason, decision.reason)
+        advice = sentences.FAILED * (decision.reason == "failed")
         return {"verdict": f"Forgotten: {why}, so no page is dropped for it", "advice": advice}
     if decision.is_judged:
         why = "its items did not come through, its callback has no name, its judge died, or it "
         return {"verdict": f"Judged, but not in the store: {why}was deleted"}
     return {
-        "verdict": tell_not_judged(decision.reason, decision.tests),
-        "advice": tell_reason(decision.reason)[1],
+        "verdict": sentences.tell_not_judged(decision.reason, decision.tests),
+        "advice": sentences.tell_reason(decision.reason)[1],
     }
 
 
 def _explain_document(
-    config: Config,
-    store: Store,
-    document: StoredDocument,
-    kept: StoredDocument | None,
-    logged: _Logged,
+    config: Config, store: Store, document: StoredDocument, logged: _Logged
 ) -> dict[str, Any]:
     """Explain a document, by its last judgement in the log, and the page kept for it, if any."""
-    dropped = document.state == "duplicate"
+    dropped, kept = document.state == "duplicate", document.record.original
     nearest_url = logged.judged.nearest_url if logged.judged else None
     if document.record.spared:
         nearest_url = logged.dropped_for
-    original = kept if dropped else None
+    original = store.get_documents([kept]).get(kept) if dropped else None
     if not dropped and (expected := nearest_url or document.facts.canonical):
         # What it declares may be the page that somebody expects it to repeat.
         others = store.find_documents([expected])[expected]
@@ -230,12 +202,12 @@ def _explain_kept(
     last, wall = logged.last, logged.find_wall(document.facts.url)
     changed = last is not None and last.reason == "changed"
     alike, led = len(logged.showing[document.text]), len(logged.repeating)
-    verdict = tell_kept(nearest_url, decided, alike - led, changed=changed)
+    verdict = sentences.tell_kept(nearest_url, decided, alike - led, changed=changed)
     verdict += f"; {plural(led, 'page')} repeat{'s' * (led == 1)} it" * bool(led)
     advice = "scrapy simhash explain URL URL\ncompares it with a page that you think it repeats"
     if wall:
-        verdict, advice = verdict + OF_WALLS, advise_on_drop("", wall)
-    elif alike >= MANY_ALIKE:
+        verdict, advice = verdict + sentences.OF_WALLS, sentences.advise_on_drop("", wall)
+    elif alike >= sentences.MANY_ALIKE:
         advice = "see why the site shows it; a page that shows its own text again passes as changed"
     elif original is not None:
         prune = f"scrapy simhash prune {shlex.quote(document.facts.url)}"
@@ -244,15 +216,14 @@ def _explain_kept(
     if "judged" not in now:
         return explained
     today = "today it would be dropped for it" if now["judged"] else "today another test decides"
-    today = f"{today}; {OF_TODAY}" * (now["judged"] or decided not in {"", now["tests"][1]})
+    today = f"{today}; {sentences.OF_TODAY}" * (
+        now["judged"] or decided not in {"", now["tests"][1]}
+    )
     return {**explained, "tests": tests, "now": today}
 
 
 def _explain_duplicate(
-    document: StoredDocument,
-    original: StoredDocument | None,
-    now: dict[str, Any],
-    logged: _Logged,
+    document: StoredDocument, original: StoredDocument | None, now: dict[str, Any], logged: _Logged
 ) -> dict[str, Any]:
     """Explain a near-duplicate, by the log, or as the pages are today."""
     judged, wall = logged.judged, logged.find_wall(original.facts.url) if original else ""
@@ -265,26 +236,21 @@ def _explain_duplicate(
         now |= {"own_words": judged.own_words, "match_own_words": judged.match_own_words}
     elif noise:
         now = {name: each for name, each in now.items() if not name.endswith("own_words")}
-    verdict = tell_duplicate(
-        judged.action if judged else "",
-        original.facts.url if original else "a page that was deleted",
-        "".join(document.record.tests[1:2]),
-        document.record.distance,
-        now.get("own_words"),
-        now.get("match_own_words", ()),
-    )
+    url = original.facts.url if original else "a page that was deleted"
+    words = (now["own_words"], now["match_own_words"]) if "own_words" in now else None
+    action = judged.action if judged else ""
+    verdict = sentences.tell_duplicate(action, url, document.record, words)
     # The texts that are shown below are those of today.
     verdict += ", as both were then" * (judged is not None and not now.get("judged", True))
-    verdict += OF_WALLS * bool(wall)
+    verdict += sentences.OF_WALLS * bool(wall)
     undone = "Undone: it passes when it is fetched again. " * document.record.spared
-    told = {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
-    explained = {**now, **told}
+    explained = now | {"verdict": f"{undone}{verdict}", "tests": list(document.record.tests)}
     if original is None:
         return explained
-    changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {OF_TODAY}"
+    changed = f"today it is no near-duplicate of it: {now['tests'][1]}; {sentences.OF_TODAY}"
     return {
         **explained,
-        "advice": advise_on_drop(document.facts.url, wall) * (not document.record.spared),
+        "advice": sentences.advise_on_drop(document.facts.url, wall) * (not document.record.spared),
         "now": changed * (not now["judged"] and not noise),
         "similarity": document.record.similarity,
     }
@@ -300,12 +266,7 @@ def _find_documents(store: Store, url: str) -> list[StoredDocument]:
 
 
 def _read_file(config: Config, name: str, store: Store | None) -> Document:
-    """Make a document of an HTML file, by the recipe and the seed of a store, or the default ones.
-
-    Raises:
-        InspectionError: it has no fingerprint.
-        OSError: it cannot be read.
-    """
+    """Make a document of an HTML file, by recipe and seed of a store, or the default ones."""
     recipe, seed = (store.recipe, store.seed) if store else (Recipe(), 0)
     ignored, body = config.find_ignored(""), Path(name).read_bytes()
     try:
@@ -316,14 +277,9 @@ def _read_file(config: Config, name: str, store: Store | None) -> Document:
 
 
 def _find_near(config: Config, what: str) -> Iterator[dict[str, Any]]:
-    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text.
-
-    The distance is cut to what the tables of the store are complete for.
-
-    Raises:
-        InspectionError: it is none of these, or the file has no fingerprint.
-    """
+    """Find the pages of the store within `SIMHASH_DISTANCE` of a file, fingerprint or text."""
     with open_as_it_is(config.store) as store:
+        # As far as the tables of the store are complete.
         distance = min(config.distance, parse_design(store.design).reach_bits)
         for match in store.query(_find_fingerprint(config, store, what), distance):
             document = store.get_documents([match.document]).get(match.document)

@@ -11,16 +11,8 @@ from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.crawl.end import NotFetched
 from scrapy_simhash.crawl.policy import LEFT_OUT
 from scrapy_simhash.inspection.comparing import compare_side_by_side
-from scrapy_simhash.inspection.log import JUDGED
 from scrapy_simhash.inspection.sentences import OF_ONE_TEXT, tell_reason
-from scrapy_simhash.judge.alerts import (
-    BEFORE,
-    Alert,
-    Alerts,
-    Examples,
-    LookAlikes,
-    list_alerts,
-)
+from scrapy_simhash.judge.alerts import BEFORE, Alert, Alerts, Examples, LookAlikes, list_alerts
 from scrapy_simhash.judge.log import CUT_OFF, FORGOTTEN, NOT_FOLLOWED
 from scrapy_simhash.judging.matching import LEFT_OUT as OF_TEST
 from scrapy_simhash.pages.addresses import host_of
@@ -35,10 +27,7 @@ if TYPE_CHECKING:
 
 # Only of the newest near-duplicates, examples are shown by original; all are counted.
 _MOST_NEWEST = 20_000
-_HOSTS_SHOWN = 20
-_GROUPS_SHOWN = 10
-_EXAMPLES_SHOWN = 3
-_LINKS_SHOWN = 10
+_HOSTS_SHOWN, _GROUPS_SHOWN, _EXAMPLES_SHOWN, _LINKS_SHOWN = 20, 10, 3, 10
 MOST_DROPS = 100
 _MOST_OF_A_GROUP = 3
 _MOST_DOUBTFUL = 2_000  # as many are looked through for these
@@ -101,7 +90,7 @@ class Figures:
             self._add_near_duplicate(decision)
         elif decision.parted_by and status == "new":
             self._look_alikes.add(decision)
-        elif status not in JUDGED:
+        elif not decision.is_judged:
             self._reasons[reason or status].add(url)
 
     def _count_page(self, decision: Decision) -> None:
@@ -219,13 +208,10 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
     """Describe the pages that most others repeat, and near-duplicates that may be wrong."""
     groups = []
     for url, pages in figures.groups.most_common(_GROUPS_SHOWN):
-        original = find_stored(store, figures.originals[url], url)
-        title = original.facts.title if original else ""
-        if url in figures.changed:
-            title = f"{title} (changed since)"
+        group = _name(url, _find_stored(store, figures.originals[url], url))
+        group["title"] += " (changed since)" * (url in figures.changed)
         newest = dict.fromkeys(page for other, page in figures.newest if other == url)
-        examples = [*newest][:_EXAMPLES_SHOWN]
-        groups.append({"url": url, "title": title, "pages": pages, "examples": examples})
+        groups.append({**group, "pages": pages, "examples": [*newest][:_EXAMPLES_SHOWN]})
     doubtful: list[dict[str, Any]] = []
     told = [*figures.alerts.list_told()]
     there = store.find_documents([about for _, about, _ in told]) if store else {}
@@ -238,19 +224,20 @@ def describe_groups(figures: Figures, store: Store | None) -> dict[str, Any]:
             doubtful[-1]["alert"] += f"{BEFORE[alert]} {about}"
         elif about:
             doubtful[-1] |= {"url": about, "title": titles.get(about, "")}
-    return {
-        "walls": figures.alerts.describe_walls(titles),
-        "doubtful": doubtful,
-        "groups": groups,
-    }
+    walls = figures.alerts.describe_walls(titles)
+    return {"walls": walls, "doubtful": doubtful, "groups": groups}
 
 
-def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
+def _find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
     """Return the page of a decision, or None if the store no longer has the same page."""
     document = store.get_documents([number]).get(number) if store is not None else None
     # A log has no passwords.
     same = document is not None and mask_passwords(document.facts.url) == mask_passwords(url)
     return document if same else None
+
+
+def _name(url: str, stored: StoredDocument | None) -> dict[str, str]:
+    return {"url": url, "title": stored.facts.title if stored else ""}
 
 
 def describe_drops(
@@ -259,37 +246,25 @@ def describe_drops(
     store: Store | None,
     progress: Callable[[int, int], object],
 ) -> list[dict[str, Any]]:
-    """Describe up to 100 near-duplicates, with both texts."""
+    """Describe up to 100 near-duplicates, with both texts in `rows` where the store has the two."""
     drops: list[dict[str, Any]] = []
     for decision in islice(decisions, MOST_DROPS):
-        changed = decision.match_url in figures.changed
-        drops.append(_describe_drop(decision, None if changed else store))
+        original_url, tests = decision.match_url or "", decision.tests
+        there = None if original_url in figures.changed else store
+        page = _find_stored(there, decision.document, decision.url)
+        original = _find_stored(there, decision.match_document, original_url)
+        drop: dict[str, Any] = {
+            "decision": decision,
+            "page": _name(decision.url, page),
+            "original": _name(original_url, original),
+            "decided": "".join(tests[1:2]),
+            "left_out": [test.removeprefix(OF_TEST) for test in tests if test.startswith(OF_TEST)],
+            "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
+        }
+        if page and original and page.record.original == original.document:
+            texts = [str(each.wording) for each in (original, page) if each.wording is not None]
+            if len(texts) == 2:  # noqa: PLR2004 - neither is damaged
+                drop["rows"] = compare_side_by_side(*texts)
+        drops.append(drop)
         progress(len(drops), MOST_DROPS)
     return drops
-
-
-def _describe_drop(decision: Decision, store: Store | None) -> dict[str, Any]:
-    """Describe a near-duplicate; without `rows` where the store has not both pages any more."""
-    page = find_stored(store, decision.document, decision.url)
-    original = find_stored(store, decision.match_document, decision.match_url or "")
-    drop: dict[str, Any] = {
-        "page": {"url": decision.url, "title": page.facts.title if page else ""},
-        "original": {
-            "url": decision.match_url or "",
-            "title": original.facts.title if original else "",
-        },
-        "distance": decision.distance,
-        "similarity": decision.similarity,
-        "decided": "".join(decision.tests[1:2]),
-        "left_out": [
-            test.removeprefix(OF_TEST) for test in decision.tests if test.startswith(OF_TEST)
-        ],
-        "own_words": decision.own_words,
-        "match_own_words": decision.match_own_words,
-        "alerts": [alert.removeprefix("that ") for alert, _ in list_alerts(decision)],
-    }
-    if page and original and page.record.original == original.document:
-        first, second = original.wording, page.wording
-        if first is not None and second is not None:
-            drop["rows"] = compare_side_by_side(str(first), str(second))
-    return drop

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 LAST_CRAWL, ALL_CRAWLS = "last", "all"
-JUDGED = ("new", "near_duplicate", "revisit")
-STATUSES = (*JUDGED, "not_judged")
+STATUSES = ("new", "near_duplicate", "revisit", "not_judged")
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000

@@ -9,24 +9,17 @@ from __future__ import annotations
 import base64
 import re
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import open_whole
-from scrapy_simhash._printable import plural, printable, show, show_bytes
+from scrapy_simhash._printable import format_time, plural, printable, show, show_bytes
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.crawl.running import add_option
 from scrapy_simhash.errors import InspectionError, StoreUnusableError
 from scrapy_simhash.inspection.figures import Figures, describe_drops, describe_groups
-from scrapy_simhash.inspection.log import (
-    ALL_CRAWLS,
-    find_crawl,
-    find_log,
-    read_log,
-    require_log,
-)
+from scrapy_simhash.inspection.log import ALL_CRAWLS, find_crawl, find_log, read_log, require_log
 from scrapy_simhash.inspection.sentences import answer
 from scrapy_simhash.stores.opening import open_as_it_is
 
@@ -130,7 +123,7 @@ def _render(option: str, **values: object) -> bytes:
         "plural": plural,
         "octets": show_bytes,
         "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
-        "moment": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "moment": lambda seconds: f"{format_time(seconds)} UTC",
         "command": lambda text: add_option(f"scrapy simhash {text}", option),
     }
     environment.tests["link"] = _LINK.fullmatch

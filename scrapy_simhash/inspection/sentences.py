@@ -15,6 +15,8 @@ from scrapy_simhash.judging.matching import MOST_CALLED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scrapy_simhash.judging.documents import Record
+
 # Why a page was not judged, as docs/meta.md has it, and what may be done about it.
 FAILED = "Scrapy's log has the error"
 _REASONS = {
@@ -83,45 +85,35 @@ def tell_not_judged(reason: str, errors: Sequence[str]) -> str:
 
 
 def tell_duplicate(
-    action: str,
-    url: str,
-    decided: str,
-    distance: int | None,
-    own_words: Sequence[str] | None,
-    match_own_words: Sequence[str],
+    action: str, url: str, record: Record, words: tuple[Sequence[str], Sequence[str]] | None
 ) -> str:
     """Tell what happened to a near-duplicate, and why.
 
     Args:
         action: of the log; "" if it is not known.
         url: the page that it repeats.
-        decided: why the two are one.
-        distance: bits between their fingerprints.
-        own_words: the first ten words that it alone has; None if that is not known.
-        match_own_words: those that only the page has that it repeats.
+        record: its own, which says why the two are one.
+        words: the first ten words that it alone has, and that only the page has that it repeats;
+            None if they are not known.
     """
-    bits = plural(distance, "bit")
-    why = {
-        Deciding.DIGEST: f"its text, too short for a fingerprint, is that of {url}",
-        Deciding.DISTANCE: f"its fingerprint is {bits} away from that of {url}",
-        Deciding.NO_WORDS: f"its fingerprint is {bits} away from that of {url}",
-    }.get(decided)  # type: ignore[call-overload]  # a text, too, is looked up by its value
-    if why is None:
+    decided, own = "".join(record.tests[1:2]), words[0] if words else ()
+    if decided == Deciding.DIGEST:
+        why = f"its text, too short for a fingerprint, is that of {url}"
+    elif decided in {Deciding.DISTANCE, Deciding.NO_WORDS}:
+        why = f"its fingerprint is {plural(record.distance, 'bit')} away from that of {url}"
+    elif words is None:
         why = f"it repeats {url}"
-        if own_words is not None:
-            words, there = _show_words(own_words), _show_words(match_own_words)
-            why = f"it says nothing that {url} does not say"
-            if len(own_words) >= MOST_WORDS:
-                why = f"it says little that {url} does not say: {words}"
-            elif own_words:
-                why = (
-                    f"only {words}{f' (there {there})' * bool(match_own_words)} differs from {url}"
-                )
+    elif not own:
+        why = f"it says nothing that {url} does not say"
+    elif len(own) >= MOST_WORDS:
+        why = f"it says little that {url} does not say: {_show_words(own)}"
+    else:
+        there = f" (there {_show_words(words[1])})" * bool(words[1])
+        why = f"only {_show_words(own)}{there} differs from {url}"
     return f"{_ACTIONS.get(action, 'Near-duplicate')}: {why}"
 
 
 def _show_words(words: Sequence[str]) -> str:
-    """Show the first words that only one of two pages has."""
     return repr(" ".join(words) + " ..." * (len(words) >= MOST_WORDS))
 
 

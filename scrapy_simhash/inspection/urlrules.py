@@ -20,6 +20,7 @@ import re
 from collections import Counter, defaultdict, deque
 from enum import IntEnum
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.judging.rule import UNKNOWN, judge, read_name
@@ -204,11 +205,8 @@ def _compare(page: Page, kept: Page) -> Outcome | None:
             return Outcome.GREY
         first, second = Read.make(mine, words), Read.make(theirs, others)
         if not judge(first, second, UNKNOWN, UNKNOWN).one:
-            sides = (
-                compare_words(first.words, second.words, None),
-                compare_words(second.words, first.words, None),
-            )
-            common = max(1 - side.alone.mean() for side in sides)
+            both = permutations((first.words, second.words))
+            common = 1 - min(compare_words(own, other, None).alone.mean() for own, other in both)
             long = min(mine.words, theirs.words) >= _LEAST_WORDS
             unlike = long and common < _LEAST_COMMON and not stale
             return Outcome.DIFFERENT if unlike else Outcome.GREY
@@ -275,12 +273,13 @@ def _choose_directories(rule: UrlRule, votes: dict[Address, Vote]) -> list[str]:
             return []
         if recent[Outcome.DIFFERENT] or recent[Outcome.GREY] > recent[Outcome.SAME]:
             continue
-        for vote in (each for each in some if each.outcome is Outcome.SAME):
-            same[name] += 1
-            values |= {
-                tuple(pair for pair in page.address.query if split_pair(pair)[0] in rule.parameters)
-                for page in (vote.page, vote.kept)
-            }
+        alike = [vote for vote in some if vote.outcome is Outcome.SAME]
+        same[name] = len(alike)
+        values |= {
+            tuple(pair for pair in page.address.query if split_pair(pair)[0] in rule.parameters)
+            for vote in alike
+            for page in (vote.page, vote.kept)
+        }
     # What a rule drops whatever its value must have had several.
     any_value = bool(rule.parameters) and "=" not in rule.parameters[0]
     if same.total() < _LEAST_SAME or (any_value and len(values - {()}) < _LEAST_VALUES):

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import plural, quote
+from scrapy_simhash._printable import cut, plural, quote
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -56,22 +56,14 @@ def list_alerts(decision: Decision) -> Iterator[tuple[Alert, str]]:
 
     Whether that is a wall only all pages show, see `Walls`.
     """
-    original = decision.match_url or ""
+    url, original = decision.url, decision.match_url or ""
+    own, other = host_of(url), host_of(original)
     if decision.other_number:
         yield Alert.NUMBER, ""
-    if original and (site := _find_other_site(decision.url, original)):
+    if own != other and (site := find_site(other)) not in {"", find_site(own)}:
         yield Alert.SITE, site
-    if original and (name := find_parameter(decision.url, original)):
+    if original and (name := find_parameter(url, original)):
         yield Alert.SESSION, name
-
-
-def _find_other_site(url: str, original: str) -> str:
-    """Return the site of a page's original, or "" if both are of one."""
-    end_of_host = original.find("/", len("https://")) + 1
-    if end_of_host and url.startswith(original[:end_of_host]):  # nearly always
-        return ""
-    own, other = find_site(host_of(url)), find_site(host_of(original))
-    return other if other != own else ""
 
 
 class Examples:
@@ -163,7 +155,9 @@ class Alerts:
         pages = sum(found.pages for _, found in walls)
         known = sum(self._known[wall] for wall, _ in walls)
         first, them = walls[0][0], "them" if len(walls) == 1 else "those of its main text and title"
-        shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}{_show_title(titles, first)}"
+        title = cut(titles.get(first, ""), _LONGEST_TITLE)
+        shown = f"{plural(pages, 'page')} showed {_count_texts(walls)}"
+        shown += f" ({quote(title)})" * bool(title)
         before = f", {known:,} of which had another before" * bool(known)
         undo = f"scrapy simhash undo --dry-run --original {quote(first)}"
         return f"{shown}{before}; what may be behind it was not fetched ({undo} lists {them})"
@@ -183,14 +177,6 @@ class Alerts:
 
 def _count_texts(shown: Sized) -> str:
     return "one text" if len(shown) == 1 else f"one of {len(shown):,} texts"
-
-
-def _show_title(titles: Mapping[str, str], url: str) -> str:
-    """Show the title of a page in parentheses, cut if it is long; "" if it has none."""
-    title = titles.get(url, "")
-    if len(title) > _LONGEST_TITLE:
-        title = f"{title[: _LONGEST_TITLE - 3]}..."
-    return f" ({quote(title)})" * bool(title)
 
 
 # Of 123 documents with several addresses in two labelled corpora, 3 have two that are unlike, and

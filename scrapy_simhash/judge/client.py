@@ -27,27 +27,8 @@ from msgspec import structs
 
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
-from scrapy_simhash.judge.messages import (
-    OUT_OF_MEMORY_EXIT_CODE,
-    Again,
-    Ask,
-    Close,
-    Closed,
-    EndWaits,
-    Failed,
-    FromJudge,
-    Open,
-    Opened,
-    Refetch,
-    Said,
-    Status,
-    ToJudge,
-    Told,
-    Waits,
-    pack,
-    unpack_from_judge,
-    unpack_to_judge,
-)
+from scrapy_simhash.judge import messages
+from scrapy_simhash.judge.messages import Ask, Closed, Open, Opened, Said, pack
 from scrapy_simhash.pages.addresses import find_site, host_of
 from scrapy_simhash.stores.opening import MEMORY
 
@@ -56,7 +37,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judge.messages import Wanted
+    from scrapy_simhash.judge.messages import FromJudge, ToJudge, Wanted
     from scrapy_simhash.pages.facts import Fetched, PageFingerprint, Recipe
 
     # Asks for the page at an address once more; None if the answer proves nothing.
@@ -220,14 +201,14 @@ class _Judge:
                     job.fail(message.reason, message.detail)
                 elif job is not None and not job.future.done():
                     job.future.set_result(message)
-            case Waits(number=number) if number in self._jobs:
+            case messages.Waits(number=number) if number in self._jobs:
                 self.waiting.add(number)
-            case Refetch():
+            case messages.Refetch():
                 self._refetch(message)
             case Closed():
                 self._closed.set_result(message)
 
-    def _refetch(self, message: Refetch) -> None:
+    def _refetch(self, message: messages.Refetch) -> None:
         """Ask for a kept page as the page in doubt was asked for, and send the judge its answer."""
         document, job = message.document, self._jobs.get(message.number)
         refetch = job.refetch if job is not None else self._refetchers.pop(document, None)
@@ -245,7 +226,7 @@ class _Judge:
                 logger.debug("Not asked again: %s: %s", quote(message.url), describe_error(error))
             finally:
                 page, body = answer or (None, b"")
-                self.tell(Again(document, page), body)
+                self.tell(messages.Again(document, page), body)
 
         task = asyncio.ensure_future(ask())
         _TASKS.add(task)
@@ -284,20 +265,18 @@ class JudgeHere(_Judge):
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         if self._judge is not None and (seconds := self._judge.tick()) is not None:
             self._timer = self._loop.call_later(seconds, self._tick)
 
     async def close(self) -> Closed:
         """Have everything written."""
-        self.tell(Close())
+        self.tell(messages.Close())
         self._judge = None
         self._tick()
         return self._closed.result() if self._closed.done() else Closed()
 
 
 def _describe_end(code: int | None) -> str:
-    """Describe an exit code."""
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
@@ -333,7 +312,7 @@ class JudgeProcess(_Judge):
         code, at = None, 0
         self._last_heard, self._has_answered = self._loop.time(), False
         try:
-            with closing(Status()) as self._status:
+            with closing(messages.Status()) as self._status:
                 path = [str(folder) for folder in sys.path]
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -371,12 +350,12 @@ class JudgeProcess(_Judge):
         with suppress(asyncio.IncompleteReadError, msgspec.MsgspecError, ConnectionError):
             while True:
                 size = int.from_bytes(await stdout.readexactly(4), "little")
-                self._hear(unpack_from_judge(await stdout.readexactly(size)))
+                self._hear(messages.unpack_from_judge(await stdout.readexactly(size)))
 
-    def _write(self, messages: list[bytes]) -> None:
-        """Send messages, without waiting."""
+    def _write(self, frames: list[bytes]) -> None:
+        """Send frames, without waiting."""
         if self._process is not None and self._process.stdin is not None:
-            parts = [part for each in messages for part in (len(each).to_bytes(4, "little"), each)]
+            parts = [part for each in frames for part in (len(each).to_bytes(4, "little"), each)]
             self._process.stdin.writelines(parts)
 
     def _kill(self) -> None:
@@ -425,7 +404,7 @@ class JudgeProcess(_Judge):
         else:
             try:
                 job.packed = pack(job.asked)
-                unpack_to_judge(job.packed)  # a judge that cannot would end
+                messages.unpack_to_judge(job.packed)  # a judge that cannot would end
             except Exception as error:  # noqa: BLE001 - an address may be anything
                 job.fail("failed", describe_error(error))
                 return
@@ -462,13 +441,13 @@ class JudgeProcess(_Judge):
 
     def tell(self, message: ToJudge, *body: bytes) -> None:
         """Tell something; while there is no judge, the next one is told."""
-        if isinstance(message, EndWaits):
+        if isinstance(message, messages.EndWaits):
             self._expect(self.waiting)
-        messages = [pack(message), *body]
+        frames = [pack(message), *body]
         if self._is_ready:
-            self._write(messages)
+            self._write(frames)
         else:
-            self._untold += messages
+            self._untold += frames
 
     # From the judge
 
@@ -480,16 +459,16 @@ class JudgeProcess(_Judge):
                 self._sent.discard(number)
                 if (job := self._jobs.get(number)) and job.site in self._late:
                     self._late[job.site].append(False)
-            case Waits(number=number):
+            case messages.Waits(number=number):
                 self._sent.discard(number)
-            case Told():
+            case messages.Told():
                 logging.getLogger(message.logger).log(message.level, "%s", message.text)
             case Opened():
                 self._is_ready = True
                 self._write(self._untold)
                 self._untold.clear()
                 self._given = structs.replace(self._given, seed=message.seed)
-            case Failed():
+            case messages.Failed():
                 self._trouble = message.text
                 if not self.opened.done():
                     kind = StoreUnusableError if message.unusable else StoreError
@@ -544,7 +523,7 @@ class JudgeProcess(_Judge):
         job.deaths += 1
         if killed == at:
             reason, detail = "timed_out", f"{self._page_seconds:g} seconds"
-        elif code == OUT_OF_MEMORY_EXIT_CODE:
+        elif code == messages.OUT_OF_MEMORY_EXIT_CODE:
             reason, detail = "out_of_memory", ""
         elif job.deaths >= _DEATHS_OF_A_PAGE:
             reason, detail = "worker_died", f"{_describe_end(code)}, {job.deaths} times"
@@ -586,7 +565,7 @@ class JudgeProcess(_Judge):
         self._watching.cancel()
         is_open = self._is_ready and not self._closed.done()
         if is_open:
-            self.tell(Close())
+            self.tell(messages.Close())
         self._is_closing = True
         try:
             if is_open:

@@ -216,19 +216,11 @@ class CrawlLog:
                 "path, or to None"
             ) from error
 
-    def pass_over(
-        self, url: str, reason: str, body_bytes: int = 0, status: str = "not_judged"
-    ) -> Decision:
-        """Make the decision for a page that is not judged, for a reason."""
-        return Decision(
-            time=round(time.time(), 3),
-            url=bound_url(url, self._seed),
-            status=status,
-            reason=reason,
-            body_bytes=body_bytes,
-            crawl=self._crawl,
-            spider=self._spider,
-        )
+    def pass_over(self, url: str, **fields: Any) -> Decision:
+        """Make the line of a page that is not judged, with these fields of a decision."""
+        fields = {"crawl": self._crawl, "spider": self._spider, "body_bytes": 0, **fields}
+        fields.setdefault("status", "not_judged")
+        return Decision(time=round(time.time(), 3), url=bound_url(url, self._seed), **fields)
 
     def write(self, decision: Decision | dict[str, Any]) -> None:
         """Write a line, once the action is known."""

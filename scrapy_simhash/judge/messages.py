@@ -38,25 +38,17 @@ _STATUS_BYTES = mmap.PAGESIZE
 
 
 class _Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    pass
+    """What all messages have in common."""
 
 
 class Open(_Message, frozen=True):
-    """Open the store; the first message.
-
-    Attributes:
-        config: the settings.
-        recipe: how fingerprints are made.
-        crawl: its id.
-        spider: its name.
-        seed: of the store, for a judge in place of one that died; else None.
-    """
+    """Open the store; the first message."""
 
     config: Config
     recipe: Recipe
-    crawl: str = ""
-    spider: str = ""
-    seed: int | None = None
+    crawl: str = ""  # its id
+    spider: str = ""  # its name
+    seed: int | None = None  # of the store, for a judge in place of one that died
 
 
 # What is done with a page: judged, or only read: its fingerprint, or a text to hand over.
@@ -64,20 +56,12 @@ Wanted: TypeAlias = Literal["verdict", "fingerprint", "text", "whole_text"]
 
 
 class Ask(_Message, frozen=True):
-    """Judge a page, or read it.
+    """Judge a page, or read it."""
 
-    Attributes:
-        number: of the page in the crawl; no other has it.
-        page: what was fetched, without its body.
-        action: what happens to it if it is a near-duplicate.
-        young: the crawl will tell what becomes of it, so it may be an original, and may wait.
-        wanted: what is wanted of it.
-    """
-
-    number: int
-    page: Fetched
-    action: str = "flag"
-    young: bool = False
+    number: int  # of the page in the crawl; no other has it
+    page: Fetched  # without its body
+    action: str = "flag"  # what happens to it if it is a near-duplicate
+    young: bool = False  # the crawl will tell what becomes of it: an original perhaps, and may wait
     wanted: Wanted = "verdict"
 
 
@@ -100,15 +84,10 @@ class Gone(_Message, frozen=True):
 
 
 class Again(_Message, frozen=True):
-    """The second answer to the address of a page, see `Refetch`.
+    """The second answer to the address of a page, see `Refetch`."""
 
-    Attributes:
-        document: number of the page's document.
-        page: what was fetched, without its body; None if it could not be, or proves nothing.
-    """
-
-    document: int
-    page: Fetched | None = None
+    document: int  # number of the page's document
+    page: Fetched | None = None  # without its body; None if it did not come, or proves nothing
 
 
 class EndWaits(_Message, frozen=True):
@@ -135,27 +114,16 @@ class Failed(_Message, frozen=True):
 
 
 class Said(_Message, frozen=True):
-    """The answer on a page.
-
-    Attributes:
-        number: of the page.
-        decision: what was decided, if that was wanted.
-        young: the judge waits for what becomes of the page.
-        waited_seconds: how long the page waited for a young one.
-        fingerprint: what was read, if that was wanted.
-        text: that of the page, if it was wanted.
-        reason: why the page was not judged or read; "" if it was.
-        detail: more of that, for the crawl's own log.
-    """
+    """The answer on a page: its decision, fingerprint or text, as was wanted."""
 
     number: int
     decision: Decision | None = None
-    young: bool = False
-    waited_seconds: float = 0.0
+    young: bool = False  # the judge waits for what becomes of the page
+    waited_seconds: float = 0.0  # for a young one
     fingerprint: PageFingerprint | None = None
     text: str = ""
-    reason: str = ""
-    detail: str = ""
+    reason: str = ""  # why the page was not judged or read; "" if it was
+    detail: str = ""  # more of that, for the crawl's own log
 
 
 class Waits(_Message, frozen=True):
@@ -165,19 +133,12 @@ class Waits(_Message, frozen=True):
 
 
 class Refetch(_Message, frozen=True):
-    """A kept page is to be asked for once more, to see what changes there by itself.
+    """A kept page is to be asked for once more, to see what changes there by itself."""
 
-    Attributes:
-        number: of the page that is judged, whose request is the model.
-        document: number of the kept page's document.
-        url: its address.
-        pause_seconds: to be waited before.
-    """
-
-    number: int
-    document: int
-    url: str
-    pause_seconds: float = 0.0
+    number: int  # of the page that is judged, whose request is the model
+    document: int  # number of the kept page's document
+    url: str  # its address
+    pause_seconds: float = 0.0  # to be waited before
 
 
 class Told(_Message, frozen=True):
@@ -189,35 +150,21 @@ class Told(_Message, frozen=True):
 
 
 class LeftLink(_Message, frozen=True):
-    """A link that only dropped pages had.
-
-    Attributes:
-        url: its address.
-        page_url: address of one of these pages.
-        original_url: address of the page that this one was dropped for.
-        new_links: share of this page's links that are new, from 0 to 1.
-    """
+    """A link that only dropped pages had."""
 
     url: str
-    page_url: str
-    original_url: str
-    new_links: float
+    page_url: str  # address of one of these pages
+    original_url: str  # address of the page that this one was dropped for
+    new_links: float  # share of this page's links that are new, from 0 to 1
 
 
 class Closed(_Message, frozen=True):
-    """The store is closed.
+    """The store is closed."""
 
-    Attributes:
-        left: links that only dropped pages had.
-        beyond: how many more there were that are not remembered.
-        has_kept_links: whether pages that were kept had links.
-        unwritten: number of changes that could not be written.
-    """
-
-    left: list[LeftLink] = []
-    beyond: int = 0
-    has_kept_links: bool = False
-    unwritten: int = 0
+    left: list[LeftLink] = []  # links that only dropped pages had
+    beyond: int = 0  # how many more there were that are not remembered
+    has_kept_links: bool = False  # whether pages that were kept had links
+    unwritten: int = 0  # number of changes that could not be written
 
 
 ToJudge: TypeAlias = Open | Ask | Again | Settled | Gone | EndWaits | Close

@@ -181,15 +181,29 @@ async def _judge(config: Config, pages: Iterator[tuple[Fetched, bytes]], counts:
     given = structs.replace(given, crawl=counts.crawl, spider=SPIDER)
     judges, log = Judges(given, min(1, config.processes)), CrawlLog()
     waiting: deque[tuple[Fetched, int, asyncio.Future[Said]]] = deque()
+
+    async def take_first() -> None:
+        page, number, future = waiting.popleft()
+        try:
+            said = await future
+            decision = said.decision or log.pass_over(page.url, reason="failed")
+            judges.tell(Settled(number, "done"))  # if it is young
+        except NotJudgedError as error:
+            if error.reason == "store_unavailable":
+                raise StoreUnavailableError(f"{page.url} was not judged") from error
+            decision = log.pass_over(page.url, reason=error.reason)
+        counts.count(decision.status, decision.reason)
+        log.write(structs.replace(decision, action=""))
+
     try:
         opened = await judges.open()
         log = CrawlLog(given.config.log, counts.crawl, SPIDER, opened.seed)
         for page, body in pages:
             waiting.append((page, *judges.ask(page, body, young=True)))
             if len(waiting) >= _PAGES_AHEAD:
-                await _take(judges, log, counts, waiting)
+                await take_first()
         while waiting:
-            await _take(judges, log, counts, waiting)
+            await take_first()
     finally:
         for *_, future in waiting:
             future.cancel()
@@ -206,28 +220,6 @@ async def _judge(config: Config, pages: Iterator[tuple[Fetched, bytes]], counts:
         )
 
 
-async def _take(
-    judges: Judges,
-    log: CrawlLog,
-    counts: _Counts,
-    waiting: deque[tuple[Fetched, int, asyncio.Future[Said]]],
-) -> None:
-    """Take what was decided on the first page that waits, and count and log it."""
-    page, number, future = waiting.popleft()
-    try:
-        said = await future
-        assert said.decision is not None  # noqa: S101 - that of a verdict
-        decision = structs.replace(said.decision, action="")
-        if said.young:
-            judges.tell(Settled(number, "done"))
-    except NotJudgedError as error:
-        if error.reason == "store_unavailable":
-            raise StoreUnavailableError(f"{page.url} was not judged") from error
-        decision = log.pass_over(page.url, error.reason)
-    counts.count(decision.status, decision.reason)
-    log.write(decision)
-
-
 def _make_page(
     config: Config, fingerprinter: RequestFingerprinterProtocol, page: SourcePage
 ) -> tuple[Fetched, bytes] | Skipped:
@@ -241,21 +233,15 @@ def _make_page(
         response = HtmlResponse(request.url, page.status, body=page.body, encoding=page.encoding)
     else:  # of the class and encoding that Scrapy finds
         headers = Headers()
-        for name, value in page.headers:
-            if name.lower() not in _UNDONE:
-                octets = value.encode("latin-1", "replace")
-                headers.appendlist(name.encode("latin-1", "replace"), octets)
+        for header in page.headers:
+            if header[0].lower() not in _UNDONE:
+                headers.appendlist(*(each.encode("latin-1", "replace") for each in header))
         kind = responsetypes.from_args(headers=headers, url=request.url, body=page.body)
         response = kind(request.url, page.status, headers=headers, body=page.body)
     if reason := find_skip_reason(config, request, response):
         return Skipped(reason)
-    made = Fetched(
-        url=request.url,
-        encoding=find_encoding(response),
-        identity=identify(fingerprinter.fingerprint(request)),
-        time=page.time,
-        reader=EVERYONE,
-    )
+    encoding, identity = find_encoding(response), identify(fingerprinter.fingerprint(request))
+    made = Fetched(request.url, encoding, identity, time=page.time, reader=EVERYONE)
     return made, response.body
 
 
@@ -264,20 +250,18 @@ def _take_store(config: Config, source: Store, counts: _Counts) -> None:
     if source.url == counts.store:
         raise ValueError(f"{source.url} is the store itself; name another one with --store")
     numbers = source.read(lambda stored: [number for number, _ in stored.scan()])
-    distance, recipe, seed = config.distance_to_open, source.recipe, source.seed
+    given = config.store, config.distance_to_open, config.tables, source.recipe
     with (
-        open_store(
-            config.store, distance, config.tables, recipe, rule=config.rule, seed=seed
-        ) as store,
+        open_store(*given, rule=config.rule, seed=source.seed) as store,
         show_progress("documents") as show,
     ):
         for group in cut(numbers, _DOCUMENTS_PER_GROUP):
             stored = source.get_documents(group).values()
             counts.skipped.update(each.state for each in stored if each.state != "done")
             delivered = [each for each in stored if each.state == "done"]
-            texts = (pack(each.wording) if each.wording else b"" for each in delivered)
             documents = [
-                Document(each.facts, text) for each, text in zip(delivered, texts, strict=True)
+                Document(each.facts, pack(each.wording) if each.wording else b"")
+                for each in delivered
             ]
             verdicts = store.find_and_add(documents, crawl=counts.crawl)
             for each, verdict in zip(delivered, verdicts, strict=True):

@@ -181,19 +181,10 @@ class _Stream:
     """A file for FastWARC, which gets what there is before what is damaged; it never seeks."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = cast("Any", file)
-        self._position = 0
-
-    def read(self, most: int) -> bytes:
-        octets: bytes = self._file.read1(most)
-        self._position += len(octets)
-        return octets
+        self.read = cast("Any", file).read1
 
     def tell(self) -> int:
-        return self._position
-
-    def seek(self, *_: int) -> int:
-        return self._position
+        return 0
 
 
 def _read_warc(file: BinaryIO) -> Iterator[Entry]:
