@@ -288,9 +288,10 @@ class Site:
         """Whether folders make two addresses with one name two: /7/view, /8/view; /rome/rooms.
 
         Not where the sample has more pages in one of them, as of releases and languages; nor where
-        only one has digits, or both have others, in a folder that many pages have: /1.0/x.html. On
-        a host that is not known yet all do: what two addresses end with may be a kind of page.
-        Where nothing was ever asked of it, only numbers that stand before the name do.
+        only one has digits, or both have others, where such folders have several pages each, as
+        those of releases do: /1.0/x.html. On a host that is not known yet all do: what two
+        addresses end with may be a kind of page. Where nothing was ever asked of it, only numbers
+        that stand before the name do.
         """
         mine, theirs = parse_address(first), parse_address(second)
         if mine is None or theirs is None or len(mine.path) != len(theirs.path):
@@ -309,7 +310,9 @@ class Site:
             return self._is_met or (numbers and depth == len(mine.path) - 2)
         others = [each.path for page in self.pages if (each := parse_address(page.facts.url))]
         if not numbers and _A_NUMBER.search(one + other):
-            return sum(each[:depth] == mine.path[:depth] for each in others) < self._least
+            beside = Counter(each[depth] for each in others if each[:depth] == mine.path[:depth])
+            several = [n for name, n in beside.items() if n > 1 and _A_NUMBER.search(name)]
+            return sum(several) < self._least
         folders = {mine.path[: depth + 1], theirs.path[: depth + 1]}
         return not any(each[: depth + 1] in folders for each in others)
 

@@ -163,11 +163,17 @@ SIBLINGS: dict[str, list[tuple[str, str]]] = {
         (f"/{folder}/entry_type.html", make_article(7, beside=f"<p>The type of {folder} here"))
         for folder in ("weibull", "cauchy")
     ],
-    # Six of 1,960 made-up variants were lost; a release has its folder beside those of others.
-    "print views of variants": [
-        (f"/item/8003/c{number}/print", make_article(7, beside=f"<p>Colour: {colour}"))
-        for number, colour in enumerate(("red", "blue"))
-    ],
+    # Six of 1,960 made-up variants were lost; the folder of a release has several pages.
+    **{
+        name: [
+            (form.format(number), make_article(7, beside=f"<p>Colour: {colour}"))
+            for number, colour in enumerate(("red", "blue"))
+        ]
+        for name, form in (
+            ("print views of variants", "/item/8003/c{}/print"),
+            ("pages of models", "/x{}/specs"),
+        )
+    },
     "folders in another order": [
         (f"/t/{start}/{end}/times", make_article(7, beside=f"<p>Leaves {start} <p>reaches {end}"))
         for start, end in (("rome", "paris"), ("paris", "rome"))
