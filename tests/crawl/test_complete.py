@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, FollowingSpider, crawl
+from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
@@ -80,7 +80,7 @@ async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
     answers = {f"/{n}": page(1, menu=" ".join(own[:n])) for n in range(3)}
     with serve(answers) as site:
         await crawl(tmp_path, [site.url("/0")])
-        done = await crawl(tmp_path, [site.url("/1"), site.url("/2")])
+        done = await crawl(tmp_path, site.urls("/1", "/2"))
     assert done.paths == ["/1"]
 
 
@@ -136,6 +136,5 @@ async def test_of_records_that_all_declare_one_address_two_are_lost(
 
     answers = {f"/article/{n}": page(200 + n) for n in range(8)}
     answers |= {f"/case/{n}": make(n) for n in range(20)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
+    done = await crawl_pages(tmp_path, answers)
     assert len(done.items) >= 28 - 2

@@ -83,7 +83,7 @@ class SlottedScheduler(OwnScheduler):
 
 
 async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
-    start = [site.url(path) for path in ("/broken", "/copy", "/list?page=1")]
+    start = site.urls("/broken", "/copy", "/list?page=1")
     return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS=True, **settings)
 
 

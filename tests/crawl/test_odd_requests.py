@@ -46,7 +46,7 @@ async def test_page_passes_when_its_request_cannot_be_fingerprinted(
     site: Site, tmp_path: Path
 ) -> None:
     site.answers["/odd"] = site.answers["/copy"]
-    requests = [Request(site.url(path), dont_filter=True) for path in ("/odd", "/one")]
+    requests = [Request(url, dont_filter=True) for url in site.urls("/odd", "/one")]
     done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
     assert done.verdicts == {"/odd": "not_judged failed", "/one": "new"}
     assert sorted(done.paths) == ["/odd", "/one"]
@@ -71,7 +71,7 @@ async def test_what_a_spider_keeps_among_redirects_costs_no_page(
 
 async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_path: Path) -> None:
     fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": PurposeFingerprinter}
-    urls = [site.url("/one"), site.url("/copy")]
+    urls = site.urls("/one", "/copy")
     requests = [Request(url, meta={"purpose": n}) for url in urls for n in range(2)]
     first = await crawl(tmp_path, requests, **fingerprinter)
     second = await crawl(tmp_path, requests, **fingerprinter)
@@ -93,14 +93,10 @@ class CarryingSpider(PagesSpider):
 
 @dataclass
 class Goods:
-    """What a dataclass item holds."""
-
     name: str = ""
 
 
 class GoodsItem(Item):
-    """What an item of Scrapy holds."""
-
     name = Field()
 
 

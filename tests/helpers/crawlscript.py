@@ -60,6 +60,10 @@ class ScriptCrawl:
         return [item["path"] for item in self.items]
 
     @property
+    def groups(self) -> set[str]:
+        return {path.split("/")[1] for path in self.paths}
+
+    @property
     def counted(self) -> dict[str, int]:
         return own_stats(self.stats)
 

@@ -24,9 +24,8 @@ from scrapy_simhash.judge.messages import (
     Settled,
     Waits,
 )
-from scrapy_simhash.pages.facts import Fetched, Reader
-
-READER = Reader("spider", "parse")
+from scrapy_simhash.pages.facts import Fetched
+from tests.helpers.documents import READER
 
 
 class Judging:
@@ -105,6 +104,12 @@ class Judging:
             return f"not_judged {said.reason}"
         decision = said.decision
         return " ".join(filter(None, (decision.status, decision.reason, decision.action)))
+
+    def decision(self, number: int) -> Decision:
+        """What was decided on a page that was judged."""
+        found = self.said[number].decision
+        assert found
+        return found
 
     def close(self) -> Closed:
         """End the crawl."""

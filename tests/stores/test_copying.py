@@ -14,7 +14,7 @@ from scrapy_simhash.stores.copying import back_up, compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.commands.test_commands_upkeep import damage
-from tests.helpers.children import running
+from tests.helpers.children import OPENER, running
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
@@ -136,20 +136,11 @@ def test_a_compaction_that_is_killed_loses_nothing(
 def test_of_a_backup_that_is_killed_there_is_none(tmp_path: Path, at: str) -> None:
     with running(KILLED, "back up", at, tmp_path) as killed:
         assert killed.process.wait() == -signal.SIGKILL
-    partial, store_ = sorted(path.name for path in tmp_path.iterdir())
+    partial, _ = sorted(path.name for path in tmp_path.iterdir())
     assert (partial.startswith(".backup."), partial.endswith(".partial")) == (True, True)
-    with open_lmdb(tmp_path / store_) as store:
+    with open_lmdb(tmp_path / "store") as store:
         assert store.check() == []
         back_up(store, tmp_path / "backup")
-
-
-OPEN = """
-import sys
-from scrapy_simhash import open_store
-with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
 
 
 @pytest.mark.parametrize("readonly", slow_but([True], [False, True]))
@@ -157,13 +148,10 @@ with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
 def test_no_compaction_while_somebody_has_it_open(tmp_path: Path, *, readonly: bool) -> None:
     folder = tmp_path / "store"
     before = (folder / "data.mdb").read_bytes()
-    with (
-        running(OPEN, folder, readonly) as other,
-        pytest.raises(
-            StoreUnusableError, match=f"is open.*, in process {other.process.pid}: wait until"
-        ),
-    ):
-        compact(folder)
+    with running(OPENER, folder, readonly) as other:
+        said = f"is open.*, in process {other.process.pid}: wait until"
+        with pytest.raises(StoreUnusableError, match=said):
+            compact(folder)
     with open_lmdb(folder, readonly=readonly), pytest.raises(StoreUnusableError, match="open"):
         compact(folder)
     assert (folder / "data.mdb").read_bytes() == before

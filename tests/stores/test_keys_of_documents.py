@@ -133,8 +133,6 @@ class KeysMachine(RuleBasedStateMachine):
 
     @invariant()
     def everybody_is_where_they_belong(self) -> None:
-        if not hasattr(self, "store"):
-            return
         rows, made = read_keys(self.store), keys_in(self.store)
         dissolved = {key for key, members in rows.items() if 0 in members}
         assert dissolved >= self.dissolved
@@ -150,8 +148,6 @@ class KeysMachine(RuleBasedStateMachine):
 
     @invariant()
     def probes_find_them(self) -> None:
-        if not hasattr(self, "store"):
-            return
         made = keys_in(self.store)
 
         def find(stored: Documents) -> dict[int, list[set[int]]]:

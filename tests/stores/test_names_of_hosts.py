@@ -48,9 +48,5 @@ def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
     with open_store("memory:") as memory:
         apart = [make_page(n, f"{FIRE} - {n}", "a text " * 20) for n in range(MOST_CALLED + 2)]
         memory.find_and_add(apart[:MOST_CALLED])
-        found_by = []
-        for page in apart[MOST_CALLED:]:
-            nearest = judge_one(memory, page).nearest
-            assert nearest
-            found_by.append(nearest.tests[0].partition(" ")[0])
-        assert found_by == ["called", "rare"]
+        near = [judge_one(memory, page).nearest for page in apart[MOST_CALLED:]]
+        assert [each and each.tests[0].partition(" ")[0] for each in near] == ["called", "rare"]

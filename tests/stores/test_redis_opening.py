@@ -1,7 +1,5 @@
 """Redis stores that cannot be opened: each says why and what helps, and changes nothing."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import run_python, wait_until
 from tests.helpers.redisservers import RedisServer, free_port, run_redis
 
 pytestmark = pytest.mark.slow
@@ -93,9 +91,7 @@ def test_without_the_client_the_error_names_the_extra(tmp_path: Path) -> None:
         "from scrapy_simhash import open_store\n"
         "open_store('redis://localhost')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", script, cwd=tmp_path)
     assert "pip install 'scrapy-simhash[redis]'" in done.stderr
 
 
@@ -205,11 +201,8 @@ def test_another_format(redis_server: RedisServer) -> None:
     with redis_server.client() as client:
         packed = client.hget("format:header", HEADER_KEY)
         assert isinstance(packed, bytes)
-        client.hset(
-            "format:header",
-            HEADER_KEY,
-            seal(HEADER_KEY, msgspec.msgpack.encode([99, "9.8.7", "of any shape"])),
-        )
+        other = msgspec.msgpack.encode([99, "9.8.7", "of any shape"])
+        client.hset("format:header", HEADER_KEY, seal(HEADER_KEY, other))
         with pytest.raises(StoreUnusableError, match="has format 99, but this version reads"):
             open_store(url)
         client.hset("format:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))

@@ -51,13 +51,16 @@ def test_a_store_by_tls(ports: tuple[int, int], certificate: tuple[Path, Path]) 
         assert store.stats()["documents"] == 1
 
 
+TRUST = "a certificate that is trusted; name its port for TLS and the certificate authority"
+
+
 @pytest.mark.parametrize(
     ("scheme", "door", "message"),
     [
         (
             "rediss",
             0,
-            "a certificate that is trusted; name its port for TLS and the certificate authority",
+            "a certificate that is trusted; name its port for TLS and the certificate au",
         ),
         ("rediss", 1, "did not answer in time; check load, port and TLS"),
         ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),

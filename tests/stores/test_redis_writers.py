@@ -257,9 +257,7 @@ def test_a_page_is_judged_in_few_round_trips(
     url, draw = redis_server.url(), Random(7)  # noqa: S311 - reproducible
     bits = [draw.getrandbits(64) for _ in range(40)]
     with open_store(url, rule="plain" if plain else "words") as store:
-        store.find_and_add(
-            [document(f"{n}", found, text=f"text {n}") for n, found in enumerate(bits)]
-        )
+        store.find_and_add([document(f"{n}", x, text=f"text {n}") for n, x in enumerate(bits)])
     with open_store(url, readonly=True) as store:
         trips = count_trips(monkeypatch)
         for found, most in ((bits[0] ^ 1, 4 if plain else 5), (bits[0] ^ 2**32 - 1, 2)):
