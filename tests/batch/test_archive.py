@@ -132,9 +132,8 @@ def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
     octets = path.read_bytes()
     for length in range(len(octets)):
         path.write_bytes(octets[:length])
-        with pytest.raises(
-            ArchiveError, match="cut short|not a scrapy" if length else "not a scrapy"
-        ):
+        said = "cut short|not a scrapy" if length else "not a scrapy"
+        with pytest.raises(ArchiveError, match=said):
             Archive(path)
     path.write_bytes(octets + b"\0")
     with pytest.raises(ArchiveError, match="too long"):
@@ -145,9 +144,8 @@ def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
 def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
     path = tmp_path / "foreign"
     path.write_bytes(octets)
-    with pytest.raises(
-        StoreError, match=r"foreign cannot be used: it is not a scrapy-simhash archive"
-    ) as caught:
+    said = "foreign cannot be used: it is not a scrapy-simhash archive"
+    with pytest.raises(StoreError, match=said) as caught:
         Archive(path)
     assert isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == octets

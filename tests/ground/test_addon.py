@@ -22,6 +22,8 @@ SPIDER = "scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
 OTHER = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 PATHS = ("/one", "/one-again")
+HALF: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}
+OTHER_HALF: dict[str, Any] = {"SPIDER_MIDDLEWARES": {SPIDER: 60}}
 
 
 @pytest.fixture
@@ -45,10 +47,8 @@ def test_addon_puts_both_middlewares_in_place() -> None:
 def test_position_of_the_user_stays(position: int | None, by_class: bool) -> None:
     downloader = {SimhashDownloaderMiddleware if by_class else DOWNLOADER: position}
     spider = {SimhashSpiderMiddleware if by_class else SPIDER: position}
-    assert added({"DOWNLOADER_MIDDLEWARES": downloader, "SPIDER_MIDDLEWARES": spider}) == (
-        downloader,
-        spider,
-    )
+    given = {"DOWNLOADER_MIDDLEWARES": downloader, "SPIDER_MIDDLEWARES": spider}
+    assert added(given) == (downloader, spider)
 
 
 def test_settings_of_the_command_line_are_added_to() -> None:
@@ -105,13 +105,10 @@ def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Pa
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}},
-            "SPIDER_MIDDLEWARES, so no page is dropped",
-        ),
-        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}}, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
-        ({"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}, "SPIDER_MIDDLEWARES": {SPIDER: 60}}, ""),
-        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}, "SIMHASH_ENABLED": False}, ""),
+        (HALF, "SPIDER_MIDDLEWARES, so no page is dropped"),
+        (OTHER_HALF, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
+        (HALF | OTHER_HALF, ""),
+        (OTHER_HALF | {"SIMHASH_ENABLED": False}, ""),
     ],
 )
 async def test_half_an_installation_is_named_with_the_line_that_mends_it(

@@ -85,18 +85,10 @@ def test_damaged_lines_are_passed_over_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong: list[dict[str, Any]] = [
-        {"url": 1},
-        {"url": None},
-        {"status": ["new"]},
-        {"time": "noon"},
-        {"time": float("inf")},
-        {"time": float("nan")},
-        {"time": 1e300},
-        {"distance": "3"},
-        {"distance": 1.5},
-        {"similarity": "alike"},
-        {"match_url": {}},
-        {"crawl": 7},
+        *({"time": time} for time in ("noon", float("inf"), float("nan"), 1e300)),
+        *({"url": url} for url in (1, None)),
+        *({"distance": distance} for distance in ("3", 1.5)),
+        *({"status": ["new"]}, {"similarity": "alike"}, {"match_url": {}}, {"crawl": 7}),
     ]
     lines = [*NO_DECISIONS, *(json.dumps({**DECISIONS[1], **fields}) for fields in wrong)]
     log = tmp_path / "log.jsonl"

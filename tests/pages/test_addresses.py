@@ -16,8 +16,6 @@ from scrapy_simhash.pages.addresses import (
 )
 
 A = "http://a.example"
-
-
 BROKEN = "http://[::1/x"
 
 

@@ -61,16 +61,10 @@ def test_a_long_text_ends_alike_behind_some_words_more() -> None:
 lines = st.integers(0, 5_000)
 
 
-@given(
-    st.builds(
-        Wording,
-        texts,
-        st.binary(max_size=8),
-        st.lists(texts).map(tuple),
-        st.tuples(lines, lines),
-        texts,
-    )
-)
+beside = st.lists(texts).map(tuple)
+
+
+@given(st.builds(Wording, texts, st.binary(max_size=8), beside, st.tuples(lines, lines), texts))
 def test_packing_changes_nothing(given_: Wording) -> None:
     assert unpack(pack(given_)) == given_
 

@@ -218,9 +218,7 @@ _STORES = {"scrapy", "twisted", "lxml"}
 )
 def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     """One after the other in one process, which names the first one that loads too much."""
-    named = [
-        (f"{PACKAGE.name}.{module}".rstrip("."), sorted(without))
-        for module, without in imports.items()
-    ]
+    names = {f"{PACKAGE.name}.{module}".rstrip("."): each for module, each in imports.items()}
+    named = [(name, sorted(without)) for name, without in names.items()]
     done = run_python("-c", FIRST_LOADED, json.dumps(named), cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

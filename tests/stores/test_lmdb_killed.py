@@ -64,6 +64,6 @@ def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
         with running(HOLDER, tmp_path, "read") as reader:
             reader.kill()
     assert count_readers(witness) == before + 3
-    with running(OPENER, tmp_path, False):
+    with running(OPENER, tmp_path, "False"):
         wait_until(lambda: count_readers(witness) <= before + 1)
     witness.close()

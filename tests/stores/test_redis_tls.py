@@ -57,11 +57,7 @@ TRUST = "a certificate that is trusted; name its port for TLS and the certificat
 @pytest.mark.parametrize(
     ("scheme", "door", "message"),
     [
-        (
-            "rediss",
-            0,
-            "a certificate that is trusted; name its port for TLS and the certificate au",
-        ),
+        ("rediss", 0, TRUST),
         ("rediss", 1, "did not answer in time; check load, port and TLS"),
         ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),
     ],

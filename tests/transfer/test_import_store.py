@@ -33,7 +33,7 @@ def read(path: str) -> dict[str, list[Any]]:
         return {
             each.facts.url.rpartition("/")[2]: [each.facts, each.wording]
             for each in found
-            if each is not None and (each.state == "done" or each.record.spared)
+            if each.state == "done" or each.record.spared
         }
 
 
@@ -52,8 +52,7 @@ def test_what_was_delivered_comes_in_as_it_was_recorded(
     assert again["verdicts"] == {"revisit/unchanged": 3, "new": 1}
     with open_store(target) as store:
         pages = [document(name, ONE ^ 1) for name in ("one", "near one")]
-        pages.append(document("undone", TWO ^ 1))
-        verdicts = store.find_and_add(pages)
+        verdicts = store.find_and_add([*pages, document("undone", TWO ^ 1)])
         assert [verdict.match is None for verdict in verdicts] == [True, False, True]
 
 

@@ -90,6 +90,9 @@ def test_a_damaged_warc_is_read_to_the_damage(
     assert len(found) in pages
 
 
+CHUNKED, PACKED = "Transfer-Encoding: chunked\r\n", "Content-Encoding: gzip\r\n"
+
+
 def encoded(body: bytes, headers: str) -> bytes:
     return warc_record("<http://site.example/a>", body, headers=headers)
 
@@ -97,17 +100,11 @@ def encoded(body: bytes, headers: str) -> bytes:
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (
-            encoded(b"5\r\n<html\r\n1\r\n>\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"),
-            b"<html>",
-        ),
-        (encoded(gzip.compress(b"<html>", mtime=0), "Content-Encoding: gzip\r\n"), b"<html>"),
+        (encoded(b"5\r\n<html\r\n1\r\n>\r\n0\r\n\r\n", CHUNKED), b"<html>"),
+        (encoded(gzip.compress(b"<html>", mtime=0), PACKED), b"<html>"),
         # Undone by who wrote the WARC, whatever the headers say.
-        (encoded(b"<html>", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), b"<html>"),
-        (
-            encoded(gzip.compress(bytes(9 * MOST_BYTES), mtime=0), "Content-Encoding: gzip\r\n"),
-            bytes(MOST_BYTES + 1),
-        ),
+        (encoded(b"<html>", PACKED + CHUNKED), b"<html>"),
+        (encoded(gzip.compress(bytes(9 * MOST_BYTES), mtime=0), PACKED), bytes(MOST_BYTES + 1)),
         (encoded(bytes(2 * MOST_BYTES), "Content-Type: text/html\r\n"), bytes(MOST_BYTES + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
         (warc_record("http://site.example/a", b"x", kind="Response"), b"x"),
@@ -118,8 +115,7 @@ def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes |
     path.write_bytes(record + warc_record("http://site.example/b", "<html>b"))
     first, second = read(path)
     if isinstance(first, SourcePage):
-        assert first.url == "http://site.example/a"
-        assert first.time == DATE_SECONDS
+        assert (first.url, first.time) == ("http://site.example/a", DATE_SECONDS)
     assert (first.body if isinstance(first, SourcePage) else first.reason) == expected
     assert isinstance(second, SourcePage)
 
