@@ -56,10 +56,8 @@ def test_everything_comes_back(
 ) -> None:
     path = write(tmp_path, array(numbers), design, block_bytes)
     with Archive(path) as opened:
-        assert opened.count == len(numbers)
-        assert opened.design == parse_design(design)
-        assert opened.block_bytes == block_bytes
-        assert opened.file_bytes == path.stat().st_size
+        assert (opened.count, opened.design) == (len(numbers), parse_design(design))
+        assert (opened.block_bytes, opened.file_bytes) == (block_bytes, path.stat().st_size)
         assert opened.read_all().tolist() == sorted(numbers)
         for table in range(len(opened.design.tables)):
             read = [chunk.tolist() for chunk in opened.read_chunks(table)]
@@ -157,8 +155,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"design": "auto"}, "not a table design"),
-        ({"seed": 2**64}, "from 0 to 2"),
+        *(({"design": "auto"}, "not a table design"), ({"seed": 2**64}, "from 0 to 2")),
         ({"block_bytes": 100}, "multiple of 8; got 100"),
     ],
 )

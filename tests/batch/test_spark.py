@@ -31,7 +31,6 @@ from tests.helpers.sourcing import warc_by_record, warc_record
 from tests.helpers.strategies import crowds
 
 pytestmark = pytest.mark.slow
-
 Session = Any
 
 

@@ -12,7 +12,6 @@ from tests.helpers.pages import page
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
 PATHS = {
     "/page": 1,
     "/page-copy": 1,

@@ -59,8 +59,7 @@ async def test_page_asked_for_by_two_page_objects_is_one_of_each(
 ) -> None:
     done = await crawl_with("TwiceSpider", site, tmp_path, "/page", "/copy")
     assert site.asked == ["/page", "/page", "/copy", "/copy"]
-    assert done.items[0]["title"] == "First"
-    assert done.items[1]["words"] == 300
+    assert (done.items[0]["title"], done.items[1]["words"]) == ("First", 300)
     assert done.paths == ["/page", "/page"]
     assert done.counted["new"] == 2  # one for each callback
     assert done.counted["dropped"] == 2

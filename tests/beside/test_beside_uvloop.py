@@ -12,7 +12,6 @@ from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
 REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 

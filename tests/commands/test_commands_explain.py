@@ -110,8 +110,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     answer = run.answer("explain", first, second)
     assert [page_["url"] for page_ in answer["pages"]] == [str(first), str(second)]
     bits = [int(each, 16) for each in answer["compared"]]
-    assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
-    assert answer["within"] == 7
+    assert ((bits[0] ^ bits[1]).bit_count(), answer["within"]) == (answer["distance"], 7)
     changed = ["".join(row["second"]) for row in answer["side_by_side"] if "second" in row]
     assert changed
     assert all("changed7x" in passage for passage in changed)
@@ -141,11 +140,8 @@ ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("check", ""),
-        ("log", ESCAPED),
-        (f"explain {AGAIN}", r"\u202e"),
-        ("export duplicates --all", ESCAPED),
-        ("prune --scope '' --dry-run", ESCAPED),
+        *(("check", ""), ("log", ESCAPED), (f"explain {AGAIN}", r"\u202e")),
+        *(("export duplicates --all", ESCAPED), ("prune --scope '' --dry-run", ESCAPED)),
     ],
 )
 def test_hostile_texts_cannot_steer_a_terminal(
@@ -235,8 +231,7 @@ KNOWN = [
         ("http://a.example/c", "https://a.example/c/"),
         ("https://www.a.example/c/index.html#top", "https://a.example/c/"),
         ("http://a.example/%63/", "https://a.example/c/"),
-        ("a.example/C", "https://a.example/c/"),
-        ("http://a.example", "http://a.example/"),
+        *(("a.example/C", "https://a.example/c/"), ("http://a.example", "http://a.example/")),
         ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
         ("http://a.example/long/name", "http://a.example/long/name.html"),
     ],

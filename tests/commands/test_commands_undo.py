@@ -29,8 +29,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("criteria", "expected"),
     [
-        ((SITE + "a1",), ["a1"]),
-        ((SITE + "a1", SITE + "b1"), ["a1", "b1"]),
+        *(((SITE + "a1",), ["a1"]), ((SITE + "a1", SITE + "b1"), ["a1", "b1"])),
         (("--original", SITE + "a"), ["a1", "a2"]),
         ((SITE + "a2", "--original", SITE + "a"), ["a2"]),
         (("--crawl", "crawl-1"), ["a1", "b1", "c1"]),

@@ -74,8 +74,7 @@ def test_documents_go(
     assert [line.rpartition("/")[2] for line in listed] == [n for n in everything if n not in left]
     near = plural(near_duplicates, "near-duplicate")
     said = f"{plural(documents, 'document')} and {near} of them"
-    assert last == f"would delete {said}"
-    assert names(folder) == everything
+    assert (last, names(folder)) == (f"would delete {said}", everything)
     done = run(*arguments, "--store", folder)
     assert (done.exit_code, done.out, done.err) == (0, f"deleted {said}\n", "")
     assert names(folder) == left

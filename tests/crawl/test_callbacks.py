@@ -62,8 +62,7 @@ def actions(done: Crawl) -> list[str]:
 
 async def test_callbacks_keep_pages_of_their_own(tmp_path: Path) -> None:
     done = await crawl_copies(tmp_path, "look", "parse_item", "parse_item", "look")
-    assert actions(done) == ["new", "new", "drop", "drop"]
-    assert done.paths == ["/b"]
+    assert (actions(done), done.paths) == (["new", "new", "drop", "drop"], ["/b"])
     assert [path_of(each["match_url"]) for each in done.decisions[2:]] == ["/b", "/a"]
 
 
@@ -85,8 +84,7 @@ async def test_a_request_that_two_callbacks_get_has_a_document_for_each(tmp_path
         for expected in (["new", "new", "drop", "drop"], ["revisit", "revisit", "drop", "drop"]):
             requests = [Request(url, dont_filter=True) for url in site.urls("/a", "/a", "/b", "/b")]
             done = await crawl(tmp_path, requests, spider_with("look", "parse_item"))
-            assert actions(done) == expected
-            assert done.paths == ["/a"]
+            assert (actions(done), done.paths) == (expected, ["/a"])
 
 
 async def test_a_store_of_other_callbacks_says_so(
@@ -167,5 +165,4 @@ async def test_the_callback_of_a_rule_is_that_of_its_pages(tmp_path: Path) -> No
         "/item2": page(1, menu="Other"),
     }
     done = await crawl_pages(tmp_path, answers, ["/"], RulesSpider)
-    assert len(done.paths) == 1
-    assert actions(done) == ["new", "new", "new", "drop"]
+    assert (len(done.paths), actions(done)) == (1, ["new", "new", "new", "drop"])

@@ -117,16 +117,13 @@ async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:
     first = await crawl(tmp_path / "store", urls, **cache)
     asked = len(site.asked)
     second = await crawl(tmp_path / "store", urls, **cache)
-    assert len(site.asked) == asked
-    assert second.stats["httpcache/hit"] == len(urls)
-    assert second.paths == first.paths
-    assert second.counted["revisit/unchanged"] == GROUPS
+    assert (len(site.asked), second.stats["httpcache/hit"]) == (asked, len(urls))
+    assert (second.paths, second.counted["revisit/unchanged"]) == (first.paths, GROUPS)
     assert second.counted["dropped"] == GROUPS * (COPIES - 1)
     assert {tuple(item["flags"]) for item in second.items} == {("cached",)}
     # With another store they are judged anew, and with other settings.
     trial = await crawl(tmp_path / "trial", urls, SIMHASH_ACTION="flag", **cache)
-    assert len(site.asked) == asked
-    assert trial.counted["new"] == GROUPS
+    assert (len(site.asked), trial.counted["new"]) == (asked, GROUPS)
     flags = {tuple(item["flags"]) for item in trial.items}
     assert flags == {("cached",), ("cached", "near_duplicate")}
 

@@ -140,8 +140,6 @@ class PageSpider(scrapy.Spider):
     start_urls = ["data:,page"]
     custom_settings = {"ADDONS": {"scrapy_simhash.Addon": 500}}
 """
-
-
 SCRIPT = """
 import sys
 from scrapy.crawler import AsyncCrawlerProcess

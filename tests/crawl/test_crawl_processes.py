@@ -97,8 +97,7 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     told = [text for text in caplog.messages if text.startswith("The store cannot be written, ")]
     assert [f"process {pid} has been writing" in text for text in told] == [True]
     with open_store(str(tmp_path), readonly=True) as store:
-        assert len(store.list_documents()) == 12
-        assert store.check() == []
+        assert (len(store.list_documents()), store.check()) == (12, [])
 
 
 def has_open(pid: int, name: str) -> bool:
@@ -121,8 +120,7 @@ def test_a_crawl_that_cannot_begin_ends_at_the_first_signal(site: Site, tmp_path
         wait_until(lambda: any(has_open(one.pid, "writer.lock") for one in crawl.children()), 15)
         process.send_signal(signal.SIGTERM)
         done = finish_crawl(process, tmp_path)
-    assert done.log.count("Received SIGTERM") == 1
-    assert (done.exit_code, site.asked) == (0, [])
+    assert (done.log.count("Received SIGTERM"), done.exit_code, site.asked) == (1, 0, [])
 
 
 class ClosingSpider(PagesSpider):
@@ -175,8 +173,7 @@ async def test_a_disk_that_is_full_costs_no_page(
     assert done.paths == ["/0", "/2", "/3", "/4", "/6", "/8", "/9", "/10"]
     assert len([text for text in caplog.messages if "cannot be written" in text]) == 1
     with open_store(str(tmp_path)) as store:
-        assert len(store.list_documents()) == 12
-        assert store.check() == []
+        assert (len(store.list_documents()), store.check()) == (12, [])
 
 
 # What a second crawl leaves behind: a first one loads modules and starts what stays for ever.

@@ -114,8 +114,7 @@ async def test_a_copy_waits_until_the_items_of_its_original_came(
     site: Site, tmp_path: Path
 ) -> None:
     done = await crawl_twins(site, tmp_path, "pass")
-    assert done.paths == ["/one"]
-    assert statuses(done) == ["new", "near_duplicate"]
+    assert (done.paths, statuses(done)) == (["/one"], ["new", "near_duplicate"])
     assert 0 < done.counted["waited_seconds"] < 5
     assert stored(tmp_path) == {"/one": "done", "/twin": "duplicate"}
 
@@ -123,8 +122,7 @@ async def test_a_copy_waits_until_the_items_of_its_original_came(
 @pytest.mark.parametrize(
     ("paths", "reason", "given"),
     [
-        (["/twin"], "failed", {"how": "raise"}),
-        (["/twin"], "unwanted", {"how": "drop"}),
+        *((["/twin"], "failed", {"how": "raise"}), (["/twin"], "unwanted", {"how": "drop"})),
         (["/one", "/twin"], "failed", {"spider": FailingSpider}),  # its item had come through
         (["/twin"], "not_arrived", {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}}),
         (["/twin"], "not_arrived", {"SPIDER_MIDDLEWARES": {TurningAway: 10}}),
@@ -149,8 +147,7 @@ async def test_a_page_that_does_not_come_through_is_no_original(
     said = statuses(done)
     assert said.count("new") == 2 or reason == "not_arrived"
     assert f"forgotten {reason}" in said
-    assert done.counted[f"forgotten/{reason}"] == 1
-    assert stored(tmp_path) == {"/twin": "done"}
+    assert (done.counted[f"forgotten/{reason}"], stored(tmp_path)) == (1, {"/twin": "done"})
 
 
 async def test_a_wait_in_vain_ends_and_both_pages_are_kept(
@@ -192,8 +189,7 @@ async def test_an_inline_download_waits_for_nobody_and_is_no_original(
             yield describe(response)
 
     done = await crawl(tmp_path, [site.url("/one")], Inline)
-    assert (seen["status"], seen["action"]) == ("near_duplicate", "flag")
-    assert done.paths == ["/one"]
+    assert (seen["status"], seen["action"], done.paths) == ("near_duplicate", "flag", ["/one"])
     assert stored(tmp_path) == {"/one": "done"}
 
 
@@ -225,8 +221,7 @@ async def test_a_ban_page_that_is_asked_for_again_is_no_original(tmp_path: Path)
         urls = [site.url(f"/{number}") for number in range(60)]
         done = await crawl(tmp_path, urls, PatientSpider, CONCURRENT_REQUESTS=8)
     assert sorted(done.paths) == sorted(map(path_of, urls))
-    assert done.counted["forgotten/asked_again"] == 20
-    assert len(stored(tmp_path)) == 60
+    assert (done.counted["forgotten/asked_again"], len(stored(tmp_path))) == (20, 60)
 
 
 class CarryingSpider(PagesSpider):
@@ -244,8 +239,7 @@ async def test_a_page_that_hands_its_item_on_is_no_original(site: Site, tmp_path
     """Whether that comes is not known; and the page that brings it is only flagged."""
     site.answers |= {f"{path}/more": Answer(page(3).encode()) for path in TWINS}
     done = await crawl(tmp_path, site.urls(*TWINS), CarryingSpider)
-    assert sorted(done.paths) == sorted(TWINS)
-    assert done.counted["forgotten/handed_on"] == 2
+    assert (sorted(done.paths), done.counted["forgotten/handed_on"]) == (sorted(TWINS), 2)
     more = [each["action"] for each in done.decisions if "/more" in each["url"]]
     assert sorted(more) == ["", "flag"]
 
@@ -290,8 +284,7 @@ class SwallowingMiddleware:
 async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path: Path) -> None:
     middlewares = {SwallowingMiddleware: 10}
     done = await crawl(tmp_path, [site.url("/one")], SPIDER_MIDDLEWARES=middlewares)
-    assert done.paths == []
-    assert stored(tmp_path) == {"/one": "done"}
+    assert (done.paths, stored(tmp_path)) == ([], {"/one": "done"})
 
 
 class SlowPipeline:

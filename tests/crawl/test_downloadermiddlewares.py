@@ -43,8 +43,7 @@ def make(kind: type[Response], size: int = 10, **arguments: Any) -> Response:
         (make(HtmlResponse, flags=["dataloss"]), "truncated"),
         (make(HtmlResponse, flags=["cached", "partial"]), "truncated"),
         (make(HtmlResponse, flags=["download_stopped"]), "truncated"),
-        (make(HtmlResponse, flags=["cached"]), None),
-        (make(HtmlResponse, MOST_BYTES), None),
+        *((make(HtmlResponse, flags=["cached"]), None), (make(HtmlResponse, MOST_BYTES), None)),
         (make(HtmlResponse, MOST_BYTES + 1), "too_large"),
         (make(HtmlResponse, 0), None),  # the judge says so
     ],
@@ -74,8 +73,7 @@ async def test_readonly_judges_and_writes_nothing(site: Site, tmp_path: Path) ->
 async def test_readonly_without_a_store_lets_all_pages_pass(site: Site, tmp_path: Path) -> None:
     store = tmp_path / "store"
     done = await crawl(store, site.urls("/one", "/one-again"), SIMHASH_READONLY=True)
-    assert done.paths == ["/one", "/one-again"]
-    assert done.counted == {"not_judged/no_store": 2}
+    assert (done.paths, done.counted) == (["/one", "/one-again"], {"not_judged/no_store": 2})
     assert not store.exists()
 
 
@@ -151,8 +149,7 @@ async def test_bad_action_flags_only_and_says_so(
     done = await crawl(
         tmp_path, [Request(url, meta=meta) for url in site.urls("/one", "/one-again")]
     )
-    assert done.paths == ["/one", "/one-again"]
-    assert done.decisions[1]["action"] == "flag"
+    assert (done.paths, done.decisions[1]["action"]) == (["/one", "/one-again"], "flag")
     assert done.counted["failed/action"] == 2
     logger = "scrapy_simhash.crawl.policy"
     (record,) = [record for record in caplog.records if record.name == logger]

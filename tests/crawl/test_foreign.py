@@ -89,8 +89,7 @@ async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
 
 def assert_all(done: Crawl, log: pytest.LogCaptureFixture, *, watched: bool) -> None:
     """Every page came once, whatever failed on the way; what was not watched was said once."""
-    assert sorted(done.paths) == sorted(REACHED)
-    assert done.stats["finish_reason"] == "finished"
+    assert (sorted(done.paths), done.stats["finish_reason"]) == (sorted(REACHED), "finished")
     assert done.counted["forgotten/failed"] == 1
     told = [each.getMessage() for each in log.records if UNWATCHED in each.getMessage()]
     assert len(told) == (not watched)

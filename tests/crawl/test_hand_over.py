@@ -63,8 +63,7 @@ async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
 
 async def test_nothing_is_handed_over_unless_asked_for(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), TextSpider)
-    assert set(done.spider.texts.values()) == {None}
-    assert done.spider.signalled == [None]
+    assert (set(done.spider.texts.values()), done.spider.signalled) == ({None}, [None])
 
 
 class CopyingSpider(TextSpider):
@@ -143,8 +142,7 @@ SHORT, LONG = "A short text", "A text that is longer"
         (f"<div class=Site-Footer>{SHORT}</div><p>{LONG}", LONG),
         # What has most of the text is the text, whatever it is called.
         (f"<div class=comments>{LONG}</div><p>{SHORT}", f"{LONG} {SHORT}"),
-        (f"<p>{LONG}<main>{SHORT}</main>", SHORT),
-        (f"<p>{LONG}<main>x</main>", f"{LONG} x"),
+        *((f"<p>{LONG}<main>{SHORT}</main>", SHORT), (f"<p>{LONG}<main>x</main>", f"{LONG} x")),
         ("<p>&#xd800;</p>", "\ufffd"),
     ],
 )

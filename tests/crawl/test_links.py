@@ -24,7 +24,6 @@ from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
 
 ONLY = "links/only_on_dropped_pages"
-
 # Three pages of a list whose text is the same, and a print view. Only dropped pages lead to c, d
 # and to the third page, and only that one to e.
 ANSWERS = {
@@ -54,12 +53,10 @@ def list_left(done: Crawl) -> list[str]:
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "scrapy_simhash")
     done = await crawl_list(tmp_path, site)
-    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
-    assert done.counted[ONLY] == len(LOST)
+    assert (set(done.paths), done.counted[ONLY]) == ({"/list?page=1", "/a", "/b"}, len(LOST))
     told = "Not followed: 3 links that only dropped pages had (SIMHASH_FOLLOW_NEW_LINKS = True "
     (said,) = [each for each in caplog.records if each.getMessage() == f"{told}follows 3)."]
-    assert said.levelno == logging.WARNING
-    assert list_left(done) == LOST
+    assert (said.levelno, list_left(done)) == (logging.WARNING, LOST)
     noted = {each["match_url"] for each in done.decisions if each["status"] == "not_followed"}
     assert noted == {site.url("/list?page=2")}
 
@@ -91,8 +88,7 @@ async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_t
 @pytest.mark.parametrize(
     ("allowed", "paths", "unseen"),
     [
-        ((), [], 0),
-        ((), ["/wanted"], 1),
+        *(((), [], 0), ((), ["/wanted"], 1)),
         ((), ["/moved"], 1),  # all pages of that host move to this one
         (("127.0.0.1",), ["/wanted"], 0),
     ],

@@ -49,8 +49,7 @@ async def test_page_passes_when_its_request_cannot_be_fingerprinted(
     requests = [Request(url, dont_filter=True) for url in site.urls("/odd", "/one")]
     done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
     assert done.verdicts == {"/odd": "not_judged failed", "/one": "new"}
-    assert sorted(done.paths) == ["/odd", "/one"]
-    assert done.counted["not_judged/failed"] == 1
+    assert (sorted(done.paths), done.counted["not_judged/failed"]) == (["/odd", "/one"], 1)
 
 
 async def test_copied_redirects_make_no_page_the_one_redirected_to(
@@ -79,8 +78,7 @@ async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_pat
     third = await crawl(tmp_path, requests[1::-1], **fingerprinter)
     assert site.asked[:4] == ["/one", "/one", "/copy", "/copy"]
     assert first.paths == second.paths == ["/one", "/one"]
-    assert second.counted["revisit/unchanged"] == 2
-    assert third.paths == ["/one", "/one"]
+    assert (second.counted["revisit/unchanged"], third.paths) == (2, ["/one", "/one"])
     assert "near_duplicate" not in third.counted
 
 
@@ -105,12 +103,10 @@ CARRIED: list[tuple[dict[str, Any], bool]] = [
     ({"cb_kwargs": {"item": {"name": "a"}}}, True),
     ({"cb_kwargs": {"row": Goods("a")}}, True),
     ({"cb_kwargs": {"row": GoodsItem(name="a")}}, True),
-    ({"meta": {"item": {"name": "a"}}}, True),
-    ({"meta": {"goods": Goods("a")}}, True),
+    *(({"meta": {"item": {"name": "a"}}}, True), ({"meta": {"goods": Goods("a")}}, True)),
     ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
     ({"cb_kwargs": {"rows": [{"name": "a"}]}}, True),
-    ({"meta": {"items": [{"name": "a"}]}}, True),
-    ({"meta": {"rows": ("a", Goods("a"))}}, True),
+    *(({"meta": {"items": [{"name": "a"}]}}, True), ({"meta": {"rows": ("a", Goods("a"))}}, True)),
     ({"meta": {"product": {"name": "a"}}}, True),
     ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
     ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),

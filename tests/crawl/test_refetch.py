@@ -106,8 +106,7 @@ async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "later",
     [
-        _GONE,
-        Answer(location="/moved"),
+        *(_GONE, Answer(location="/moved")),
         Answer(b"%PDF-1.4", content_type="application/pdf"),
         "<html><title>Too many requests</title><h1>Too many requests</h1><p>Slow down.</p></html>",
         "<html><title>Log in</title><p>Your name and your password, please.</p></html>",
@@ -181,8 +180,7 @@ async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
         await crawl(tmp_path / "first", site.urls(), PagesSpider, SIMHASH_REFETCH=0, **cache)
         asked = len(site.asked)
         done = await crawl(tmp_path / "second", site.urls(), PagesSpider, **cache)
-    assert len(site.asked) == asked
-    assert len(done.items) == 2 * PRODUCTS
+    assert (len(site.asked), len(done.items)) == (asked, 2 * PRODUCTS)
 
 
 @pytest.mark.parametrize("processes", slow_but([0], [0, 1]))

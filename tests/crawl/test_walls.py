@@ -132,8 +132,7 @@ async def test_addresses_of_a_wall_have_nothing_in_common(
     tmp_path: Path, answers: dict[str, str], walls: dict[str, int]
 ) -> None:
     done = await crawl_pages(tmp_path, answers)
-    assert find_walls(done) == walls
-    assert done.counted["new"] == len(set(answers.values()))
+    assert (find_walls(done), done.counted["new"]) == (walls, len(set(answers.values())))
 
 
 @pytest.mark.parametrize("how", [False, True])
@@ -149,8 +148,7 @@ async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
     with serve(answers) as site:
         for turn in range(2):
             done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **settings)
-            assert done.stats["finish_reason"] == "finished"
-            assert find_walls(done) == {}
+            assert (done.stats["finish_reason"], find_walls(done)) == ("finished", {})
             unseen = done.counted.get("links/only_on_dropped_pages", 0)
             # The first one was kept.
             assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
@@ -164,8 +162,7 @@ async def test_a_short_login_with_a_secret_of_each_answer(tmp_path: Path) -> Non
             for n in range(MEMBERS)
         }
         done = await crawl_pages(tmp_path / folder, answers)
-        assert len(find_walls(done)) == seen
-        assert len(done.paths) == (1 if seen else MEMBERS)
+        assert (len(find_walls(done)), len(done.paths)) == (seen, 1 if seen else MEMBERS)
 
 
 async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
@@ -192,8 +189,7 @@ async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> N
     canonical = '<link rel="canonical" href="/wiki/Fire"></head>'
     article = page(1).replace("</head>", canonical)
     done = await crawl_pages(tmp_path, {f"/wiki/{name}": article for name in "abcdefghij"})
-    assert done.counted["dropped"] == 9
-    assert find_walls(done) == {}
+    assert (done.counted["dropped"], find_walls(done)) == (9, {})
 
 
 async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> None:

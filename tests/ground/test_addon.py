@@ -73,14 +73,12 @@ class OwnSettings(PagesSpider):
 
 async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), OwnSettings, ADDONS={})
-    assert done.paths == ["/one"]
-    assert done.counted["dropped"] == 1
+    assert (done.paths, done.counted["dropped"]) == (["/one"], 1)
 
 
 async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
-    assert done.paths == list(PATHS)
-    assert done.counted == {}
+    assert (done.paths, done.counted) == (list(PATHS), {})
 
 
 async def test_without_the_spider_middleware_pages_are_flagged_and_done(
@@ -94,8 +92,7 @@ async def test_without_the_spider_middleware_pages_are_flagged_and_done(
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:
     done = run_crawl(tmp_path, site.urls(), TWISTED_REACTOR=SELECT)
-    assert done.paths == list(PATHS)
-    assert done.counted == {}
+    assert (done.paths, done.counted) == (list(PATHS), {})
     (line,) = [line for line in done.log.splitlines() if "scrapy_simhash needs asyncio" in line]
     assert "WARNING" in line
     assert "twisted.internet.asyncioreactor.AsyncioSelectorReactor" in line
@@ -107,8 +104,7 @@ def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Pa
     [
         (HALF, "SPIDER_MIDDLEWARES, so no page is dropped"),
         (OTHER_HALF, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
-        (HALF | OTHER_HALF, ""),
-        (OTHER_HALF | {"SIMHASH_ENABLED": False}, ""),
+        *((HALF | OTHER_HALF, ""), (OTHER_HALF | {"SIMHASH_ENABLED": False}, "")),
     ],
 )
 async def test_half_an_installation_is_named_with_the_line_that_mends_it(

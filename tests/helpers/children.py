@@ -29,7 +29,6 @@ def work(values):
 
 getattr(engine, sys.argv[2])(work)
 """
-
 # Opens a store, read-only or not (`True`, `False`), until it gets a line.
 OPENER = """
 import sys

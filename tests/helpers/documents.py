@@ -22,8 +22,6 @@ from scrapy_simhash.stores.store import Store
 
 # Those that keep what is in them; `home` in `tests/conftest.py` makes one of each.
 ALL_KINDS = ("lmdb", "redis")
-
-
 AnyPage = TypeVar("AnyPage", Document, Record)
 # Who gets the pages of a test.
 READER = Reader("spider", "parse")

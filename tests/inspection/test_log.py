@@ -45,18 +45,12 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "numbers"),
     [
-        ("", [0, 1, 2, 3, 4]),
-        ("--status near_duplicate", [1, 2]),
-        ("--status not_judged", [3]),
-        ("--url b.example", [2, 3, 4]),
-        ("--url a.example/1", [0, 1, 2]),
-        ("--crawl one", [0, 1]),
-        ("--crawl last", [2, 3, 4]),
+        *(("", [0, 1, 2, 3, 4]), ("--status near_duplicate", [1, 2]), ("--status not_judged", [3])),
+        *(("--url b.example", [2, 3, 4]), ("--url a.example/1", [0, 1, 2])),
+        *(("--crawl one", [0, 1]), ("--crawl last", [2, 3, 4])),
         ("--status near_duplicate --crawl two --url b.", [2]),
-        ("--status near_duplicate --url /4", []),
-        ("--status near_duplicate --last 1", [2]),
-        ("--status near_duplicate --last 9", [1, 2]),
-        ("--last 0", []),
+        *(("--status near_duplicate --url /4", []), ("--status near_duplicate --last 1", [2])),
+        *(("--status near_duplicate --last 9", [1, 2]), ("--last 0", [])),
     ],
 )
 def test_filters(run: Run, log: Path, options: str, numbers: list[int]) -> None:

@@ -46,13 +46,10 @@ def test_pages_are_counted(tmp_path: Path) -> None:
             *(make_drop(number, original=1, action="flag") for number in range(30, 38)),
             *(make_drop(number, original=1, crawl="crawl-2") for number in range(38, 40)),
             *(make_decision(n, status="forgotten", reason="failed") for n in (1, 2)),
-            "{",
-            '"text"',
-            json.dumps(make_drop(40, distance=-1)),
+            *("{", '"text"', json.dumps(make_drop(40, distance=-1))),
             json.dumps(make_drop(41, similarity="much")),
             json.dumps(make_drop(42, time=float("nan"))),
-            json.dumps({"url": "http://site.example/"}),
-            "[" * 100_000,
+            *(json.dumps({"url": "http://site.example/"}), "[" * 100_000),
         ],
     )
     with log.open("a", encoding="ascii") as file:
@@ -60,8 +57,7 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     figures = report(tmp_path, log_path=str(log))
     assert (figures["pages"], figures["judged"], figures["not_judged"]) == (40, 39, 1)
     assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
-    assert (figures["dropped"], figures["kept"]) == (22, 17)
-    assert figures["dropped_bytes"] == 22_000
+    assert (figures["dropped"], figures["kept"], figures["dropped_bytes"]) == (22, 17, 22_000)
     assert figures["links_dropped"] == 44
     said = figures["answers"]["Is anything lost?"]
     assert said.endswith(" 2 pages did not come through: no page is dropped for these.")
@@ -131,8 +127,7 @@ def test_the_last_crawl_is_no_import(tmp_path: Path) -> None:
 
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
     figures = report(tmp_path, store)
-    assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
-    assert figures["missing"] == []
+    assert (figures["pages"], figures["near_duplicates"], figures["missing"]) == (10, 7, [])
     # Only addresses tell what a page is, never its title.
     assert [each["alert"] for each in figures["doubtful"]] == ["of another site: site.example"]
     html = (tmp_path / "report.html").read_text("utf-8")
@@ -213,8 +208,7 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
     groups = {group["url"]: group["pages"] for group in figures["groups"]}
-    assert sorted(groups.values()) == [1, 3]
-    assert figures["drops"] == 4
+    assert (sorted(groups.values()), figures["drops"]) == ([1, 3], 4)
     last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
     assert [crawl["crawl"] for crawl in last["crawls"]] == ["crawl-3"]
     assert (last["pages"], last["near_duplicates"]) == (5, 4)

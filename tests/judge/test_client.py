@@ -97,8 +97,7 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
             assert await outcomes(ask(judges, str(n), page(n), f"h{n}.example")) == ["new"]
         await asyncio.sleep(0.1)
         found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
-        assert await outcomes(*found) == ["near_duplicate"] * 4
-        assert len(list_judges()) == count
+        assert (await outcomes(*found), len(list_judges())) == (["near_duplicate"] * 4, count)
     assert (list_judges(), len(list_urls(tmp_path))) == (set(), 8)
 
 
@@ -113,9 +112,7 @@ HANGS = dict.fromkeys(("hang", "hang deaf"), "timed_out")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ways"),
-    [(PAGE_SECONDS, HANGS), (FILLING_SECONDS, WAYS)],
-    ids=["slow", "others"],
+    ("seconds", "ways"), [(PAGE_SECONDS, HANGS), (FILLING_SECONDS, WAYS)], ids=["slow", "others"]
 )
 async def test_a_page_that_ends_its_judge_passes_and_no_other(
     tmp_path: Path, seconds: float, ways: dict[str, str]
@@ -192,8 +189,7 @@ async def test_a_judge_that_had_nothing_to_say_is_not_killed(tmp_path: Path) -> 
         judge._last_heard -= 40
         judges.tell(EndWaits())
         judge._watch()
-        assert await outcomes(waits) == ["near_duplicate"]
-        assert judges.ends == 0
+        assert (await outcomes(waits), judges.ends) == (["near_duplicate"], 0)
 
 
 async def test_an_event_loop_that_stood_still_costs_no_judge(

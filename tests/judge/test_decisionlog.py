@@ -13,12 +13,8 @@ from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
 HOSTILE = [
     "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
-    "\x1b[2J\x1b]0;title\x07 escape",
-    "lone \ud800 and \udfff surrogates",
-    "nul \0 and \x7f",
-    '"quoted" \\ {"status": "new"}',
-    "\u202eright to left",
-    "中文",
+    *("\x1b[2J\x1b]0;title\x07 escape", "lone \ud800 and \udfff surrogates", "nul \0 and \x7f"),
+    *('"quoted" \\ {"status": "new"}', "\u202eright to left", "中文"),
 ]
 
 

@@ -107,8 +107,7 @@ def check_counts(done: Crawl, outcomes: dict[str, str]) -> None:
         for key, count in done.counted.items()
         if key.startswith("not_judged/")
     }
-    assert counted == expected
-    assert done.counted["pages"] == len(outcomes) - expected.total()
+    assert (counted, done.counted["pages"]) == (expected, len(outcomes) - expected.total())
 
 
 def check_times(done: Crawl) -> None:

@@ -39,13 +39,9 @@ def find_parting(
 @pytest.mark.parametrize(
     ("given", "parted_by"),
     [
-        ({}, "41 left"),
-        ({"heading": ""}, "41 left"),
-        ({"words": "a b c d e f"}, "a b c d"),
-        ({"words": "x" * 99}, "x" * 80),
-        ({"more": " ".join(make_words(2)[:60])}, ""),
-        ({"title": "", "heading": ""}, ""),
-        ({"heading": "Coffee"}, ""),
+        *(({}, "41 left"), ({"heading": ""}, "41 left"), ({"words": "a b c d e f"}, "a b c d")),
+        *(({"words": "x" * 99}, "x" * 80), ({"more": " ".join(make_words(2)[:60])}, "")),
+        *(({"title": "", "heading": ""}, ""), ({"heading": "Coffee"}, "")),
     ],
 )
 def test_what_looks_alike_has_one_name_and_nearly_one_text(

@@ -51,8 +51,7 @@ def test_near_duplicates_say_nothing_new(store: Store, bits: int) -> None:
     judge_one(store, page("a", A, more="one line more"))
     match = matched(store, page("b", flip(bits)))
     assert (match.document, match.distance, match.fingerprint) == (1, bits, A)
-    assert match.similarity == 1.0
-    assert match.match_own_words == ("one", "line", "more")
+    assert (match.similarity, match.match_own_words) == (1.0, ("one", "line", "more"))
     assert match.tests == (
         f"distance {plural(bits, 'bit')}",
         "says nothing that the other one does not",
@@ -118,8 +117,7 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     assert again == Verdict("revisit", "unchanged", 1)
     stored = store.get_documents([1])[1]
     assert (stored.state, stored.facts.fingerprint, stored.facts.title) == ("done", after, "Now")
-    assert [match.document for match in store.query(after)] == [1]
-    assert store.query(before) == []
+    assert ([match.document for match in store.query(after)], store.query(before)) == ([1], [])
     assert matched(store, page("b", after ^ 1)).document == 1
     assert judge_one(store, page("c", before, seed=9)).status == "new"
 
@@ -129,8 +127,7 @@ def test_a_short_main_text_that_stays_is_unchanged(store: Store) -> None:
     digest: dict[str, Any] = {"text_digest": b"main"}
     judge_one(store, page("a", A, **digest))
     assert judge_one(store, page("a", B, **digest)) == Verdict("revisit", "unchanged", 1)
-    assert [match.document for match in store.query(B)] == [1]
-    assert store.query(A) == []
+    assert ([match.document for match in store.query(B)], store.query(A)) == ([1], [])
 
 
 def test_a_revisit_takes_over_names_and_words(store: Store) -> None:

@@ -117,8 +117,6 @@ def host(*blocks: str) -> Site:
 
 
 A, B = "http://a.example/item/8813", "http://a.example/item/8826"
-
-
 OLD, NEW = (f"http://a.example/{release}/intro.html" for release in ("1.0", "2.0"))
 
 
@@ -162,11 +160,8 @@ def test_values_of_the_site_tell_records_apart() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("iPhone 12", "iPhone 13"),
-        ("C", "C++"),
-        ("operator<", "operator>"),
-        ("family man girl", "family man girl girl"),
-        ("Rome to Paris", "Paris to Rome"),
+        *(("iPhone 12", "iPhone 13"), ("C", "C++"), ("operator<", "operator>")),
+        *(("family man girl", "family man girl girl"), ("Rome to Paris", "Paris to Rome")),
     ],
 )
 def test_names_are_compared_by_words_signs_and_order(first: str, second: str) -> None:

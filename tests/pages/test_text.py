@@ -31,8 +31,7 @@ def test_what_is_read_besides_the_text() -> None:
     head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
     twice = '<p><a href="/menu/1">again</a> <a href="/new">new</a> <a name="x">none</a></p>'
     read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8")
-    assert read.title == "The <b>harvest</b> & more"
-    assert read.language == "en-gb"
+    assert (read.title, read.language) == ("The <b>harvest</b> & more", "en-gb")
     assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
 
@@ -47,12 +46,8 @@ def test_a_page_of_boilerplate_only(tag: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "empty"),
-        (b" \r\n\t ", "empty"),
-        (b"\0\0\0\0", "binary"),
-        (b"<a", "no_text"),
-        (b"\xef\xbb\xbf", "no_text"),
-        (b"<html></html>", "no_text"),
+        *((b"", "empty"), (b" \r\n\t ", "empty"), (b"\0\0\0\0", "binary"), (b"<a", "no_text")),
+        *((b"\xef\xbb\xbf", "no_text"), (b"<html></html>", "no_text")),
         (b"<!-- nothing but a comment -->", "no_text"),
         (b"<html><body><script>let a = 'text';</script></body></html>", "no_text"),
         (b"<html><body><img src=a.png><hr></body></html>", "no_text"),
@@ -88,11 +83,8 @@ def test_nothing_is_lost_behind_a_lone_surrogate(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [
-        ("Äpfel und Birnen — 5 €", "utf-8"),
-        ("Äpfel und Birnen", "cp1252"),
-        ("яблоки и груши", "cp1251"),
-        ("りんごと梨", "shift_jis"),
-        ("苹果和梨", "gb18030"),
+        *(("Äpfel und Birnen — 5 €", "utf-8"), ("Äpfel und Birnen", "cp1252")),
+        *(("яблоки и груши", "cp1251"), ("りんごと梨", "shift_jis"), ("苹果和梨", "gb18030")),
         ("תפוחים", "utf-16"),
     ],
 )
@@ -165,9 +157,7 @@ def test_the_heading_is_what_names_the_page(markup: str, heading: str) -> None:
 @pytest.mark.parametrize(
     ("head", "title"),
     [
-        ("", "Open"),
-        ("<title> </title>", "Open"),
-        ("<title>Own</title>", "Own"),
+        *(("", "Open"), ("<title> </title>", "Open"), ("<title>Own</title>", "Own")),
         ("<meta property='og:title' content='Second'><title></title>", "Open"),
     ],
 )
@@ -238,9 +228,7 @@ def test_attributes_of_any_name_are_read(name: str) -> None:
 @pytest.mark.parametrize(
     "markup",
     [
-        "<p class=a{}></p>",
-        "<script nonce=a{}></script>",
-        "<link integrity=a{}>",
+        *("<p class=a{}></p>", "<script nonce=a{}></script>", "<link integrity=a{}>"),
         "<!-- made in 0.{} s -->",
         "<input type=hidden name=csrfmiddlewaretoken value=f8Kx3vPzq0wQ2bH7{}>",
         "<input type=hidden name=_token value='f8Kx3vPzq0wQ2b/7{}=='>",

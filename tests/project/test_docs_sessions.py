@@ -20,7 +20,6 @@ from tests.helpers.documents_read import PAGES, Block, blocks_of
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, environment
 
 pytestmark = pytest.mark.slow
-
 SESSIONS = {page: each.session for page in PAGES for each in blocks_of(page) if each.session}
 assert "docs/quickstart.md" in SESSIONS, "the way into the plugin"
 MOST_PAGES = 16

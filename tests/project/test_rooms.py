@@ -15,7 +15,6 @@ import scrapy_simhash
 from tests.helpers.processes import ROOT, run_python
 
 PACKAGE = Path(scrapy_simhash.__file__).parent
-
 # A room imports rooms that stand before it, but those that are apart import not each other.
 ORDER = (
     *("ground", "pages", "tables", "judging", "stores", "config", "judge", "crawl"),
@@ -210,8 +209,7 @@ _STORES = {"scrapy", "twisted", "lxml"}
             "pages.turbohtml_reader": {"scrapy", "twisted", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "lxml"},
         },
-        {"stores.lmdb": _STORES | {"redis"}},
-        {"stores.redis": _STORES | {"lmdb"}},
+        *({"stores.lmdb": _STORES | {"redis"}}, {"stores.redis": _STORES | {"lmdb"}}),
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
     ids=["commands", "crawls", "judges", "lmdb", "redis", "faces"],

@@ -42,8 +42,7 @@ def add(store: Store, fingerprints: list[int]) -> None:
 
 def compare(store: Store, fingerprints: list[int]) -> None:
     """All of them are there, and each is found."""
-    assert store.check() == []
-    assert store.fingerprints().tolist() == sorted(fingerprints)
+    assert (store.check(), store.fingerprints().tolist()) == ([], sorted(fingerprints))
     for each in fingerprints[::7]:
         assert [match.fingerprint for match in store.query(each, 0)] == [each]
 
@@ -203,8 +202,7 @@ def test_a_backup_while_another_process_writes(tmp_path: Path) -> None:
             told += [writer.read().split(" ", 1) for _ in range(100)]
             made = back_up(store, tmp_path / f"backup-{number}")
             with open_lmdb(tmp_path / f"backup-{number}", readonly=True) as copy:
-                assert copy.check() == []
-                assert copy.stats()["documents"] == made["documents"]
+                assert (copy.check(), copy.stats()["documents"]) == ([], made["documents"])
                 compare_told(copy, told, number)
 
 
@@ -222,8 +220,7 @@ def test_a_target_that_is_there_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailableError, match="whose parent exists"):
             back_up(store, tmp_path / "no such" / "backup")
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
-    assert (tmp_path / "file").read_text() == "mine"
-    assert list((tmp_path / "folder").iterdir()) == []
+    assert ((tmp_path / "file").read_text(), list((tmp_path / "folder").iterdir())) == ("mine", [])
 
 
 @pytest.mark.usefixtures("fingerprints")

@@ -92,7 +92,6 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "foreign keys": (make_foreign(()), "b'their key'; name another folder"),
     "other engine": (make_foreign((b"documents",), lib_version=1), "name another folder"),
 }
-
 # Stores of ours, beside which lock files are.
 OWN: dict[str, tuple[Callable[[Path], None], str]] = {
     **{

@@ -18,10 +18,8 @@ from tests.helpers.needing import slow_but
 PROCESSES = 4
 # Pages of each process, each with a twin in every other one; 2000 is the long version.
 GROUPS = int(os.environ.get("SIMHASH_TEST_PAGES_PER_PROCESS", "200"))
-
 # They start each together: one that gets more of a core could be through with all before others.
 _ROUNDS = 10
-
 ADDER = """
 import json, random, sys
 from scrapy_simhash.judging.documents import Document
@@ -72,8 +70,7 @@ def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
     for _, group, status, _, match in told:
         assert status == "new" or (status, match) == ("near_duplicate", new[group])
     with open_store(str(tmp_path)) as store:
-        assert store.check() == []
-        assert store.stats()["done"] == GROUPS
+        assert (store.check(), store.stats()["done"]) == ([], GROUPS)
         assert store.stats()["near_duplicates"] == (PROCESSES - 1) * GROUPS
 
 

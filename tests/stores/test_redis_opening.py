@@ -19,7 +19,6 @@ from tests.helpers.processes import run_python, wait_until
 from tests.helpers.redisservers import RedisServer, free_port, run_redis
 
 pytestmark = pytest.mark.slow
-
 SECRET = "s3cret-word"  # noqa: S105 - of a server that lives for a test
 
 
@@ -38,8 +37,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
         ("redis://host?prefix=a:t", "prefix 'a:t' must be"),
         ("redis://host/store", "'/store' does not number a database"),
         ("redis+cluster://host", r"unknown scheme 'redis\+cluster'; .*one server with redis"),
-        ("unix://", "names no socket"),
-        ("redis://host:x", "port must be a number"),
+        *(("unix://", "names no socket"), ("redis://host:x", "port must be a number")),
         ("rediss://host:99999", "port must be a number"),
         ("redis://host:0", "port must be a number"),
         ("redis:/localhost", "write redis://HOST, or ./redis:/localhost for a folder"),
@@ -65,12 +63,9 @@ def test_bad_urls(url: str, message: str) -> None:
         *(f"redis://ann:s3{sign}{SECRET}@host:6379/0?prefix=a" for sign in "/#?@:[%"),
         f"redis://host/0?password={SECRET}",
         f"redis://host/0?username=ann&PASSWORD={SECRET}&prefix=a",
-        f"redis://ann:{SECRET}@[::1/0",
-        f"redis://ann:{SECRET}@host:99999/0",
-        f"redis://ann:{SECRET}@host/name",
-        f"redi://ann:s3/{SECRET}@host",
-        f"redis+cluster://ann:s3#{SECRET}@host",
-        f"unix://ann:s3?{SECRET}@/run/socket",
+        *(f"redis://ann:{SECRET}@[::1/0", f"redis://ann:{SECRET}@host:99999/0"),
+        *(f"redis://ann:{SECRET}@host/name", f"redi://ann:s3/{SECRET}@host"),
+        *(f"redis+cluster://ann:s3#{SECRET}@host", f"unix://ann:s3?{SECRET}@/run/socket"),
     ],
 )
 def test_passwords_in_a_misspelt_url_are_not_shown(
@@ -228,8 +223,7 @@ def test_two_crawls_that_make_one_store(
 
     monkeypatch.setattr(RedisEngine, "exists", make_after)
     with open_store(url) as store:
-        assert seeds == [store.seed]
-        assert store.stats()["documents"] == 1
+        assert (seeds, store.stats()["documents"]) == ([store.seed], 1)
 
 
 def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:

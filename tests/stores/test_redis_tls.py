@@ -14,7 +14,6 @@ from tests.helpers.needing import require_program
 from tests.helpers.redisservers import free_port, run_redis
 
 pytestmark = pytest.mark.slow
-
 HOST = "127.0.0.1"
 
 

@@ -27,7 +27,6 @@ from tests.helpers.documents import document
 from tests.helpers.redisservers import RedisServer, count_trips
 
 pytestmark = pytest.mark.slow
-
 STORE_KINDS = ("redis", "valkey")
 WIDTHS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: 6}
 TURNS = 400
@@ -155,8 +154,7 @@ def test_two_processes_that_add_to_the_same_sets(home: str) -> None:
         first.tell("go")
         second.tell("go")
         told = [line.split() for each in (first, second) for line in each.read_whole_lines()]
-    assert len(told) == 600
-    assert len({int(number) for _, number in told}) == 600
+    assert (len(told), len({int(number) for _, number in told})) == (600, 600)
     with open_store(home) as store:
         every = list(map(octets, range(600)))
         found = store.read(

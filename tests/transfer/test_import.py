@@ -31,8 +31,6 @@ from tests.helpers.sourcing import (
 
 # A judge of its own takes half a second to start, and is tested with crawls.
 IN_PROCESS = ("-s", "SIMHASH_PROCESSES=0")
-
-
 LARGE = "<html>" + MOST_BYTES * "x"
 
 
@@ -54,8 +52,7 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     skipped = [
         warc_record(f"{site}/image", b"\x89PNG", headers="Content-Type: image/png\r\n"),
         warc_record(f"{site}/error", "<html>", status="404 Not Found"),
-        warc_record("only the URL of", page(50)),
-        warc_record(f"{site}/never", page(51)),
+        *(warc_record("only the URL of", page(50)), warc_record(f"{site}/never", page(51))),
         *(warc_record(f"{site}/{name}", html) for name, html in (("empty", ""), ("large", LARGE))),
     ]
     packed = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n"
@@ -77,8 +74,7 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     assert states(tmp_path / "s") == {**expected, "packed": "DONE"}
     with open_store(str(tmp_path / "s")) as store:
         (document,) = find(store, url_of(0))
-        assert document.facts.time == DATE_SECONDS
-        assert document.record.crawls == (answer["crawl"],)
+        assert (document.facts.time, document.record.crawls) == (DATE_SECONDS, (answer["crawl"],))
     logged = [line["url"] for line in read_lines(tmp_path / "s" / "log.jsonl")]
     assert logged == [*pages, "http://site.example/packed", "http://site.example/empty"]
 

@@ -44,8 +44,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_every_kind_yields_the_pages(path: Path) -> None:
     entries = list(read(path))
-    assert as_pages(entries) == PAGES
-    assert len(entries) == 6
+    assert (as_pages(entries), len(entries)) == (PAGES, 6)
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "feed.jsonl"])
@@ -70,8 +69,7 @@ FLIPPED = BY_RECORD[:MIDDLE] + bytes([BY_RECORD[MIDDLE] ^ 1]) + BY_RECORD[MIDDLE
 @pytest.mark.parametrize(
     ("octets", "message", "pages"),
     [
-        (b"garbage " * 100, "record 1", [0]),
-        (b"WARC/1.0\r\n", "record 1", [0]),
+        *((b"garbage " * 100, "record 1", [0]), (b"WARC/1.0\r\n", "record 1", [0])),
         (warc_plain(PAGES) + b"garbage\r\n" * 20, "record 7", [6]),
         (gzip.compress(b"garbage " * 100, mtime=0), "record 1", [0]),
         # Cut within the head of a member: FastWARC takes that for the end of the file.
@@ -126,8 +124,7 @@ def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f"{json.dumps(item)}\n" for item in [*items, None, good]))
     *others, last = read(path)
-    assert others == [Skipped("no_html")] * 5
-    assert as_pages([last]) == {"http://b.example/": "<html>"}
+    assert (others, as_pages([last])) == ([Skipped("no_html")] * 5, {"http://b.example/": "<html>"})
 
 
 def test_a_feed_with_other_fields(tmp_path: Path) -> None:
