@@ -91,11 +91,6 @@ def tiny(folder: Path) -> tuple[Path, list[int]]:
     return write(folder, array(numbers)), numbers
 
 
-@pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
-
-
 def flip(octets: bytes, bit: int) -> bytes:
     changed = bytearray(octets)
     changed[bit // 8] ^= 1 << bit % 8
@@ -103,9 +98,9 @@ def flip(octets: bytes, bit: int) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_groups")
-def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, not a sample: by opening, or by reading everything."""
+    monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
     path, numbers = tiny(tmp_path)
     octets = path.read_bytes()
     damaged = tmp_path / "damaged"

@@ -258,7 +258,7 @@ def test_a_failed_task_says_what_was_raised_and_leaves_no_folder(
     assert not (tmp_path / "documents").exists()
 
 
-def test_of_another_recipe_or_seed_nothing_is_compared(
+def test_of_another_recipe_or_seed_none_is_compared(
     spark: Session, run: Run, tmp_path: Path
 ) -> None:
     from scrapy_simhash.batch.spark.pages import recipe_of  # noqa: PLC0415

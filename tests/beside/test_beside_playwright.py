@@ -25,7 +25,6 @@ PATHS = {
 
 
 def drawn(html: str) -> str:
-    """Make a page that a script puts in place."""
     script = json.dumps(html).replace("</", "<\\/")
     return (
         "<!DOCTYPE html><html><head><title>Loading</title></head><body>"

@@ -67,9 +67,7 @@ def test_what_repeated_an_old_text_does_not_count(run: Run, tmp_path: Path) -> N
     assert run.answer("explain", ONE, "--store", tmp_path)["verdict"] == said
 
 
-def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
-    run: Run, tmp_path: Path
-) -> None:
+def test_kept_page_names_the_nearest_one_and_what_parted_them(run: Run, tmp_path: Path) -> None:
     """Two pages differ in their names only, and the second one is fetched again."""
     pages = ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple"))
     html = ((url, page(1, title=title).replace("Heading", title)) for url, title in pages)
@@ -144,9 +142,7 @@ ESCAPED = r"\x1b[2J\u202egnp\x9b\x07\n\x00"
         *(("export duplicates --all", ESCAPED), ("prune --scope '' --dry-run", ESCAPED)),
     ],
 )
-def test_hostile_texts_cannot_steer_a_terminal(
-    run: Run, store: Path, command: str, shown: str
-) -> None:
+def test_hostile_texts_steer_no_terminal(run: Run, store: Path, command: str, shown: str) -> None:
     arguments = (*shlex.split(command), "--store", store)
     out = run.text(*arguments)
     assert_printable(out)

@@ -118,9 +118,7 @@ HEADS = [
 
 
 @pytest.mark.parametrize("head", slow_but(HEADS[:1], HEADS))
-async def test_of_records_that_all_declare_one_address_two_are_lost(
-    tmp_path: Path, head: str
-) -> None:
+async def test_of_records_that_declare_one_address_two_are_lost(tmp_path: Path, head: str) -> None:
     """A fault of a site; a third one shows it."""
     template = " ".join(make_words(1, 400))
 

@@ -146,12 +146,11 @@ class ImpatientSpider(PagesSpider):
 async def test_giving_up_an_inline_download_does_no_harm(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endless = page(2).replace("Heading", TRIGGER)
-    site.answers["/endless"] = Answer(endless.encode())
+    site.answers["/endless"] = Answer(page(2, title=f"{TRIGGER}hang").encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
     others = site.urls("/g2/c0", "/g3/c0", "/g3/c1")
     monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
-    settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.hang"}
+    settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.misbehave"}
     done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]
     assert "/endless" not in done.verdicts

@@ -132,9 +132,7 @@ class ClosingSpider(PagesSpider):
 
 
 @pytest.mark.usefixtures("judge_apart")
-async def test_a_spider_that_closes_while_pages_are_judged_loses_none(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_a_spider_that_closes_amid_judgements_loses_none(site: Site, tmp_path: Path) -> None:
     first = await crawl(tmp_path, site.urls(), ClosingSpider, **MANY)
     assert first.stats["finish_reason"] == "enough"
     told = {line["status"] for line in first.decisions}

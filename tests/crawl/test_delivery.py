@@ -69,8 +69,6 @@ class Pipeline(Component):
 
 
 class FailingSpider(PagesSpider):
-    """Raises for "/one", after its item."""
-
     async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
         yield describe(response)
         if response.url.endswith("/one"):
@@ -110,9 +108,7 @@ async def crawl_twins(
     return await crawl(store, site.urls(*TWINS), spider, **settings)
 
 
-async def test_a_copy_waits_until_the_items_of_its_original_came(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_a_copy_waits_until_items_of_its_original_came(site: Site, tmp_path: Path) -> None:
     done = await crawl_twins(site, tmp_path, "pass")
     assert (done.paths, statuses(done)) == (["/one"], ["new", "near_duplicate"])
     assert 0 < done.counted["waited_seconds"] < 5
@@ -245,8 +241,6 @@ async def test_a_page_that_hands_its_item_on_is_no_original(site: Site, tmp_path
 
 
 class DroppingPipeline(Component):
-    """Drops all items, or all but the last one."""
-
     def process_item(self, item: Any) -> Any:
         if item["path"] != self.crawler.settings["WANTED"]:
             raise DropItem("stored elsewhere")
@@ -288,8 +282,6 @@ async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path:
 
 
 class SlowPipeline:
-    """Takes long for each item."""
-
     async def process_item(self, item: Any) -> Any:
         await asyncio.sleep(1)
         return item

@@ -46,7 +46,6 @@ async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
 
 
 def list_left(done: Crawl) -> list[str]:
-    """List the paths of links that were not followed."""
     return [path_of(each["url"]) for each in done.decisions if each["status"] == "not_followed"]
 
 
@@ -222,9 +221,7 @@ class ShopSpider(PagesSpider):
         yield describe(response)
 
 
-async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_callback_does_not_follow_of_a_page_is_not_known(tmp_path: Path) -> None:
     related = ["/item/5", "/item/6"]
     answers = {
         "/list?1": page(1, links=["/item/1", "/item/2", "/list?2"]),
@@ -236,9 +233,7 @@ async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
     assert done.counted[ONLY] == len(related)
 
 
-async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_callback_leaves_out_where_it_follows_is_known(tmp_path: Path) -> None:
     """Or else somebody would be warned of each list for its login."""
     answers = {
         "/list?1": page(1, links=["/a", "/list?2", "/c"]),

@@ -42,9 +42,7 @@ class CopyingSpider(PagesSpider):
             yield Request(response.urljoin("/copy"), meta=meta)
 
 
-async def test_page_passes_when_its_request_cannot_be_fingerprinted(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_page_passes_whose_request_has_no_fingerprint(site: Site, tmp_path: Path) -> None:
     site.answers["/odd"] = site.answers["/copy"]
     requests = [Request(url, dont_filter=True) for url in site.urls("/odd", "/one")]
     done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
@@ -60,9 +58,7 @@ async def test_copied_redirects_make_no_page_the_one_redirected_to(
     assert done.verdicts == {"/new": "new", "/copy": "near_duplicate"}
 
 
-async def test_what_a_spider_keeps_among_redirects_costs_no_page(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_what_a_spider_keeps_in_redirects_costs_no_page(site: Site, tmp_path: Path) -> None:
     odd = Request(site.url("/one"), meta={"redirect_urls": [b"http://a.example/", object()]})
     done = await crawl(tmp_path, [odd, site.url("/two")])
     assert done.verdicts == {"/one": "new", "/two": "new"}

@@ -63,7 +63,7 @@ def count_asked(
 
 
 @pytest.mark.parametrize(("processes", "at_once"), [(0, 1), (1, 16)])
-async def test_copies_with_what_changes_are_dropped(
+async def test_copies_with_changes_are_dropped(
     tmp_path: Path, processes: int, at_once: int
 ) -> None:
     many = dict.fromkeys(("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"), at_once)
@@ -113,9 +113,7 @@ async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> Non
     ],
     ids=["gone", "moved", "pdf", "ban", "login"],
 )
-async def test_an_answer_that_is_no_answer_teaches_nothing(
-    tmp_path: Path, later: Answer | str
-) -> None:
+async def test_an_answer_that_is_none_teaches_nothing(tmp_path: Path, later: Answer | str) -> None:
     def make(number: int, times: int, place: int) -> Answer | str:
         return product(number, place) if times == 1 else later
 

@@ -96,9 +96,7 @@ def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("nowhere/file", FileNotFoundError, "there is no folder"),
     ],
 )
-def test_what_no_file_can_be(
-    tmp_path: Path, name: str, error: type[Exception], message: str
-) -> None:
+def test_what_is_no_file(tmp_path: Path, name: str, error: type[Exception], message: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(error, match=message), open_whole(tmp_path / name, overwrite=True):
         pass

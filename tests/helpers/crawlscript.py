@@ -112,7 +112,6 @@ def finish_crawl(process: subprocess.Popen[str], folder: Path, name: str = "craw
 
 
 def run_crawl(folder: Path, urls: Iterable[str], **settings: Any) -> ScriptCrawl:
-    """Crawl to the end."""
     return finish_crawl(start_crawl(folder, urls, **settings), folder)
 
 

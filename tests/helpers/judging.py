@@ -112,7 +112,6 @@ class Judging:
         return found
 
     def close(self) -> Closed:
-        """End the crawl."""
         self.judge.take(Close())
         assert self.closed is not None
         return self.closed
@@ -120,7 +119,6 @@ class Judging:
 
 @contextmanager
 def judging(store: Path | str, **fields: Any) -> Iterator[Judging]:
-    """Run a crawl on a store."""
     crawl = Judging(store, **fields)
     yield crawl
     crawl.close()
@@ -148,7 +146,6 @@ def fill(store: Path | str, pages: Iterable[tuple[str, str]], **fields: Any) -> 
 
 
 def fetched(name: str, host: str = "site.example", **fields: Any) -> Fetched:
-    """Make a page as it was fetched."""
     given = {
         "url": f"http://{host}/{name}",
         "encoding": "utf-8",

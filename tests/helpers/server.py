@@ -64,7 +64,6 @@ class Site:
         return [self.url(path) for path in paths or self.answers]
 
     def wait_until_asked(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until so many requests have come in."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.asked) >= count, seconds), self.asked
 

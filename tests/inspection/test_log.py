@@ -26,7 +26,6 @@ DECISIONS = [
 
 
 def read_log(path: Path, **options: Any) -> Iterator[dict[str, Any]]:
-    """Read the lines of a log."""
     return (json.loads(line) for _, line in log_module.read_log(path, **options))
 
 

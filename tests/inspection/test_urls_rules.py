@@ -13,7 +13,6 @@ pytestmark = pytest.mark.usefixtures("public_suffixes")
 
 
 def parse_rule(text: str) -> UrlRule:
-    """Read a rule from its text."""
     host, kind, *args = text.split()
     if kind == "drop-parameters":
         return UrlRule(host, tuple(args))

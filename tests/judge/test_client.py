@@ -28,7 +28,8 @@ from tests.helpers.judging import fetched
 from tests.helpers.pages import page
 from tests.helpers.processes import is_running, list_judges
 
-BAD = page(99, title=TRIGGER)
+BAD = page(99, title=f"{TRIGGER}hang")
+MISBEHAVE = "tests.helpers.hostile.misbehave"
 # Time for a page that is read, and for one that fills its memory on a busy machine.
 PAGE_SECONDS, FILLING_SECONDS = 1.5, 60.0
 
@@ -117,11 +118,10 @@ HANGS = dict.fromkeys(("hang", "hang deaf"), "timed_out")
 async def test_a_page_that_ends_its_judge_passes_and_no_other(
     tmp_path: Path, seconds: float, ways: dict[str, str]
 ) -> None:
-    scope = "tests.helpers.hostile.misbehave"
-    async with judging(tmp_path, seconds=seconds, scope=scope) as judges:
+    async with judging(tmp_path, seconds=seconds, scope=MISBEHAVE) as judges:
         for place, (way, reason) in enumerate(ways.items()):
             pages = [page(10 * place + n) for n in range(6)]
-            pages.insert(3, page(99, title=f"{TRIGGER}: {way}"))
+            pages.insert(3, page(99, title=f"{TRIGGER}{way}"))
             futures = [ask(judges, f"{place}/{n}", html) for n, html in enumerate(pages)]
             assert await outcomes(*futures) == ["new"] * 3 + [reason] + ["new"] * 3
             # What came through is known to the next judge.
@@ -246,9 +246,7 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
 
 
 @pytest.mark.parametrize("count", [0, 1])
-async def test_what_keeps_a_judge_from_opening_the_store_is_told(
-    tmp_path: Path, count: int
-) -> None:
+async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path, count: int) -> None:
     (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
     with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
         async with judging(tmp_path, count):
@@ -274,8 +272,7 @@ async def test_slow_sites_hold_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Eight pages that hang are asked about first; three of them are tried."""
-    scope = "tests.helpers.hostile.hang"
-    async with judging(tmp_path, seconds=0.7, scope=scope) as judges:
+    async with judging(tmp_path, seconds=0.7, scope=MISBEHAVE) as judges:
         bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
         good = [ask(judges, str(n), page(n)) for n in range(20)]
         assert await outcomes(*good) == ["new"] * 20
@@ -319,7 +316,7 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 
 async def test_pages_that_are_only_read() -> None:
-    reader = read_only(Config(scope="tests.helpers.hostile.hang"), Recipe(), seed=7)
+    reader = read_only(Config(scope=MISBEHAVE), Recipe(), seed=7)
     reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:

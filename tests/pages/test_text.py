@@ -183,9 +183,7 @@ def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str) -> N
         ("<link rel=amphtml href=/x>" * 9, "", ("/x",) * 4),
     ],
 )
-def test_the_addresses_that_a_page_declares(
-    head: str, canonical: str, views: tuple[str, ...]
-) -> None:
+def test_addresses_that_a_page_declares(head: str, canonical: str, views: tuple[str, ...]) -> None:
     read = read_page(page(article(), head).encode(), "utf-8")
     assert (read.canonical, read.views) == (canonical, views)
 

@@ -63,7 +63,7 @@ def files(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in folder.iterdir()}
 
 
-def test_a_compact_file_is_smaller_and_nothing_lost(
+def test_a_compact_file_is_smaller_and_loses_nothing(
     tmp_path: Path, fingerprints: list[int]
 ) -> None:
     folder, fresh = tmp_path / "store", draw_fingerprints(2, 40)

@@ -39,7 +39,6 @@ def make_page(name: str, shingles: Any, **fields: Any) -> Document:
 
 
 def keys_of_page(page: Document) -> Keys:
-    """Make the keys of a page with a sketch."""
     return make_keys(page.facts.sketch, page.facts.group)
 
 

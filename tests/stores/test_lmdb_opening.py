@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import lmdb
@@ -21,11 +21,6 @@ from scrapy_simhash.stores.lmdb import ALLOW_NETWORK, LmdbEngine
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
-
-
-class Partition(NamedTuple):
-    mountpoint: str
-    fstype: str
 
 
 def make_store(folder: Path, pages: int = 50) -> None:
@@ -77,10 +72,6 @@ def change(work: Callable[[Documents], None], folder: Path) -> None:
         store.write(work)
 
 
-def drop_header(stored: Documents) -> None:
-    stored.values.delete("header", b"store")
-
-
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty": (write_data(b""), "is empty.*Restore it from a backup"),
     "text": (write_data(b"To whom it may concern\n" * 999), "is not an LMDB file.*another folder"),
@@ -102,15 +93,16 @@ OWN: dict[str, tuple[Callable[[Path], None], str]] = {
         for number in (FORMAT - 1, FORMAT + 1)
     },
     "damaged header": (rewrite_header(damage=True), r"damaged header.*backup"),
-    "no header": (partial(change, drop_header), "header; restore it from a backup"),
+    "no header": (
+        partial(change, lambda stored: stored.values.delete("header", b"store")),
+        "header; restore it from a backup",
+    ),
 }
 
 
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("kind", [*REFUSED, *OWN])
-def test_what_is_no_store_is_refused_and_left_alone(
-    tmp_path: Path, kind: str, readonly: bool
-) -> None:
+def test_what_is_no_store_is_refused_and_stays(tmp_path: Path, kind: str, readonly: bool) -> None:
     make, message = (REFUSED | OWN)[kind]
     folder = tmp_path / "store"
     make(folder)
@@ -296,7 +288,8 @@ def test_a_network_file_system_is_refused(
     share = tmp_path / "share"
     share.mkdir()
     (tmp_path / "link").symlink_to(share)
-    mounted = [Partition("/", "ext4"), Partition(str(share), kind)]
+    kinds = {"/": "ext4", str(share): kind}
+    mounted = [SimpleNamespace(mountpoint=path, fstype=each) for path, each in kinds.items()]
     monkeypatch.setattr(psutil, "disk_partitions", lambda *, all: mounted if all else [])  # noqa: A006
     said = f"network file system .{kind.lower()}.*{ALLOW_NETWORK}=1"
     for folder, readonly in product((share, tmp_path / "link"), (False, True)):

@@ -105,9 +105,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
     ],
     ids=ascii,
 )
-def test_bad_documents_are_refused_and_take_no_others_along(
-    store: Store, bad: dict[str, Any]
-) -> None:
+def test_bad_documents_are_refused_and_take_none_along(store: Store, bad: dict[str, Any]) -> None:
     page = {"identity": b"bad", "fingerprint": 1, "text_digest": b"", "url": "http://bad"}
     with pytest.raises(ValueError, match=r"an identity has|a fingerprint is|a sketch|surrogates"):
         store.find_and_add([document("good", A), make(**{**page, **bad})])

@@ -108,9 +108,7 @@ def locked() -> Iterator[RedisServer]:
         (f":{SECRET}@", "&db=7", "no database with this number"),
     ],
 )
-def test_refused_by_the_server(
-    locked: RedisServer, account: str, options: str, message: str
-) -> None:
+def test_refused_by_a_server(locked: RedisServer, account: str, options: str, message: str) -> None:
     url = f"unix://{account}{locked.socket}?prefix=refused{options}"
     with pytest.raises(StoreUnusableError, match=message) as caught:
         open_store(url)

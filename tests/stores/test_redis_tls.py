@@ -61,7 +61,7 @@ TRUST = "a certificate that is trusted; name its port for TLS and the certificat
         ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),
     ],
 )
-def test_a_wrong_door_is_named(
+def test_wrong_doors_are_named(
     ports: tuple[int, int], scheme: str, door: int, message: str
 ) -> None:
     with pytest.raises(StoreUnusableError, match=message):

@@ -67,9 +67,9 @@ def test_what_unpacks_to_much(tmp_path: Path) -> None:
 
 
 def test_a_page_that_ends_its_judge_may_cost_those_before_it(run: Run, tmp_path: Path) -> None:
-    pages = {"http://a.example/deadly": page(99, title=TRIGGER), **make_pages(4)}
+    pages = {"http://a.example/deadly": page(99, title=f"{TRIGGER}leave"), **make_pages(4)}
     (tmp_path / "pages.jsonl").write_bytes(json_lines(pages))
-    scope = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.leave")
+    scope = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.misbehave")
     done = run(*scope, "import", "pages.jsonl", "--store", "s", "--json")
     (answer,) = done.answers
     assert (done.exit_code, answer["pages"]) == (1, 5)

@@ -38,9 +38,7 @@ def read(path: str) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("home", ["lmdb", "redis"], indirect=True)
-def test_what_was_delivered_comes_in_as_it_was_recorded(
-    run: Run, tmp_path: Path, home: str
-) -> None:
+def test_what_was_delivered_comes_in_as_was_recorded(run: Run, tmp_path: Path, home: str) -> None:
     target = str(tmp_path / "target") if home == str(tmp_path) else home
     fill(tmp_path / "source")
     answer = run.answer("import", "source", "--store", target)
