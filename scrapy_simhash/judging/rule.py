@@ -312,7 +312,7 @@ class Site:
         if not numbers and _A_NUMBER.search(one + other):
             beside = Counter(each[depth] for each in others if each[:depth] == mine.path[:depth])
             several = [n for name, n in beside.items() if n > 1 and _A_NUMBER.search(name)]
-            return sum(several) < self._least
+            return sum(several) < LEAST_OF_TEMPLATE
         folders = {mine.path[: depth + 1], theirs.path[: depth + 1]}
         return not any(each[: depth + 1] in folders for each in others)
 

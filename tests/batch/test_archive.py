@@ -56,10 +56,8 @@ def test_everything_comes_back(
 ) -> None:
     path = write(tmp_path, array(numbers), design, block_bytes)
     with Archive(path) as opened:
-        assert opened.count == len(numbers)
-        assert opened.design == parse_design(design)
-        assert opened.block_bytes == block_bytes
-        assert opened.file_bytes == path.stat().st_size
+        assert (opened.count, opened.design) == (len(numbers), parse_design(design))
+        assert (opened.block_bytes, opened.file_bytes) == (block_bytes, path.stat().st_size)
         assert opened.read_all().tolist() == sorted(numbers)
         for table in range(len(opened.design.tables)):
             read = [chunk.tolist() for chunk in opened.read_chunks(table)]
@@ -93,11 +91,6 @@ def tiny(folder: Path) -> tuple[Path, list[int]]:
     return write(folder, array(numbers)), numbers
 
 
-@pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
-
-
 def flip(octets: bytes, bit: int) -> bytes:
     changed = bytearray(octets)
     changed[bit // 8] ^= 1 << bit % 8
@@ -105,9 +98,9 @@ def flip(octets: bytes, bit: int) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_groups")
-def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, not a sample: by opening, or by reading everything."""
+    monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
     path, numbers = tiny(tmp_path)
     octets = path.read_bytes()
     damaged = tmp_path / "damaged"
@@ -132,9 +125,8 @@ def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
     octets = path.read_bytes()
     for length in range(len(octets)):
         path.write_bytes(octets[:length])
-        with pytest.raises(
-            ArchiveError, match="cut short|not a scrapy" if length else "not a scrapy"
-        ):
+        said = "cut short|not a scrapy" if length else "not a scrapy"
+        with pytest.raises(ArchiveError, match=said):
             Archive(path)
     path.write_bytes(octets + b"\0")
     with pytest.raises(ArchiveError, match="too long"):
@@ -145,9 +137,8 @@ def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
 def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
     path = tmp_path / "foreign"
     path.write_bytes(octets)
-    with pytest.raises(
-        StoreError, match=r"foreign cannot be used: it is not a scrapy-simhash archive"
-    ) as caught:
+    said = "foreign cannot be used: it is not a scrapy-simhash archive"
+    with pytest.raises(StoreError, match=said) as caught:
         Archive(path)
     assert isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == octets
@@ -159,8 +150,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"design": "auto"}, "not a table design"),
-        ({"seed": 2**64}, "from 0 to 2"),
+        *(({"design": "auto"}, "not a table design"), ({"seed": 2**64}, "from 0 to 2")),
         ({"block_bytes": 100}, "multiple of 8; got 100"),
     ],
 )

@@ -117,9 +117,7 @@ def gather(plan: CellPlan, parts: list[NDArray[np.uint64]]) -> dict[int, NDArray
 
 
 def join(plan: CellPlan, cells: dict[int, NDArray[np.uint64]], distance: int) -> list[list[int]]:
-    found = [
-        selfjoin.join_cell(cell, plan.paths[number], distance) for number, cell in cells.items()
-    ]
+    found = (selfjoin.join_cell(each, plan.paths[n], distance) for n, each in cells.items())
     return sorted(np.concatenate([np.empty((0, 2), np.uint64), *found]).tolist())
 
 
@@ -202,9 +200,8 @@ def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(batch._QueryTable, "_compare", count)
     found = batch_query(queries, [stored], 3)
-    assert {(int(q), int(s)) for q, s, _ in found} >= set(
-        zip(queries.tolist(), stored[::2].tolist(), strict=True)
-    )
+    pairs = zip(queries.tolist(), stored[::2].tolist(), strict=True)
+    assert {(int(q), int(s)) for q, s, _ in found} >= set(pairs)
     assert compared < 10_000 * 20_000 / 10
 
 

@@ -16,8 +16,7 @@ def test_every_estimate_is_complete_with_its_flips(count: int, distance: int) ->
     planned = compare_designs(count, distance)
     for one in planned:
         design = parse_design(one.design)
-        assert design.name == one.design
-        assert design.flips_for(distance) == one.flips
+        assert (design.name, design.flips_for(distance)) == (one.design, one.flips)
         assert estimate(design, count, distance) == one
     if distance <= 3:
         assert {one.design for one in planned} >= set(PAPER)

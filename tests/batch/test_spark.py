@@ -31,7 +31,6 @@ from tests.helpers.sourcing import warc_by_record, warc_record
 from tests.helpers.strategies import crowds
 
 pytestmark = pytest.mark.slow
-
 Session = Any
 
 
@@ -158,9 +157,8 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     done = run("spark", "--json", "fingerprint", "warcs", "-o", "documents")
     assert done.exit_code == 1
     assert "two.warc.gz cannot be read from record 2 on: " in done.err
-    assert done.answers[0]["without_fingerprint"] == {
-        **dict.fromkeys(("empty", "not_html", "status", "warc_damaged"), 1)
-    }
+    without = dict.fromkeys(("empty", "not_html", "status", "warc_damaged"), 1)
+    assert done.answers[0]["without_fingerprint"] == without
     assert done.answers[0]["rows"] == len(pages) + 4
 
     expected = {}
@@ -173,10 +171,10 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
         url: bits for url, (_, bits) in expected.items()
     }
-    assert {row.url: (row.sketch, row.text_digest, row.stub) for row in rows} == {
-        url: (each.facts.sketch, each.facts.text_digest, each.facts.stub)
-        for url, (each, _) in expected.items()
-    }
+    for row in rows:
+        facts = expected[row.url][0].facts
+        same = (facts.sketch, facts.text_digest, facts.stub)
+        assert (row.sketch, row.text_digest, row.stub) == same
 
     assert run("spark", "pairs", "documents", "-o", "pairs", "-d", "7").exit_code == 0
     bits = [each for made, several in expected.values() if not made.facts.stub for each in several]
@@ -260,7 +258,7 @@ def test_a_failed_task_says_what_was_raised_and_leaves_no_folder(
     assert not (tmp_path / "documents").exists()
 
 
-def test_of_another_recipe_or_seed_nothing_is_compared(
+def test_of_another_recipe_or_seed_none_is_compared(
     spark: Session, run: Run, tmp_path: Path
 ) -> None:
     from scrapy_simhash.batch.spark.pages import recipe_of  # noqa: PLC0415
@@ -274,12 +272,8 @@ def test_of_another_recipe_or_seed_nothing_is_compared(
     spark.createDataFrame([], "first bigint, second bigint, distance int").write.parquet(
         f"{tmp_path}/pairs"
     )
-    for arguments in (
-        ("query", "one", "--queries", "two"),
-        ("pairs", "one", "two"),
-        ("confirm", "one", "two", "--pairs", "pairs"),
-    ):
-        done = run("spark", *arguments, "-o", "answers")
+    for command in ("query one --queries two", "pairs one two", "confirm one two --pairs pairs"):
+        done = run("spark", *command.split(), "-o", "answers")
         assert done.exit_code == 2
         assert "have fingerprints of different recipes or seeds" in done.err
 
@@ -356,9 +350,8 @@ def test_one_is_found_by_its_name(spark: Session) -> None:
     )
     found = confirm_of(spark, documents_of(spark, *rows))
     assert (found["first"], found["second"], found["distance"]) == ([b"\0"], [b"\1"], [20])
-    assert found["tests"] == [
-        ["called 'the harbour', too; distance 20 bits", "the same words and signs"]
-    ]
+    called = "called 'the harbour', too; distance 20 bits"
+    assert found["tests"] == [[called, "the same words and signs"]]
 
 
 # Without PySpark or Java, one line says what to install.
@@ -395,10 +388,8 @@ def test_the_script_for_spark_submit_is_the_command(tmp_path: Path) -> None:
     require_pyspark()
     arguments = ("spark", "pairs", "documents", "-o", "pairs")
     nowhere = {"JAVA_HOME": str(tmp_path / "nowhere")}
-    for script in (
-        (str(ROOT / "scrapy_simhash/batch/spark/job.py"),),
-        ("-m", "scrapy_simhash.batch.spark.job"),
-    ):
+    job = "scrapy_simhash/batch/spark/job"
+    for script in ((str(ROOT / f"{job}.py"),), ("-m", job.replace("/", "."))):
         done = run_python(*script, *arguments, cwd=tmp_path, extra=nowhere)
         assert done.returncode == 2, done.stderr
         assert "scrapy simhash spark: there is no" in done.stderr

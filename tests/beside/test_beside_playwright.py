@@ -12,7 +12,6 @@ from tests.helpers.pages import page
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
 PATHS = {
     "/page": 1,
     "/page-copy": 1,
@@ -26,7 +25,6 @@ PATHS = {
 
 
 def drawn(html: str) -> str:
-    """Make a page that a script puts in place."""
     script = json.dumps(html).replace("</", "<\\/")
     return (
         "<!DOCTYPE html><html><head><title>Loading</title></head><body>"

@@ -38,9 +38,7 @@ async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Craw
     return await crawl(folder, urls, chosen, **settings_of("beside.md", "ADDONS"))
 
 
-async def test_page_objects_of_near_duplicates_reach_no_callback(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_page_objects_of_near_duplicates_reach_nobody(site: Site, tmp_path: Path) -> None:
     """A page that no argument needs is not downloaded; what a page object asks for passes."""
     paths = ("/page", "/copy", "/other", "/nothing", "/client")
     done = await crawl_with("PoetSpider", site, tmp_path, *paths)
@@ -54,13 +52,10 @@ async def test_page_objects_of_near_duplicates_reach_no_callback(
     assert done.verdicts["/more"] == "not_judged no_callback"
 
 
-async def test_page_asked_for_by_two_page_objects_is_one_of_each(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_page_that_two_page_objects_ask_for_is_one_each(site: Site, tmp_path: Path) -> None:
     done = await crawl_with("TwiceSpider", site, tmp_path, "/page", "/copy")
     assert site.asked == ["/page", "/page", "/copy", "/copy"]
-    assert done.items[0]["title"] == "First"
-    assert done.items[1]["words"] == 300
+    assert (done.items[0]["title"], done.items[1]["words"]) == ("First", 300)
     assert done.paths == ["/page", "/page"]
     assert done.counted["new"] == 2  # one for each callback
     assert done.counted["dropped"] == 2

@@ -12,7 +12,6 @@ from tests.helpers.processes import run_python
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
 FILES = {
     "news/__init__.py": "",
     "news/settings.py": """

@@ -8,11 +8,10 @@ import pytest
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.needing import require_modules
-from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.pages import page
 from tests.helpers.server import serve
 
 pytestmark = pytest.mark.slow
-
 REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
@@ -22,7 +21,7 @@ REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 def test_a_judge_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_path: Path) -> None:
     require_modules("beside", "uvloop")
     answers = {
-        "/crash": make_page(["to", TRIGGER, *make_words(3)]),
+        "/crash": page(3, title=f"{TRIGGER}crash"),
         "/one": page(1),
         "/one-again": page(1, menu="Other menu"),
         "/two": page(2),
@@ -32,7 +31,7 @@ def test_a_judge_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_pat
             tmp_path,
             [site.url(path) for path in answers],
             ASYNCIO_EVENT_LOOP="uvloop.Loop",
-            SIMHASH_SCOPE="tests.helpers.hostile.crash",
+            SIMHASH_SCOPE="tests.helpers.hostile.misbehave",
             SIMHASH_PROCESSES=1,
             **settings,
         )

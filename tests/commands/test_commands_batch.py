@@ -54,20 +54,12 @@ def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("find-all", "-d", "1", "--json") == Done(0, PAIRS, "")
 
 
-BAD = {
-    "18446744073709551616": "'18446744073709551616' has more than 64 bits",
-    "9" * 5_000: f"'{'9' * 40}' has more than 64 bits",
-    "-1": "'-1' is not such a number",
-    "+1": "'+1' is not such a number",
-    "0x10": "'0x10' is not such a number",
-    "1.5": "'1.5' is not such a number",
-    "1 2": "'1 2' is not such a number",
-    "three": "'three' is not such a number",
-    "\u0663": r"'\\xd9\\xa3' is not such a number",
-    "\x00": r"'\x00' is not such a number",
-    "": "is empty",
-    "\r": "is empty",
-}
+LONG = "18446744073709551616"
+NO_NUMBERS = {each: each for each in ("-1", "+1", "0x10", "1.5", "1 2", "three")}
+NO_NUMBERS |= {"\u0663": r"\\xd9\\xa3", "\x00": r"\x00"}
+BAD = {line: f"'{shown}' is not such a number" for line, shown in NO_NUMBERS.items()}
+BAD |= {LONG: f"'{LONG}' has more than 64 bits", "9" * 5_000: f"'{'9' * 40}' has more than 64 bits"}
+BAD |= dict.fromkeys(("", "\r"), "is empty")
 
 
 @pytest.mark.parametrize("line", BAD)

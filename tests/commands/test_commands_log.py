@@ -82,5 +82,4 @@ def test_pipe_may_be_closed_early(tmp_path: Path, options: tuple[str, ...], exit
         if not options:
             assert "not_judged" in process.stdout.readline()
         process.stdout.close()
-        assert process.wait(PATIENCE_SECONDS) == exit_code
-        assert process.stderr.read() == ""
+        assert (process.wait(PATIENCE_SECONDS), process.stderr.read()) == (exit_code, "")

@@ -29,8 +29,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("criteria", "expected"),
     [
-        ((SITE + "a1",), ["a1"]),
-        ((SITE + "a1", SITE + "b1"), ["a1", "b1"]),
+        *(((SITE + "a1",), ["a1"]), ((SITE + "a1", SITE + "b1"), ["a1", "b1"])),
         (("--original", SITE + "a"), ["a1", "a2"]),
         ((SITE + "a2", "--original", SITE + "a"), ["a2"]),
         (("--crawl", "crawl-1"), ["a1", "b1", "c1"]),
@@ -48,10 +47,8 @@ def test_drops_are_listed(run: Run, store: Path, criteria: tuple[str, ...], expe
 def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: Path) -> None:
     done = run("undo", "--original", SITE + "a", "-o", "urls", "--store", store, "--json")
     assert done.exit_code == 0
-    assert [(line["url"], line["original"], line["distance"]) for line in done.answers] == [
-        (SITE + "a1", SITE + "a", 1),
-        (SITE + "a2", SITE + "a", 2),
-    ]
+    found = [(line["url"], line["original"], line["distance"]) for line in done.answers]
+    assert found == [(f"{SITE}a{bits}", SITE + "a", bits) for bits in (1, 2)]
     assert done.err == "2 drops undone; what was dropped passes when it is fetched again\n"
     assert (tmp_path / "urls").read_text() == f"{SITE}a1\n{SITE}a2\n"
     done = run("undo", SITE + "a1", SITE + "c1", "--crawl", "crawl-1", "--store", store)
@@ -66,25 +63,22 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
     for page, criteria in (("a1", ()), ("b1", ("--original", SITE + "a"))):
         said = f"{SITE}{page} was kept, or its drop does not meet all criteria"
         assert said in run.failed("undo", SITE + page, *criteria, "--store", store)
-    assert run.failed("undo", "--crawl", "none", "--store", store).endswith(
-        "nothing to undo: no drop meets all criteria\n"
-    )
+    said = run.failed("undo", "--crawl", "none", "--store", store)
+    assert said.endswith("nothing to undo: no drop meets all criteria\n")
 
 
 def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> None:
     said = "it passes when it is fetched again"
     assert said not in run("explain", SITE + "a1", "--store", store).out
-    done = run(
-        "undo", SITE + "a1", SITE + "A2/", SITE + "b", "http://no.example/", "--store", store
-    )
+    urls = (SITE + "a1", SITE + "A2/", SITE + "b", "http://no.example/")
+    done = run("undo", *urls, "--store", store)
     assert (done.exit_code, done.out) == (1, f"{SITE}a1\n")
     assert f"{SITE}A2/ is not in the store; did you mean {SITE}a2 ?" in done.err
     assert "http://no.example/ is not in the store; http://site.example/A2/ " in done.err
     assert f"{SITE}b was kept, or" in done.err
     assert said in run("explain", SITE + "a1", "--store", store).out
-    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in run.failed(
-        "undo", "--original", SITE + "a/", "--store", store
-    )
+    failed = run.failed("undo", "--original", SITE + "a/", "--store", store)
+    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in failed
 
 
 @pytest.mark.parametrize("command", ["undo", "prune"])
@@ -110,10 +104,9 @@ def test_duplicates_as_text_and_with_better_addresses(run: Run, store: Path) -> 
     """The better one is the canonical address of both; another copy's is not."""
     with open_lmdb(store) as opened:
         opened.spare([opened.find_documents([SITE + "a1"])[SITE + "a1"][0].document])
-        pages = [
-            document(name, 0xFF << 40 ^ flip, canonical=SITE + "e")
-            for name, flip in (("e?sid=1", 0), ("e?sid=2", 1), ("e", 2))
-        ]
+        names = ("e?sid=1", "e?sid=2", "e")
+        bits = [0xFF << 40 ^ flip for flip in range(3)]
+        pages = [document(*each, canonical=SITE + "e") for each in zip(names, bits, strict=True)]
         verdicts = opened.find_and_add(pages)
     assert [bool(each.match and each.match.better_url) for each in verdicts] == [False, False, True]
     assert run.text("export", "duplicates", "--store", store).splitlines() == [
@@ -144,15 +137,12 @@ def test_duplicates_as_json_lines(
     run: Run, store: Path, options: tuple[str, ...], expected: dict[str, list[str]]
 ) -> None:
     answers = run.answers("export", "duplicates", *options, "--store", store)
-    found = {
-        (kept["url"] or "").removeprefix(SITE): [
-            d["url"].removeprefix(SITE) for d in kept["duplicates"]
-        ]
-        for kept in answers
+    found = {kept["url"] or "": [each["url"] for each in kept["duplicates"]] for kept in answers}
+    site = {name: SITE + name if name else "" for name in expected}
+    assert found == {
+        site[kept]: [SITE + each for each in names] for kept, names in expected.items()
     }
-    assert found == expected
     first = answers[0]
     assert (first["title"], first["state"]) == ("A page", "done")
-    assert set(first["duplicates"][0]) == {
-        *("url", "document", "distance", "similarity", "crawls", "time", "undone")
-    }
+    keys = "url document distance similarity crawls time undone"
+    assert set(first["duplicates"][0]) == set(keys.split())

@@ -13,6 +13,7 @@ from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 
 DAY_SECONDS = 86_400
+SITE = "http://site.example/"
 # Two bits from "old", and so its near-duplicate; the others are far apart.
 OLD, COPY, RECENT, OTHER = 0xFF, 0xFC, 0xFF << 20, 0xFF << 40
 
@@ -59,13 +60,9 @@ def damage(folder: Path) -> None:
         (("prune", "--scope", "b.example"), ["old", "copy", "recent"], (1, 0)),
         (("prune", "--crawl", "crawl-1"), ["recent"], (3, 0)),
         (("prune", "--crawl", "crawl-2", "--scope", ""), ["old", "copy", "other"], (1, 0)),
-        (("prune", "http://site.example/old"), ["recent", "other"], (1, 1)),
-        (("prune", "http://site.example/copy"), ["old", "recent", "other"], (1, 0)),
-        (
-            ("prune", "http://site.example/other", "http://site.example/recent"),
-            ["old", "copy"],
-            (2, 0),
-        ),
+        (("prune", f"{SITE}old"), ["recent", "other"], (1, 1)),
+        (("prune", f"{SITE}copy"), ["old", "recent", "other"], (1, 0)),
+        (("prune", f"{SITE}other", f"{SITE}recent"), ["old", "copy"], (2, 0)),
     ],
 )
 def test_documents_go(
@@ -75,17 +72,14 @@ def test_documents_go(
     documents, near_duplicates = answer
     *listed, last = run.text(*arguments, "--dry-run", "--store", folder).splitlines()
     assert [line.rpartition("/")[2] for line in listed] == [n for n in everything if n not in left]
-    said = (
-        f"{plural(documents, 'document')} and {plural(near_duplicates, 'near-duplicate')} of them"
-    )
-    assert last == f"would delete {said}"
-    assert names(folder) == everything
+    near = plural(near_duplicates, "near-duplicate")
+    said = f"{plural(documents, 'document')} and {near} of them"
+    assert (last, names(folder)) == (f"would delete {said}", everything)
     done = run(*arguments, "--store", folder)
     assert (done.exit_code, done.out, done.err) == (0, f"deleted {said}\n", "")
     assert names(folder) == left
-    assert re.search(
-        r"no document meets all|is not in the store", run.failed(*arguments, "--store", folder)
-    )
+    failed = run.failed(*arguments, "--store", folder)
+    assert re.search(r"no document meets all|is not in the store", failed)
 
 
 def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:

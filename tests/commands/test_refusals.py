@@ -99,12 +99,8 @@ def make_files(folder: Path) -> None:
     (folder / "cut" / "data.mdb").write_bytes((folder / "s" / "data.mdb").read_bytes()[:9_000])
     with lmdb.open(str(folder / "other"), lib_version=0) as env, env.begin(write=True) as row:
         row.put(b"somebody", b"else")
-    for name, text in (
-        ("numbers.txt", "1\n-2\n"),
-        ("junk.jsonl", '{"url": "http://a.example/"}\n'),
-        ("there", ""),
-        ("in", "1\n2\n"),
-    ):
+    texts = {"numbers.txt": "1\n-2\n", "there": "", "in": "1\n2\n"}
+    for name, text in (texts | {"junk.jsonl": '{"url": "http://a.example/"}\n'}).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ from scrapy.http import FormRequest, Request, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, crawl_pages, describe, path_of
 from tests.helpers.pages import page
 from tests.helpers.server import serve
 
@@ -52,9 +52,8 @@ def spider_with(*callbacks: str, name: str = "shop") -> type[ShopSpider]:
 
 async def crawl_copies(store: Path, *callbacks: str, name: str = "shop", **settings: Any) -> Crawl:
     """Fetch as many copies of one page as there are callbacks."""
-    with serve(SITE) as site:
-        urls = [site.url(path) for path in COPIES[: len(callbacks)]]
-        return await crawl(store, urls, spider_with(*callbacks, name=name), **settings)
+    spider = spider_with(*callbacks, name=name)
+    return await crawl_pages(store, SITE, COPIES[: len(callbacks)], spider, **settings)
 
 
 def actions(done: Crawl) -> list[str]:
@@ -63,8 +62,7 @@ def actions(done: Crawl) -> list[str]:
 
 async def test_callbacks_keep_pages_of_their_own(tmp_path: Path) -> None:
     done = await crawl_copies(tmp_path, "look", "parse_item", "parse_item", "look")
-    assert actions(done) == ["new", "new", "drop", "drop"]
-    assert done.paths == ["/b"]
+    assert (actions(done), done.paths) == (["new", "new", "drop", "drop"], ["/b"])
     assert [path_of(each["match_url"]) for each in done.decisions[2:]] == ["/b", "/a"]
 
 
@@ -74,9 +72,8 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
 ) -> None:
     settings = {"SIMHASH_ACROSS_SPIDERS": across, "SIMHASH_INCREMENTAL": True}
     await crawl_copies(tmp_path, "parse_item", name="prices", **settings)
-    with serve(SITE) as site:
-        urls = [site.url(path) for path in ("/b", "/c")]
-        done = await crawl(tmp_path, urls, spider_with("parse_item", name="reviews"), **settings)
+    spider = spider_with("parse_item", name="reviews")
+    done = await crawl_pages(tmp_path, SITE, ["/b", "/c"], spider, **settings)
     assert done.paths == ([] if across else ["/b"])
     assert actions(done)[:2] == ["drop" if across else "new", "drop"]
 
@@ -85,12 +82,9 @@ async def test_a_request_that_two_callbacks_get_has_a_document_for_each(tmp_path
     """Else it would be a revisit of the other's each time, and its copies would be kept."""
     with serve(SITE) as site:
         for expected in (["new", "new", "drop", "drop"], ["revisit", "revisit", "drop", "drop"]):
-            requests = [
-                Request(site.url(path), dont_filter=True) for path in ("/a", "/a", "/b", "/b")
-            ]
+            requests = [Request(url, dont_filter=True) for url in site.urls("/a", "/a", "/b", "/b")]
             done = await crawl(tmp_path, requests, spider_with("look", "parse_item"))
-            assert actions(done) == expected
-            assert done.paths == ["/a"]
+            assert (actions(done), done.paths) == (expected, ["/a"])
 
 
 async def test_a_store_of_other_callbacks_says_so(
@@ -99,8 +93,7 @@ async def test_a_store_of_other_callbacks_says_so(
     """A callback that was renamed is another one."""
     caplog.set_level(logging.INFO, "scrapy_simhash")
     await crawl_copies(tmp_path, "parse_item")
-    with serve(SITE) as site:
-        await crawl(tmp_path, [site.url("/b")], type("Renamed", (PagesSpider,), {"name": "shop"}))
+    await crawl_pages(tmp_path, SITE, ["/b"], type("Renamed", (PagesSpider,), {"name": "shop"}))
     said = "The store has pages of 'shop', but of other callbacks (parse_item): they are compared "
     assert [text.startswith(said) for text in caplog.messages].count(True) == 1
 
@@ -138,13 +131,12 @@ async def test_pages_of_callbacks_without_a_name_are_kept_and_no_originals(
 
     caplog.set_level(logging.WARNING, "scrapy_simhash")
     with serve(SITE) as site:
-        a, b, c, d = (site.url(path) for path in COPIES)
-        done = await crawl(tmp_path, [a, b, c], Nameless)
-        assert done.paths == ["/a", "/b", "/c"]
-        assert actions(done) == ["new", "new", "new"]
+        *others, last = site.urls(*COPIES)
+        done = await crawl(tmp_path, others, Nameless)
+        assert (done.paths, actions(done)) == (["/a", "/b", "/c"], ["new"] * 3)
         assert caplog.text.count("is no method of the spider") == 1
         # And nothing is dropped for them.
-        done = await crawl(tmp_path, [d], spider_with("parse_item"), SIMHASH_INCREMENTAL=True)
+        done = await crawl(tmp_path, [last], spider_with("parse_item"), SIMHASH_INCREMENTAL=True)
     assert done.paths == ["/d"]
 
 
@@ -172,7 +164,5 @@ async def test_the_callback_of_a_rule_is_that_of_its_pages(tmp_path: Path) -> No
         "/item1": page(1),
         "/item2": page(1, menu="Other"),
     }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/")], RulesSpider)
-    assert len(done.paths) == 1
-    assert actions(done) == ["new", "new", "new", "drop"]
+    done = await crawl_pages(tmp_path, answers, ["/"], RulesSpider)
+    assert (len(done.paths), actions(done)) == (1, ["new", "new", "new", "drop"])

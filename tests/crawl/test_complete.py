@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, FollowingSpider, crawl
+from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
@@ -70,8 +70,7 @@ async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
     done = await crawl(tmp_path, map(site.url, [*COPIES[:COUNT], *ORIGINALS, *COPIES[COUNT:]]))
     assert done.paths == COPIES[:COUNT]
     again = await crawl(tmp_path, map(site.url, [*ORIGINALS, *COPIES]))
-    assert again.paths == ORIGINALS
-    assert reasons(again)[:COUNT] == ["unchanged"] * COUNT
+    assert (again.paths, reasons(again)[:COUNT]) == (ORIGINALS, ["unchanged"] * COUNT)
 
 
 async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
     answers = {f"/{n}": page(1, menu=" ".join(own[:n])) for n in range(3)}
     with serve(answers) as site:
         await crawl(tmp_path, [site.url("/0")])
-        done = await crawl(tmp_path, [site.url("/1"), site.url("/2")])
+        done = await crawl(tmp_path, site.urls("/1", "/2"))
     assert done.paths == ["/1"]
 
 
@@ -112,18 +111,14 @@ async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
 
 
 HEADS = [
-    "<link rel=canonical href=/case/0>",
-    "<link rel=canonical href=/case>",
+    *("<link rel=canonical href=/case/0>", "<link rel=canonical href=/case>"),
     "<link rel=canonical href=http://other.example/case>",
-    "<meta property=og:url content=/case/0>",
-    "<link rel=amphtml href=/case/0>",
+    *("<meta property=og:url content=/case/0>", "<link rel=amphtml href=/case/0>"),
 ]
 
 
 @pytest.mark.parametrize("head", slow_but(HEADS[:1], HEADS))
-async def test_of_records_that_all_declare_one_address_two_are_lost(
-    tmp_path: Path, head: str
-) -> None:
+async def test_of_records_that_declare_one_address_two_are_lost(tmp_path: Path, head: str) -> None:
     """A fault of a site; a third one shows it."""
     template = " ".join(make_words(1, 400))
 
@@ -136,6 +131,5 @@ async def test_of_records_that_all_declare_one_address_two_are_lost(
 
     answers = {f"/article/{n}": page(200 + n) for n in range(8)}
     answers |= {f"/case/{n}": make(n) for n in range(20)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
+    done = await crawl_pages(tmp_path, answers)
     assert len(done.items) >= 28 - 2

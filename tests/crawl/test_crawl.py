@@ -20,17 +20,12 @@ from tests.helpers.pages import make_groups, page
 from tests.helpers.server import Answer, Answers, Site, serve
 
 GROUPS, COPIES = 12, 3
-
-
 ANSWERS = make_groups(GROUPS, COPIES)
+ONE_OF_EACH = {f"g{group}": 1 for group in range(GROUPS)}
 
 
-def kept_of_each_group(*crawls: Crawl) -> Counter[str]:
-    return Counter(path.split("/")[1] for done in crawls for path in done.paths)
-
-
-def one_of_each() -> dict[str, int]:
-    return {f"g{group}": 1 for group in range(GROUPS)}
+def kept_of_each_group(done: Crawl) -> Counter[str]:
+    return Counter(path.split("/")[1] for path in done.paths)
 
 
 def assert_quiet(done: Crawl) -> None:
@@ -41,9 +36,8 @@ def assert_quiet(done: Crawl) -> None:
 @pytest.mark.usefixtures("judge_apart")
 async def test_one_of_each_group_is_kept(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
-    assert kept_of_each_group(done) == one_of_each()
-    assert done.counted["new"] == GROUPS
-    assert done.counted["dropped"] == GROUPS * (COPIES - 1)
+    assert kept_of_each_group(done) == ONE_OF_EACH
+    assert (done.counted["new"], done.counted["dropped"]) == (GROUPS, GROUPS * (COPIES - 1))
     assert len(done.decisions) == GROUPS * COPIES
     assert_quiet(done)
 
@@ -55,7 +49,7 @@ async def test_a_second_crawl_has_one_of_each_group_too(
     """An original, or a copy that comes before it."""
     await crawl(tmp_path, site.urls())
     second = await crawl(tmp_path, site.urls()[:: -1 if backwards else 1])
-    assert kept_of_each_group(second) == one_of_each()
+    assert kept_of_each_group(second) == ONE_OF_EACH
     assert second.counted.get("revisit/unchanged", 0) == (0 if backwards else GROUPS)
     assert "new" not in second.counted
     assert_quiet(second)
@@ -70,7 +64,7 @@ async def test_two_crawls_of_one_process_are_two(site: Site, tmp_path: Path) -> 
     ]
     for done in await asyncio.gather(*both):
         assert_quiet(done)
-        assert kept_of_each_group(done).keys() == one_of_each().keys()
+        assert done.groups == ONE_OF_EACH.keys()
     with open_store(str(tmp_path)) as store:
         assert store.check() == []
 
@@ -99,11 +93,11 @@ async def test_redirects(tmp_path: Path) -> None:
         "/copy": Answer(page(1, menu="Other menu").encode(), gzip=True),
     }
     with serve(answers) as site:
-        first = await crawl(tmp_path, [site.url("/old"), site.url("/copy")])
-        second = await crawl(tmp_path, [site.url("/new"), site.url("/copy")])
-        moved = Answer(page(1).encode())
-        site.answers["/old"] = moved  # the same text, now at the address that redirected
-        third = await crawl(tmp_path, [site.url("/old"), site.url("/login?from=a")])
+        first = await crawl(tmp_path, site.urls("/old", "/copy"))
+        second = await crawl(tmp_path, site.urls("/new", "/copy"))
+        # The same text, now at the address that redirected.
+        site.answers["/old"] = Answer(page(1).encode())
+        third = await crawl(tmp_path, site.urls("/old", "/login?from=a"))
     assert first.verdicts == {"/new": "new", "/copy": "near_duplicate"}
     assert second.verdicts == {"/new": "revisit unchanged", "/copy": "near_duplicate"}
     assert third.verdicts == {"/old": "near_duplicate first_copy", "/login": "new"}
@@ -111,9 +105,8 @@ async def test_redirects(tmp_path: Path) -> None:
 
 async def test_robots_txt_that_is_a_page_is_none_of_ours(tmp_path: Path) -> None:
     with serve({"/one": page(1), "/robots.txt": page(1)}) as site:
-        done = await crawl(tmp_path, [site.url("/one")], ROBOTSTXT_OBEY=True)
-    assert site.asked == ["/robots.txt", "/one"]
-    assert done.paths == ["/one"]
+        done = await crawl(tmp_path, site.urls("/one"), ROBOTSTXT_OBEY=True)
+    assert (site.asked, done.paths) == (["/robots.txt", "/one"], ["/one"])
     assert done.verdicts == {"/robots.txt": "not_judged no_callback", "/one": "new"}
     assert done.counted["not_judged/no_callback"] == 1
 
@@ -124,20 +117,15 @@ async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:
     first = await crawl(tmp_path / "store", urls, **cache)
     asked = len(site.asked)
     second = await crawl(tmp_path / "store", urls, **cache)
-    assert len(site.asked) == asked
-    assert second.stats["httpcache/hit"] == len(urls)
-    assert second.paths == first.paths
-    assert second.counted["revisit/unchanged"] == GROUPS
+    assert (len(site.asked), second.stats["httpcache/hit"]) == (asked, len(urls))
+    assert (second.paths, second.counted["revisit/unchanged"]) == (first.paths, GROUPS)
     assert second.counted["dropped"] == GROUPS * (COPIES - 1)
     assert {tuple(item["flags"]) for item in second.items} == {("cached",)}
     # With another store they are judged anew, and with other settings.
     trial = await crawl(tmp_path / "trial", urls, SIMHASH_ACTION="flag", **cache)
-    assert len(site.asked) == asked
-    assert trial.counted["new"] == GROUPS
-    assert {tuple(item["flags"]) for item in trial.items} == {
-        ("cached",),
-        ("cached", "near_duplicate"),
-    }
+    assert (len(site.asked), trial.counted["new"]) == (asked, GROUPS)
+    flags = {tuple(item["flags"]) for item in trial.items}
+    assert flags == {("cached",), ("cached", "near_duplicate")}
 
 
 class ImpatientSpider(PagesSpider):
@@ -158,12 +146,11 @@ class ImpatientSpider(PagesSpider):
 async def test_giving_up_an_inline_download_does_no_harm(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endless = page(2).replace("Heading", TRIGGER)
-    site.answers["/endless"] = Answer(endless.encode())
+    site.answers["/endless"] = Answer(page(2, title=f"{TRIGGER}hang").encode())
     first = Request(site.url("/g1/c0"), meta={"inline": site.url("/endless")})
-    others = [site.url(path) for path in ("/g2/c0", "/g3/c0", "/g3/c1")]
+    others = site.urls("/g2/c0", "/g3/c0", "/g3/c1")
     monkeypatch.setattr(downloadermiddlewares, "Judges", partial(Judges, page_seconds=1.0))
-    settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.hang"}
+    settings = {"SIMHASH_SCOPE": "tests.helpers.hostile.misbehave"}
     done = await crawl(tmp_path, [first, *others], ImpatientSpider, **settings)
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]
     assert "/endless" not in done.verdicts
@@ -175,7 +162,7 @@ async def test_a_store_in_memory_keeps_nothing_and_the_log_says_so(
 ) -> None:
     """It drops as any other, and writes a log where one is named."""
     monkeypatch.chdir(tmp_path)
-    urls = [site.url("/g1/c0"), site.url("/g1/c1")]
+    urls = site.urls("/g1/c0", "/g1/c1")
     for _ in range(2):
         done = await crawl(tmp_path, urls, SIMHASH_STORE="memory:")
         assert (done.paths, done.counted["dropped"]) == (["/g1/c0"], 1)

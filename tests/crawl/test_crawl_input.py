@@ -106,8 +106,7 @@ def test_nothing_raises_and_nothing_is_said_but_by_scrapy(
     done: tuple[ScriptCrawl, dict[str, str]],
 ) -> None:
     crawl, _ = done
-    assert crawl.exit_code == 0
-    assert crawl.stats["finish_reason"] == "finished"
+    assert (crawl.exit_code, crawl.stats["finish_reason"]) == (0, "finished")
     assert "log_count/ERROR" not in crawl.stats
     assert "Traceback" not in crawl.log
     assert "\x1b" not in crawl.log

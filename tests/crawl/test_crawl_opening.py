@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,14 +21,10 @@ from tests.helpers.pages import page
 from tests.helpers.processes import run_python, run_scrapy
 
 LOGGER = "scrapy_simhash.downloadermiddlewares"
-
-
 PAGE = "data:text/html;charset=utf-8," + quote(page(1))
 # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
-SETTINGS: dict[str, Any] = {
-    "URLLENGTH_LIMIT": 0,
-    "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https", "ftp")),
-}
+SETTINGS: dict[str, Any] = {"DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https", "ftp"))}
+SETTINGS["URLLENGTH_LIMIT"] = 0
 
 
 def assert_stopped(done: Crawl) -> None:
@@ -54,54 +49,42 @@ def fill(store: Path, **arguments: Any) -> None:
         opened.find_and_add([document("a", 1), document("b", 1 << 40)])
 
 
-def other_recipe(store: Path) -> dict[str, Any]:
-    fill(store, recipe=Recipe(window=3))
-    return {}
-
-
-def other_design(store: Path) -> dict[str, Any]:
-    fill(store, tables=10)
-    return {"SIMHASH_TABLES": 20, "SIMHASH_DISTANCE": 4}
-
-
-def narrower_design(store: Path) -> dict[str, Any]:
-    fill(store, tables="6:2", distance=2)
-    return {"SIMHASH_DISTANCE": 4}
-
-
-def text_file(store: Path) -> dict[str, Any]:
+def write_text(store: Path) -> None:
     store.mkdir()
     (store / "data.mdb").write_text("this is no store\n" * 1_000, encoding="utf-8")
-    return {}
 
 
-def folder_for_a_log(store: Path) -> dict[str, Any]:
-    fill(store)
-    return {"SIMHASH_LOG": str(store)}
+STORE = "SIMHASH_STORE"
+WIDER = {"SIMHASH_TABLES": 20, "SIMHASH_DISTANCE": 4}
+CURES = ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"]
 
 
 @pytest.mark.parametrize(
-    ("prepare", "facts"),
+    ("made", "settings", "facts"),
     [
-        (other_recipe, ["another recipe", "window=3", "Name another SIMHASH_STORE"]),
+        ({"recipe": Recipe(window=3)}, {}, ["another recipe", "window=3", f"Name another {STORE}"]),
+        ({"tables": 10}, WIDER, CURES),
         (
-            other_design,
-            ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
+            {"tables": "6:2", "distance": 2},
+            {"SIMHASH_DISTANCE": 4},
+            ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"],
         ),
-        (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
-        (text_file, ["not an LMDB file", "another folder"]),
-        (folder_for_a_log, ["decision log", "SIMHASH_LOG"]),
+        (None, {}, ["not an LMDB file", "another folder"]),
+        ({}, {"SIMHASH_LOG": "{store}"}, ["decision log", "SIMHASH_LOG"]),
     ],
+    ids=["recipe", "design", "narrower design", "text file", "folder for a log"],
 )
 async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    prepare: Callable[[Path], dict[str, Any]],
+    made: dict[str, Any] | None,
+    settings: dict[str, Any],
     facts: list[str],
 ) -> None:
     """Whatever else is no store is refused by the same call, see `stores/test_lmdb_opening.py`."""
     store = tmp_path / "store"
-    settings = prepare(store)
+    write_text(store) if made is None else fill(store, **made)
+    settings = {name: str(value).format(store=store) for name, value in settings.items()}
     before = read_files(tmp_path)
     caplog.clear()
     assert_stopped(await crawl(store, [PAGE], **{**SETTINGS, **settings}))
@@ -111,8 +94,7 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
     for fact in facts:
         assert fact in record.getMessage()
     after = read_files(tmp_path)
-    assert {name: after.get(name) for name in before} == before
-    assert set(after) == set(before)
+    assert after == before
 
 
 async def test_a_crawl_that_ends_while_its_store_is_opened_leaves_nothing_open(
@@ -158,8 +140,6 @@ class PageSpider(scrapy.Spider):
     start_urls = ["data:,page"]
     custom_settings = {"ADDONS": {"scrapy_simhash.Addon": 500}}
 """
-
-
 SCRIPT = """
 import sys
 from scrapy.crawler import AsyncCrawlerProcess
@@ -209,7 +189,7 @@ def test_bad_setting_is_told_once(tmp_path: Path, setting: str, told: str) -> No
 def test_a_refused_store_is_told_to_scripts(tmp_path: Path, command: str) -> None:
     """By the exit code of the command, or by the reason in the stats."""
     (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
-    text_file(tmp_path / "store")
+    write_text(tmp_path / "store")
     setting = f"SIMHASH_STORE={tmp_path / 'store'}"
     if command == "runspider":
         done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)

@@ -3,7 +3,7 @@
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,24 +20,16 @@ from scrapy_simhash.judge import judge
 from scrapy_simhash.stores import lmdb as lmdb_kind
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
-from tests.helpers.crawling import PagesSpider, crawl, describe, path_of, read_lines
+from tests.helpers.crawling import PagesSpider, crawl, crawl_pages, describe, path_of, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
 from tests.helpers.pages import make_groups, page
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
 from tests.helpers.server import Site, serve
 
 GROUPS, COPIES = 20, 4
-
-
 ANSWERS = make_groups(GROUPS, COPIES)
-
-
 MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 EVERY_GROUP = {f"g{group}" for group in range(GROUPS)}
-
-
-def groups_of(paths: Iterable[str]) -> set[str]:
-    return {path.split("/")[1] for path in paths}
 
 
 def crawl_at_once(site: Site, folder: Path, lists: dict[str, list[str]]) -> list[ScriptCrawl]:
@@ -58,7 +50,7 @@ def test_two_crawls_on_one_store_are_two(site: Site, tmp_path: Path) -> None:
     for crawled in done:
         assert crawled.exit_code == 0
         assert "log_count/ERROR" not in crawled.stats
-        assert groups_of(crawled.paths) == EVERY_GROUP
+        assert crawled.groups == EVERY_GROUP
     with open_store(str(tmp_path / "store")) as store:
         assert store.check() == []
     decisions = read_lines(tmp_path / "store" / "log.jsonl")  # of both, line by line
@@ -105,8 +97,7 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     told = [text for text in caplog.messages if text.startswith("The store cannot be written, ")]
     assert [f"process {pid} has been writing" in text for text in told] == [True]
     with open_store(str(tmp_path), readonly=True) as store:
-        assert len(store.list_documents()) == 12
-        assert store.check() == []
+        assert (len(store.list_documents()), store.check()) == (12, [])
 
 
 def has_open(pid: int, name: str) -> bool:
@@ -129,8 +120,7 @@ def test_a_crawl_that_cannot_begin_ends_at_the_first_signal(site: Site, tmp_path
         wait_until(lambda: any(has_open(one.pid, "writer.lock") for one in crawl.children()), 15)
         process.send_signal(signal.SIGTERM)
         done = finish_crawl(process, tmp_path)
-    assert done.log.count("Received SIGTERM") == 1
-    assert (done.exit_code, site.asked) == (0, [])
+    assert (done.log.count("Received SIGTERM"), done.exit_code, site.asked) == (1, 0, [])
 
 
 class ClosingSpider(PagesSpider):
@@ -142,15 +132,13 @@ class ClosingSpider(PagesSpider):
 
 
 @pytest.mark.usefixtures("judge_apart")
-async def test_a_spider_that_closes_while_pages_are_judged_loses_none(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_a_spider_that_closes_amid_judgements_loses_none(site: Site, tmp_path: Path) -> None:
     first = await crawl(tmp_path, site.urls(), ClosingSpider, **MANY)
     assert first.stats["finish_reason"] == "enough"
     told = {line["status"] for line in first.decisions}
     assert told <= {"new", "near_duplicate", "forgotten", "cut_off"}
     second = await crawl(tmp_path, site.urls(), **MANY)
-    assert groups_of(second.paths) == EVERY_GROUP
+    assert second.groups == EVERY_GROUP
     with open_store(str(tmp_path)) as store:
         assert store.check() == []
 
@@ -161,8 +149,8 @@ async def test_a_crawl_whose_store_is_removed_says_so_once(
     folder = tmp_path / "s"
     at = {"/2": partial(shutil.rmtree, folder)}
     monkeypatch.setattr(WaitingSpider, "at", at, raising=False)
-    with serve({f"/{number}": page(number // 2) for number in range(8)}) as site:
-        done = await crawl(folder, site.urls(), WaitingSpider)
+    answers = {f"/{number}": page(number // 2) for number in range(8)}
+    done = await crawl_pages(folder, answers, spider=WaitingSpider)
     assert done.paths == ["/0", "/2", "/4", "/6"]
     told = [text for text in caplog.messages if f"store at {folder} was removed" in text]
     assert [text.partition(",")[0] for text in told] == ["The store cannot be written"]
@@ -178,15 +166,12 @@ async def test_a_disk_that_is_full_costs_no_page(
     answers = {f"/{number}": page(number // 2) for number in range(12)}
     for number, what in (3, "disk is full"), (8, "disk is free"):
         answers[f"/{number}"] = page(100 + number).replace("Heading", what)
-    with serve(answers) as site:
-        settings: dict[str, Any] = {"SIMHASH_SCOPE": "tests.helpers.hostile.fill_disk"}
-        done = await crawl(tmp_path, site.urls(), DOWNLOAD_DELAY=0.06, **settings)
+    settings: dict[str, Any] = {"SIMHASH_SCOPE": "tests.helpers.hostile.fill_disk"}
+    done = await crawl_pages(tmp_path, answers, DOWNLOAD_DELAY=0.06, **settings)
     assert done.paths == ["/0", "/2", "/3", "/4", "/6", "/8", "/9", "/10"]
-    told = [text for text in caplog.messages if "cannot be written" in text]
-    assert len(told) == 1
+    assert len([text for text in caplog.messages if "cannot be written" in text]) == 1
     with open_store(str(tmp_path)) as store:
-        assert len(store.list_documents()) == 12
-        assert store.check() == []
+        assert (len(store.list_documents()), store.check()) == (12, [])
 
 
 # What a second crawl leaves behind: a first one loads modules and starts what stays for ever.

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.judge import judge as judging
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, crawl_pages, describe, path_of
 from tests.helpers.pages import make_groups, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -34,17 +35,24 @@ def statuses(done: Crawl) -> list[str]:
     return [" ".join(filter(None, (each["status"], each["reason"]))) for each in done.decisions]
 
 
-class Pipeline:
+class Component:
+    """Of a crawler, as Scrapy makes pipelines and middlewares."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        return cls(crawler)
+
+
+class Pipeline(Component):
     """Takes its time for the item of "/one", and ends it as the setting says."""
 
     def __init__(self, crawler: Any) -> None:
-        self.how = crawler.settings["HOW"]
+        super().__init__(crawler)
         self.came = False
         crawler.signals.connect(self.note, near_duplicate_found)
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> "Pipeline":
-        return cls(crawler)
 
     def note(self, verdict: dict[str, Any]) -> None:
         assert self.came or verdict["action"] != "drop"
@@ -52,17 +60,15 @@ class Pipeline:
     async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
         if item["path"] == "/one":
             await asyncio.sleep(0.3)
-            if self.how == "raise":
+            if self.crawler.settings["HOW"] == "raise":
                 raise RuntimeError("the database is down")
-            if self.how == "drop":
+            if self.crawler.settings["HOW"] == "drop":
                 raise DropItem("not wanted")
             self.came = True
         return item
 
 
 class FailingSpider(PagesSpider):
-    """Raises for "/one", after its item."""
-
     async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
         yield describe(response)
         if response.url.endswith("/one"):
@@ -83,18 +89,12 @@ class TurningAway:
             raise IgnoreRequest("not this one")
 
 
-class OneByOne:
+class OneByOne(Component):
     """Has "/twin" fetched once "/one" was judged."""
 
-    def __init__(self, crawler: Any) -> None:
-        self.stats = crawler.stats
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> "OneByOne":
-        return cls(crawler)
-
     async def process_request(self, request: Request) -> None:
-        while request.url.endswith("/twin") and not self.stats.get_value("simhash/pages"):  # noqa: ASYNC110
+        judged = partial(self.crawler.stats.get_value, "simhash/pages")
+        while request.url.endswith("/twin") and not judged():  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # no signal says so
 
 
@@ -104,16 +104,13 @@ async def crawl_twins(
     settings = {"HOW": how, "CONCURRENT_REQUESTS": 4, **settings}
     settings |= {"ITEM_PIPELINES": {Pipeline: 300}} if how else {}
     middlewares = {OneByOne: 50, **settings.pop("DOWNLOADER_MIDDLEWARES", {})}
-    requests = map(site.url, TWINS)
-    return await crawl(store, requests, spider, DOWNLOADER_MIDDLEWARES=middlewares, **settings)
+    settings["DOWNLOADER_MIDDLEWARES"] = middlewares
+    return await crawl(store, site.urls(*TWINS), spider, **settings)
 
 
-async def test_a_copy_waits_until_the_items_of_its_original_came(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_a_copy_waits_until_items_of_its_original_came(site: Site, tmp_path: Path) -> None:
     done = await crawl_twins(site, tmp_path, "pass")
-    assert done.paths == ["/one"]
-    assert statuses(done) == ["new", "near_duplicate"]
+    assert (done.paths, statuses(done)) == (["/one"], ["new", "near_duplicate"])
     assert 0 < done.counted["waited_seconds"] < 5
     assert stored(tmp_path) == {"/one": "done", "/twin": "duplicate"}
 
@@ -121,8 +118,7 @@ async def test_a_copy_waits_until_the_items_of_its_original_came(
 @pytest.mark.parametrize(
     ("paths", "reason", "given"),
     [
-        (["/twin"], "failed", {"how": "raise"}),
-        (["/twin"], "unwanted", {"how": "drop"}),
+        *((["/twin"], "failed", {"how": "raise"}), (["/twin"], "unwanted", {"how": "drop"})),
         (["/one", "/twin"], "failed", {"spider": FailingSpider}),  # its item had come through
         (["/twin"], "not_arrived", {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}}),
         (["/twin"], "not_arrived", {"SPIDER_MIDDLEWARES": {TurningAway: 10}}),
@@ -147,8 +143,7 @@ async def test_a_page_that_does_not_come_through_is_no_original(
     said = statuses(done)
     assert said.count("new") == 2 or reason == "not_arrived"
     assert f"forgotten {reason}" in said
-    assert done.counted[f"forgotten/{reason}"] == 1
-    assert stored(tmp_path) == {"/twin": "done"}
+    assert (done.counted[f"forgotten/{reason}"], stored(tmp_path)) == (1, {"/twin": "done"})
 
 
 async def test_a_wait_in_vain_ends_and_both_pages_are_kept(
@@ -190,8 +185,7 @@ async def test_an_inline_download_waits_for_nobody_and_is_no_original(
             yield describe(response)
 
     done = await crawl(tmp_path, [site.url("/one")], Inline)
-    assert (seen["status"], seen["action"]) == ("near_duplicate", "flag")
-    assert done.paths == ["/one"]
+    assert (seen["status"], seen["action"], done.paths) == ("near_duplicate", "flag", ["/one"])
     assert stored(tmp_path) == {"/one": "done"}
 
 
@@ -223,17 +217,15 @@ async def test_a_ban_page_that_is_asked_for_again_is_no_original(tmp_path: Path)
         urls = [site.url(f"/{number}") for number in range(60)]
         done = await crawl(tmp_path, urls, PatientSpider, CONCURRENT_REQUESTS=8)
     assert sorted(done.paths) == sorted(map(path_of, urls))
-    assert done.counted["forgotten/asked_again"] == 20
-    assert len(stored(tmp_path)) == 60
+    assert (done.counted["forgotten/asked_again"], len(stored(tmp_path))) == (20, 60)
 
 
 class CarryingSpider(PagesSpider):
     """Its first callback hands the item on; the second one gives it."""
 
     def parse(self, response: Response) -> Iterator[Any]:
-        yield Request(
-            response.url + "/more", self.parse_more, cb_kwargs={"item": describe(response)}
-        )
+        item = {"item": describe(response)}
+        yield Request(f"{response.url}/more", self.parse_more, cb_kwargs=item)
 
     def parse_more(self, response: Response, item: dict[str, Any]) -> Iterator[Any]:  # noqa: ARG002
         yield item
@@ -241,27 +233,16 @@ class CarryingSpider(PagesSpider):
 
 async def test_a_page_that_hands_its_item_on_is_no_original(site: Site, tmp_path: Path) -> None:
     """Whether that comes is not known; and the page that brings it is only flagged."""
-    for path in TWINS:
-        site.answers[f"{path}/more"] = Answer(page(3).encode())
-    done = await crawl(tmp_path, map(site.url, TWINS), CarryingSpider)
-    assert sorted(done.paths) == sorted(TWINS)
-    assert done.counted["forgotten/handed_on"] == 2
-    more = {path_of(each["url"]): each for each in done.decisions if "/more" in each["url"]}
-    assert sorted(each["action"] for each in more.values()) == ["", "flag"]
+    site.answers |= {f"{path}/more": Answer(page(3).encode()) for path in TWINS}
+    done = await crawl(tmp_path, site.urls(*TWINS), CarryingSpider)
+    assert (sorted(done.paths), done.counted["forgotten/handed_on"]) == (sorted(TWINS), 2)
+    more = [each["action"] for each in done.decisions if "/more" in each["url"]]
+    assert sorted(more) == ["", "flag"]
 
 
-class DroppingPipeline:
-    """Drops all items, or all but the last one."""
-
-    def __init__(self, wanted: str) -> None:
-        self.wanted = wanted
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> "DroppingPipeline":
-        return cls(crawler.settings["WANTED"])
-
+class DroppingPipeline(Component):
     def process_item(self, item: Any) -> Any:
-        if item["path"] != self.wanted:
+        if item["path"] != self.crawler.settings["WANTED"]:
             raise DropItem("stored elsewhere")
         return item
 
@@ -271,13 +252,8 @@ async def test_pipelines_that_drop_all_items_may_mean_it(tmp_path: Path, wanted:
     """After 20 pages such ones count, until an item comes through; at the end they are written."""
     answers = make_groups(36, 2)
     order = [f"/g{group}/c{copy}" for group in range(36) for copy in range(2)]
-    with serve(answers) as site:
-        done = await crawl(
-            tmp_path,
-            map(site.url, order),
-            WANTED=wanted,
-            ITEM_PIPELINES={DroppingPipeline: 300},
-        )
+    given: dict[str, Any] = {"WANTED": wanted, "ITEM_PIPELINES": {DroppingPipeline: 300}}
+    done = await crawl_pages(tmp_path, answers, order, **given)
     dropped = [path_of(each["url"]) for each in done.decisions if each["action"] == "drop"]
     counting = range(10, 34) if wanted else range(10, 36)
     expected = [f"/g{group}/c1" for group in counting] + ["/g34/c1"] * bool(wanted)
@@ -302,13 +278,10 @@ class SwallowingMiddleware:
 async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path: Path) -> None:
     middlewares = {SwallowingMiddleware: 10}
     done = await crawl(tmp_path, [site.url("/one")], SPIDER_MIDDLEWARES=middlewares)
-    assert done.paths == []
-    assert stored(tmp_path) == {"/one": "done"}
+    assert (done.paths, stored(tmp_path)) == ([], {"/one": "done"})
 
 
 class SlowPipeline:
-    """Takes long for each item."""
-
     async def process_item(self, item: Any) -> Any:
         await asyncio.sleep(1)
         return item
@@ -320,11 +293,10 @@ async def test_a_spider_that_closes_waits_for_no_page(
     """Pages that wait are answered, and copies among them come through."""
     monkeypatch.setattr(downloadermiddlewares, "_POLLING_SECONDS", 0.1)
     settings: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 4, "ITEM_PIPELINES": {SlowPipeline: 300}}
-    with serve(make_groups(4, 4)) as site:
-        done = await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16, **settings)
+    done = await crawl_pages(tmp_path, make_groups(4, 4), CONCURRENT_REQUESTS=16, **settings)
     assert done.stats["finish_reason"] == "closespider_pagecount"
     assert len(done.paths) > 4
-    assert {path[:3] for path in done.paths} == {f"/g{group}" for group in range(4)}
+    assert done.groups == {f"g{group}" for group in range(4)}
 
 
 async def test_what_comes_from_a_queue_on_disk_is_followed(site: Site, tmp_path: Path) -> None:
@@ -341,21 +313,15 @@ async def test_a_page_that_is_gone_is_forgotten(site: Site, tmp_path: Path) -> N
     assert stored(tmp_path) == {}
 
 
-WAYS: dict[str, Callable[[Any], object]] = {
-    "scraped": lambda crawler: crawler.signals.connect(fail, signals.item_scraped),
-    "near_duplicate": lambda crawler: crawler.signals.connect(fail, near_duplicate_found),
-}
-
-
 def fail(**_: object) -> None:
     raise OverflowError("too many")
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_handlers_that_raise_cost_no_page(site: Site, tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("signal", [signals.item_scraped, near_duplicate_found])
+async def test_handlers_that_raise_cost_no_page(site: Site, tmp_path: Path, signal: object) -> None:
     class Handling(PagesSpider):
         async def start(self) -> AsyncIterator[Request]:
-            WAYS[way](self.crawler)
+            self.crawler.signals.connect(fail, signal)
             async for request in super().start():
                 yield request
 

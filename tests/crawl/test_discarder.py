@@ -33,20 +33,12 @@ def rules(site: Site, tmp_path: Path) -> Path:
 
 
 async def crawl_with(site: Site, store: Path, rules: Path, *, discards: bool) -> Crawl:
-    addons = BOTH if discards else {PLUGIN: 500}
-    paths = [str(rules)]
-    return await crawl(
-        store, [site.url("/")], FollowingSpider, ADDONS=addons, DUD_LOAD_RULE_PATHS=paths
-    )
+    given = {"ADDONS": BOTH if discards else {PLUGIN: 500}, "DUD_LOAD_RULE_PATHS": [str(rules)]}
+    return await crawl(store, site.urls("/"), FollowingSpider, **given)
 
 
 def show(site: Site, pages: dict[str, str]) -> None:
     site.answers.update({path: Answer(text.encode()) for path, text in pages.items()})
-
-
-def list_delivered(done: Crawl) -> set[str]:
-    """List the pages whose items came, without their sessions."""
-    return {item["path"].partition("?")[0] for item in done.items}
 
 
 EVERY = {"/", *(f"/p{number}" for number in range(PAGES))}
@@ -62,7 +54,7 @@ async def test_a_second_crawl_drops_nothing_that_it_did_not_deliver(
         asked = len(site.asked)
         done = await crawl_with(site, tmp_path / "store", rules, discards=each)
         assert len(site.asked) - asked == 1 + PAGES * (1 if each else 3)
-        delivered |= {item["path"] for item in done.items}
+        delivered |= {*done.paths}
         for line in done.decisions:
             if line["action"] == "drop":
                 assert path_of(line["match_url"]) in delivered
@@ -77,4 +69,4 @@ async def test_pages_that_changed_are_delivered_whatever_identity_they_had(
     await crawl_with(site, tmp_path / "store", rules, discards=False)
     show(site, {path: page(30 + int(path[2])) for path in ANSWERS if path != "/"})
     done = await crawl_with(site, tmp_path / "store", rules, discards=True)
-    assert list_delivered(done) == EVERY
+    assert {path.partition("?")[0] for path in done.paths} == EVERY

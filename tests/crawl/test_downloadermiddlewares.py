@@ -18,8 +18,6 @@ from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
 
 LINKS = ["/x", "/y", "/x"]
-
-
 ANSWERS = {
     "/one": page(1, links=LINKS),
     "/two": page(2),
@@ -45,8 +43,7 @@ def make(kind: type[Response], size: int = 10, **arguments: Any) -> Response:
         (make(HtmlResponse, flags=["dataloss"]), "truncated"),
         (make(HtmlResponse, flags=["cached", "partial"]), "truncated"),
         (make(HtmlResponse, flags=["download_stopped"]), "truncated"),
-        (make(HtmlResponse, flags=["cached"]), None),
-        (make(HtmlResponse, MOST_BYTES), None),
+        *((make(HtmlResponse, flags=["cached"]), None), (make(HtmlResponse, MOST_BYTES), None)),
         (make(HtmlResponse, MOST_BYTES + 1), "too_large"),
         (make(HtmlResponse, 0), None),  # the judge says so
     ],
@@ -64,7 +61,7 @@ async def test_readonly_judges_and_writes_nothing(site: Site, tmp_path: Path) ->
     before = read_files(store)
     done = await crawl(
         store,
-        [site.url("/one-again"), site.url("/two"), site.url("/one")],
+        site.urls("/one-again", "/two", "/one"),
         SIMHASH_READONLY=True,
         SIMHASH_LOG=str(tmp_path / "decisions.jsonl"),
     )
@@ -75,15 +72,14 @@ async def test_readonly_judges_and_writes_nothing(site: Site, tmp_path: Path) ->
 
 async def test_readonly_without_a_store_lets_all_pages_pass(site: Site, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    done = await crawl(store, [site.url("/one"), site.url("/one-again")], SIMHASH_READONLY=True)
-    assert done.paths == ["/one", "/one-again"]
-    assert done.counted == {"not_judged/no_store": 2}
+    done = await crawl(store, site.urls("/one", "/one-again"), SIMHASH_READONLY=True)
+    assert (done.paths, done.counted) == (["/one", "/one-again"], {"not_judged/no_store": 2})
     assert not store.exists()
 
 
 async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    done = await crawl(store, [site.url("/one"), site.url("/one-again")], SIMHASH_ENABLED=False)
+    done = await crawl(store, site.urls("/one", "/one-again"), SIMHASH_ENABLED=False)
     assert done.paths == ["/one", "/one-again"]
     assert done.items[0]["verdict"] is None
     assert done.counted == {}
@@ -94,36 +90,26 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "scrapy.core.engine")
-    urls = [site.url(path) for path in ("/one", "/two", "/one-again")]
-    done = await crawl(tmp_path, urls, SIMHASH_ACTION="flag")
+    done = await crawl(tmp_path, site.urls("/one", "/two", "/one-again"), SIMHASH_ACTION="flag")
     assert done.paths == ["/one", "/two", "/one-again"]
     assert [item["flags"] for item in done.items] == [[], [], ["near_duplicate"]]
     assert [item["verdict"] for item in done.items] == done.published
-    verdict = done.decisions[2]
+    first, _, verdict = done.decisions
     assert tuple(verdict) == Decision.__struct_fields__
-    assert verdict["status"] == "near_duplicate"
-    assert verdict["action"] == "flag"
-    assert verdict["match_url"] == site.url("/one")
-    assert verdict["match_document"] == done.decisions[0]["document"] > 0
-    assert verdict["distance"] == 0
+    told = [verdict[key] for key in ("status", "action", "distance", "new_links", "links")]
+    assert told == ["near_duplicate", "flag", 0, 0.0, 2]
     assert verdict["tests"] == ["distance 0 bits", "says nothing that the other one does not"]
+    assert verdict["match_url"] == site.url("/one")
+    assert verdict["fingerprint"] == first["fingerprint"]
+    assert verdict["match_document"] == first["document"] > 0
     assert verdict["similarity"] > 0.99
-    assert verdict["new_links"] == 0.0
-    assert verdict["links"] == 2
-    assert done.decisions[0]["language"] == "en"
-    assert done.decisions[0]["extractor"] == "turbohtml"
-    assert verdict["fingerprint"] == done.decisions[0]["fingerprint"]
+    assert (first["language"], first["extractor"]) == ("en", "turbohtml")
     assert len(verdict["fingerprint"]) == 16
     assert verdict["features"] > 200
     assert min(verdict["read_ms"], verdict["store_ms"]) > 0
     assert len({decision["crawl"] for decision in done.decisions}) == 1
     assert json.loads(json.dumps(verdict)) == verdict
-    assert done.counted == {
-        "pages": 3,
-        "new": 2,
-        "near_duplicate": 1,
-        "distance/0": 1,
-    }
+    assert done.counted == {"pages": 3, "new": 2, "near_duplicate": 1, "distance/0": 1}
     (shown,) = [each for each in caplog.messages if "Crawled" in each and "near_duplicate" in each]
     assert "/one-again" in shown
 
@@ -146,7 +132,7 @@ class Listener(PagesSpider):
 
 @pytest.mark.parametrize("action", ["drop", "ignore-outlinks", "flag"])
 async def test_signal_whatever_the_action(site: Site, tmp_path: Path, action: str) -> None:
-    urls = [site.url(path) for path in ("/one", "/two", "/one-again")]
+    urls = site.urls("/one", "/two", "/one-again")
     done = await crawl(tmp_path, urls, Listener, SIMHASH_ACTION=action)
     (heard,) = done.spider.heard
     assert heard["response"].url == heard["request"].url == site.url("/one-again")
@@ -159,13 +145,11 @@ async def test_signal_whatever_the_action(site: Site, tmp_path: Path, action: st
 async def test_bad_action_flags_only_and_says_so(
     site: Site, tmp_path: Path, action: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    requests = [
-        Request(site.url("/one"), meta={"simhash_action": action}),
-        Request(site.url("/one-again"), meta={"simhash_action": action}),
-    ]
-    done = await crawl(tmp_path, requests)
-    assert done.paths == ["/one", "/one-again"]
-    assert done.decisions[1]["action"] == "flag"
+    meta = {"simhash_action": action}
+    done = await crawl(
+        tmp_path, [Request(url, meta=meta) for url in site.urls("/one", "/one-again")]
+    )
+    assert (done.paths, done.decisions[1]["action"]) == (["/one", "/one-again"], "flag")
     assert done.counted["failed/action"] == 2
     logger = "scrapy_simhash.crawl.policy"
     (record,) = [record for record in caplog.records if record.name == logger]

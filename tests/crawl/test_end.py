@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_simhash import downloadermiddlewares
 from scrapy_simhash.crawl import end as end_of_crawl
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl
+from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, crawl_pages
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
@@ -76,22 +76,19 @@ def assert_report_agrees(store: Path, said: str) -> None:
 async def test_a_healthy_crawl_says_what_it_did_and_where_to_look(
     site: Site, tmp_path: Path, end: End, paths: list[str], given: dict[str, Any], said: str
 ) -> None:
-    await crawl(tmp_path, [site.url(path) for path in paths], **given)
+    await crawl(tmp_path, site.urls(*paths), **given)
     assert end.read() == [said + DETAILS]
 
 
 async def test_a_crawl_of_known_pages_says_so(site: Site, tmp_path: Path, end: End) -> None:
-    requests = [site.url("/one"), site.url("/two")]
-    await crawl(tmp_path, requests)
+    await crawl(tmp_path, site.urls("/one", "/two"))
     end.read()
-    await crawl(tmp_path, [site.url("/three"), site.url("/four"), site.url("/two")])
-    assert end.read() == [
-        (
-            "Judged 3 pages: 0 new, 1 fetched again, 2 near-duplicates (67 %): "
-            "1 dropped with 1 link, 1 kept, because this crawl had not got what they repeat."
-            + DETAILS
-        )
-    ]
+    await crawl(tmp_path, site.urls("/three", "/four", "/two"))
+    (said,) = end.read()
+    assert said == (
+        "Judged 3 pages: 0 new, 1 fetched again, 2 near-duplicates (67 %): 1 dropped with 1 link, "
+        f"1 kept, because this crawl had not got what they repeat.{DETAILS}"
+    )
 
 
 async def test_commands_find_a_store_that_only_the_spider_names(
@@ -100,7 +97,7 @@ async def test_commands_find_a_store_that_only_the_spider_names(
     class ShopSpider(PagesSpider):
         custom_settings = {"SIMHASH_STORE": str(tmp_path / "of a shop")}  # noqa: RUF012
 
-    await crawl(tmp_path / "none", [site.url("/one"), site.url("/three")], ShopSpider)
+    await crawl(tmp_path / "none", site.urls("/one", "/three"), ShopSpider)
     (details,) = end.read()
     monkeypatch.chdir(tmp_path)
     command, *arguments = shlex.split(details.partition("scrapy simhash ")[2])
@@ -134,8 +131,7 @@ async def test_pages_that_nobody_compared_are_told_if_they_are_many(
     answers = {f"/bad{n}": Answer(b"<html><body></body></html>") for n in range(bad)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(good)}
     answers["/picture"] = Answer(b"\x89PNG", content_type="image/png")
-    with serve(answers) as site:
-        await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=16)
+    await crawl_pages(tmp_path, answers, CONCURRENT_REQUESTS=16)
     assert end.read(logging.WARNING) == ([f"Not judged: {said}"] if said else [])
 
 
@@ -171,8 +167,7 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
 @pytest.mark.parametrize(
     ("statuses", "pages", "level"),
     [
-        ([404, 410], 1, None),
-        ([500, 404], 1, logging.WARNING),
+        *(([404, 410], 1, None), ([500, 404], 1, logging.WARNING)),
         ([500, 404, 404], 9, logging.INFO),
     ],
 )
@@ -188,17 +183,14 @@ async def test_pages_that_are_gone_warn_nobody(
     monkeypatch.setattr(end_of_crawl, "_MANY", 0.1)
     answers = {f"/bad{n}": Answer(b"bad", status) for n, status in enumerate(statuses)}
     answers |= {f"/good{n}": Answer(page(n).encode()) for n in range(pages)}
-    with serve(answers) as site:
-        await crawl(tmp_path, site.urls(), RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
+    await crawl_pages(tmp_path, answers, RETRY_ENABLED=False, CONCURRENT_REQUESTS=16)
     told = [each for each in caplog.records if each.getMessage().startswith("Did not come: ")]
     assert [each.levelno for each in told] == ([level] if level else [])
 
 
 async def test_a_crawl_without_a_store_says_so(site: Site, tmp_path: Path, end: End) -> None:
-    requests = [site.url("/one"), site.url("/three")]
-    await crawl(tmp_path / "none", requests, SIMHASH_READONLY=True)
-    said = "Not judged: 2 pages (2 no store); all came through, even copies."
-    assert end.read() == [said]
+    await crawl(tmp_path / "none", site.urls("/one", "/three"), SIMHASH_READONLY=True)
+    assert end.read() == ["Not judged: 2 pages (2 no store); all came through, even copies."]
 
 
 async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
@@ -224,12 +216,10 @@ async def test_a_release_with_another_number_is_named_and_no_warning(
         }
         return {f"/{release}/{n}.html": make_page(words) for n, words in pages.items()}
 
-    with serve({**manual("1.0", 11), **manual("2.0", 140)}) as site:
-        await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS=1)
-        first = site.url("/2.0/0.html")
+    done = await crawl_pages(tmp_path, manual("1.0", 11) | manual("2.0", 140))
+    first = f"{done.root}/2.0/0.html"
     said = f"Look at: 2 pages with another number in the main text, such as {first!r}."
-    assert end.read()[1:] == [said]
-    assert end.read(logging.WARNING) == []
+    assert (end.read()[1:], end.read(logging.WARNING)) == ([said], [])
     assert_report_agrees(tmp_path, said)
 
 
@@ -273,8 +263,7 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         answers[f"/{n}-{'abc'[visit]}"] = html.replace("</h1>", f"</h1>{cell}")
     with serve(answers) as site:
         done = await crawl(tmp_path, site.urls())
-        assert done.counted["new"] == 24
-        assert done.counted["look_alikes"] == 16
+        assert (done.counted["new"], done.counted["look_alikes"]) == (24, 16)
         assert [bool(each["parted_by"]) for each in done.decisions] == [False] * 8 + [True] * 16
         first, like = site.url("/0-b"), site.url("/0-a")
         said = (
@@ -313,11 +302,9 @@ async def test_a_session_that_eats_a_crawl_and_what_cut_it_off_are_named(
         for place, each in enumerate(sessions):
             links = [f"/{(n + 1) % 3}?sid={sessions[(place + k) % 20]}" for k in range(3)]
             answers[f"/{n}?sid={each}"] = page(n, links=links)
-    with serve(answers) as site:
-        given: dict[str, Any] = settings
-        done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **given)
-    pages = done.counted["pages"]
-    dropped = done.counted["near_duplicate"]
+    given: dict[str, Any] = settings
+    done = await crawl_pages(tmp_path, answers, ["/"], FollowingSpider, **given)
+    pages, dropped = done.counted["pages"], done.counted["near_duplicate"]
     summed_up, *others = end.read()
     assert summed_up.startswith(f"Judged {pages} pages{limits}: {pages - dropped} new, ")
     said = f"{dropped} pages that differ in a parameter only: 'sid' (scrapy simhash urls)"
@@ -332,10 +319,9 @@ async def test_a_person_who_watches_sees_three_drops(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "scrapy_simhash")
-    for n in range(5):
-        site.answers[f"/copy{n}"] = Answer(page(1).encode())
-    copies = [site.url(f"/copy{n}") for n in range(5)]
-    done = await crawl(tmp_path, [site.url("/one"), *copies])
+    copies = [f"/copy{n}" for n in range(5)]
+    site.answers |= dict.fromkeys(copies, Answer(page(1).encode()))
+    done = await crawl(tmp_path, site.urls("/one", *copies))
     assert done.counted["dropped"] == 5
     told = [text for text in caplog.messages if text.startswith("Dropped ")]
     assert told[0].startswith(
@@ -355,7 +341,7 @@ async def test_it_is_told_how_far_a_crawl_is(
 ) -> None:
     caplog.set_level(logging.INFO, "scrapy_simhash")
     monkeypatch.setattr(downloadermiddlewares, "_POLLING_SECONDS", 0.01)
-    urls = [site.url(path) for path in ("/one", "/three", "/two")]
+    urls = site.urls("/one", "/three", "/two")
     await crawl(tmp_path, urls, LOGSTATS_INTERVAL=interval, DOWNLOAD_DELAY=0.1)
     lines = [text for text in caplog.messages if text.startswith("So far: ")]
     assert bool(lines) == told

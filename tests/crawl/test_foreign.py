@@ -10,7 +10,7 @@ import pytest
 from scrapy.http import Request, Response, TextResponse
 
 from scrapy_simhash.judge import judge
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.crawling import PagesSpider, crawl, describe, path_of
 from tests.helpers.pages import page
 from tests.helpers.server import Site
 
@@ -82,22 +82,6 @@ class SlottedScheduler(OwnScheduler):
         super().__setattr__(name, value)
 
 
-async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
-    start = [site.url(path) for path in ("/broken", "/copy", "/list?page=1")]
-    return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS=True, **settings)
-
-
-def assert_all(done: Crawl, log: pytest.LogCaptureFixture, *, watched: bool) -> None:
-    """Every page came once, whatever failed on the way; what was not watched was said once."""
-    assert sorted(done.paths) == sorted(REACHED)
-    assert done.stats["finish_reason"] == "finished"
-    assert done.counted["forgotten/failed"] == 1
-    told = [each.getMessage() for each in log.records if UNWATCHED in each.getMessage()]
-    assert len(told) == (not watched)
-    errors = [each for each in log.records if each.levelno >= logging.ERROR]
-    assert {each.name for each in errors} == {"scrapy.core.scraper"}  # the callback that fails
-
-
 @pytest.mark.parametrize(
     ("scheduler", "watched"), [(OwnScheduler, True), (SlottedScheduler, False)]
 )
@@ -111,5 +95,13 @@ async def test_another_scheduler(
 ) -> None:
     # Else a copy of what is downloaded inline waits half a minute, if nobody says that it is.
     monkeypatch.setattr(judge, "WAIT_SECONDS", 0.6)
-    done = await crawl_all(tmp_path, site, SCHEDULER=scheduler, SIMHASH_PROCESSES=0)
-    assert_all(done, caplog, watched=watched)
+    given = {"SIMHASH_FOLLOW_NEW_LINKS": True, "SCHEDULER": scheduler, "SIMHASH_PROCESSES": 0}
+    start = site.urls("/broken", "/copy", "/list?page=1")
+    done = await crawl(tmp_path, start, RealSpider, **given)
+    # Every page came once, whatever failed on the way; what was not watched was said once.
+    assert (sorted(done.paths), done.stats["finish_reason"]) == (sorted(REACHED), "finished")
+    assert done.counted["forgotten/failed"] == 1
+    told = [each.getMessage() for each in caplog.records if UNWATCHED in each.getMessage()]
+    assert len(told) == (not watched)
+    errors = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert {each.name for each in errors} == {"scrapy.core.scraper"}  # the callback that fails

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Response
 
 from scrapy_simhash.crawl import end
 from scrapy_simhash.stores import documents
-from tests.helpers.crawling import PagesSpider, crawl, describe
+from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_page, make_words
 from tests.helpers.server import Answer, Site, serve
@@ -37,8 +36,12 @@ def break_down(site: Site, paths: list[str]) -> None:
 
 
 async def crawl_all(store: Path, site: Site, spider: Any = PagesSpider, **settings: Any) -> Any:
-    paths = [*site.answers]
-    return await crawl(store, [site.url(path) for path in paths], spider, **settings)
+    return await crawl(store, site.urls(), spider, **settings)
+
+
+def rename(site: Site) -> None:
+    """Let all pages stand at other addresses."""
+    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
 
 
 def take_warnings(log: pytest.LogCaptureFixture) -> list[str]:
@@ -58,7 +61,7 @@ async def test_it_names_both_shares_and_the_first_three(
     assert take_warnings(caplog) == []
     paths = [*site.answers]
     break_down(site, paths[PAGES:])
-    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    rename(site)
     await crawl_all(tmp_path, site, SIMHASH_INCREMENTAL=False, **settings)
     (said,) = take_warnings(caplog)
     assert said.startswith(f"Of the last {PAGES} pages of 'parse', 5 repeat another one; ")
@@ -78,19 +81,13 @@ async def test_who_dropped_many_before_is_not_warned(
 async def test_other_callbacks_and_short_crawls_say_nothing(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Other(PagesSpider):
-        name = "other"
-
-        def parse(self, response: Response) -> Iterator[Any]:
-            yield describe(response)
-
     everything = site.answers
     site.answers = dict([*everything.items()][: PAGES - 1])
     await crawl_all(tmp_path, site)
     site.answers = everything
     break_down(site, [*everything])
     await crawl_all(tmp_path, site)
-    await crawl_all(tmp_path, site, Other)
+    await crawl_all(tmp_path, site, type("Other", (PagesSpider,), {"name": "other"}))
     assert take_warnings(caplog) == []
 
 
@@ -102,7 +99,7 @@ async def test_unchanged_pages_repeat_none(
         assert take_warnings(caplog) == []
     assert done.counted["revisit/unchanged"] == 2 * PAGES
     break_down(site, [*site.answers][PAGES:])
-    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    rename(site)
     await crawl_all(tmp_path, site, SIMHASH_UNCHANGED="drop")
     assert len(take_warnings(caplog)) == 1
 
@@ -116,6 +113,6 @@ async def test_a_trial_of_some_pages_takes_the_place_of_no_crawl(
     await crawl_all(tmp_path, site, SIMHASH_PROCESSES=0)
     site.answers = everything
     break_down(site, [*everything][PAGES:])
-    site.answers = {f"{path}?again": answer for path, answer in site.answers.items()}
+    rename(site)
     await crawl_all(tmp_path, site, SIMHASH_PROCESSES=0)
     assert len(take_warnings(caplog)) == 1

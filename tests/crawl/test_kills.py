@@ -104,14 +104,13 @@ async def test_nothing_is_lost_however_a_crawl_is_stopped(
     mend_job(tmp_path / "job")
     second = await crawl(tmp_path / "store", urls, **settings)
     assert second.stats["finish_reason"] == "finished"
-    now = groups_of(second.paths)
-    assert list_dropped(second.decisions) <= came | now
+    assert list_dropped(second.decisions) <= came | second.groups
     with open_store(str(tmp_path / "store")) as store:
         assert store.check() == []
     if not jobdir or mode == "SIGTERM":  # after the others Scrapy forgets requests of a JOBDIR
-        assert came | now == EVERY_GROUP
+        assert came | second.groups == EVERY_GROUP
     if not jobdir and not settings["SIMHASH_INCREMENTAL"]:
-        assert now == EVERY_GROUP
+        assert second.groups == EVERY_GROUP
 
 
 def groups_of(paths: Iterable[str]) -> set[str]:
@@ -159,9 +158,8 @@ async def test_kills_of_judges_cost_a_page_twice_at_most(
     settings = SETTINGS | {"ITEM_PIPELINES": {SlowPipeline: 300}, "SIMHASH_SCOPE": "host"}
     done = await crawl(tmp_path, urls, SIMHASH_PROCESSES=processes, **settings)
     killing.cancel()
-    assert done.stats["finish_reason"] == "finished"
-    assert list_judges() == set()
-    assert groups_of(done.paths) == EVERY_GROUP
+    assert (done.stats["finish_reason"], list_judges()) == ("finished", set())
+    assert done.groups == EVERY_GROUP
     assert len(done.paths) <= 2 * GROUPS + 25 * kills
     assert {each["status"] for each in done.decisions} <= {"new", "near_duplicate"}
     with open_store(str(tmp_path)) as store:
@@ -188,9 +186,7 @@ async def test_a_judge_that_is_stopped_is_replaced(
             return super().parse(response)
 
     done = await crawl(tmp_path, site.urls()[:80], Stopping, **SETTINGS)
-    assert done.stats["finish_reason"] == "finished"
-    assert groups_of(done.paths) == EVERY_GROUP
-    assert len(stopped) == 1
+    assert (done.stats["finish_reason"], done.groups, len(stopped)) == ("finished", EVERY_GROUP, 1)
     assert not any(map(is_running, stopped))
 
 
@@ -207,7 +203,6 @@ def test_a_signal_ends_the_waits_of_pages(site: Site, tmp_path: Path) -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
     done = finish_crawl(process, tmp_path)
-    assert done.exit_code == 0
-    assert sorted(done.paths) == ["/g0/c0", "/g0/c1"]
+    assert (done.exit_code, sorted(done.paths)) == (0, ["/g0/c0", "/g0/c1"])
     assert done.counted["waited_seconds"] > 0
     assert done.counted["waited_seconds"] < 5

@@ -10,13 +10,20 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash.judge import links
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.crawling import (
+    Crawl,
+    FollowingSpider,
+    PagesSpider,
+    crawl,
+    crawl_pages,
+    describe,
+    path_of,
+)
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
 
 ONLY = "links/only_on_dropped_pages"
-
 # Three pages of a list whose text is the same, and a print view. Only dropped pages lead to c, d
 # and to the third page, and only that one to e.
 ANSWERS = {
@@ -38,17 +45,19 @@ async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
     return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
 
 
+def list_left(done: Crawl) -> list[str]:
+    return [path_of(each["url"]) for each in done.decisions if each["status"] == "not_followed"]
+
+
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "scrapy_simhash")
     done = await crawl_list(tmp_path, site)
-    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
-    assert done.counted[ONLY] == len(LOST)
+    assert (set(done.paths), done.counted[ONLY]) == ({"/list?page=1", "/a", "/b"}, len(LOST))
     told = "Not followed: 3 links that only dropped pages had (SIMHASH_FOLLOW_NEW_LINKS = True "
     (said,) = [each for each in caplog.records if each.getMessage() == f"{told}follows 3)."]
-    assert said.levelno == logging.WARNING
-    noted = [each for each in done.decisions if each["status"] == "not_followed"]
-    assert [each["url"] for each in noted] == list(map(site.url, LOST))
-    assert {each["match_url"] for each in noted} == {site.url("/list?page=2")}
+    assert (said.levelno, list_left(done)) == (logging.WARNING, LOST)
+    noted = {each["match_url"] for each in done.decisions if each["status"] == "not_followed"}
+    assert noted == {site.url("/list?page=2")}
 
 
 class Sessions(dict[str, Answer]):
@@ -78,8 +87,7 @@ async def test_links_that_differ_in_a_session_only_are_told_apart_and_followed_t
 @pytest.mark.parametrize(
     ("allowed", "paths", "unseen"),
     [
-        ((), [], 0),
-        ((), ["/wanted"], 1),
+        *(((), [], 0), ((), ["/wanted"], 1)),
         ((), ["/moved"], 1),  # all pages of that host move to this one
         (("127.0.0.1",), ["/wanted"], 0),
     ],
@@ -111,11 +119,9 @@ async def test_what_makes_no_difference_on_first_pages_may_on_second_ones(
             address = f"/list{n}?color={colour}"
             answers[address] = page(n, links=[f"{address}&page=2"])
             answers[f"{address}&page=2"] = page(100 + 10 * n + place * (not shared))
-    with serve(answers) as site:
-        start = [site.url(f"/list{n}?color={colour}") for n in lists for colour in colours]
-        done = await crawl(tmp_path, start, FollowingSpider)
-    assert done.counted["dropped"] == 16
-    assert done.counted[ONLY] == 16
+    start = [f"/list{n}?color={colour}" for n in lists for colour in colours]
+    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
+    assert (done.counted["dropped"], done.counted[ONLY]) == (16, 16)
 
 
 async def test_what_a_mirror_has_beside_its_pages_came_with_the_original(tmp_path: Path) -> None:
@@ -125,12 +131,10 @@ async def test_what_a_mirror_has_beside_its_pages_came_with_the_original(tmp_pat
         f"/mirror{path}": page(n, menu="Mirror", links=[f"/mirror{paths[n ^ 1]}", f"/new{n}"])
         for n, path in enumerate(paths)
     }
-    with serve({**answers, **mirrored}) as site:
-        start = [*map(site.url, paths), *(site.url(path) for path in [*mirrored][::2])]
-        done = await crawl(tmp_path, start, FollowingSpider, SIMHASH_FOLLOW_NEW_LINKS=False)
+    start = [*paths, *[*mirrored][::2]]
+    done = await crawl_pages(tmp_path, answers | mirrored, start, FollowingSpider)
     assert done.counted["dropped"] == 12
-    left = {each["url"] for each in done.decisions if each["status"] == "not_followed"}
-    assert left == {site.url(f"/new{n}") for n in range(0, 24, 2)}
+    assert sorted(list_left(done)) == sorted(f"/new{n}" for n in range(0, 24, 2))
 
 
 async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_path: Path) -> None:
@@ -139,24 +143,17 @@ async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_pa
     answers["/index.html"] = page(50, links=paths)
     links = [f"/mirror{path}" for path in paths]
     answers["/mirror/index.html"] = page(50, menu="Mirror", links=[*links, "/mirror/new.html"])
-    with serve(answers) as site:
-        start = [site.url("/index.html"), site.url("/mirror/index.html")]
-        done = await crawl(tmp_path, start, FollowingSpider)
-    assert done.counted["dropped"] == 1
-    left = [each["url"] for each in done.decisions if each["status"] == "not_followed"]
-    assert left == [site.url("/mirror/new.html")]
+    start = ["/index.html", "/mirror/index.html"]
+    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
+    assert (done.counted["dropped"], list_left(done)) == (1, ["/mirror/new.html"])
 
 
 async def test_links_beyond_the_remembered_ones_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "_MOST_REMEMBERED", 1)
-    answers = {
-        "/list": page(1, links=["/copy"]),
-        "/copy": page(1, links=["/lost", "/lost-too"]),
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/list")], FollowingSpider, SIMHASH_PROCESSES=0)
+    answers = {"/list": page(1, links=["/copy"]), "/copy": page(1, links=["/lost", "/lost-too"])}
+    done = await crawl_pages(tmp_path, answers, ["/list"], FollowingSpider, SIMHASH_PROCESSES=0)
     assert done.counted[ONLY] == 2
 
 
@@ -224,9 +221,7 @@ class ShopSpider(PagesSpider):
         yield describe(response)
 
 
-async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_callback_does_not_follow_of_a_page_is_not_known(tmp_path: Path) -> None:
     related = ["/item/5", "/item/6"]
     answers = {
         "/list?1": page(1, links=["/item/1", "/item/2", "/list?2"]),
@@ -234,14 +229,11 @@ async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
         **{f"/item/{n}": page(10 + n, links=[*related, "/review"]) for n in (1, 2, 5, 6)},
         "/review": page(20),
     }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/list?1")], ShopSpider)
+    done = await crawl_pages(tmp_path, answers, ["/list?1"], ShopSpider)
     assert done.counted[ONLY] == len(related)
 
 
-async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_callback_leaves_out_where_it_follows_is_known(tmp_path: Path) -> None:
     """Or else somebody would be warned of each list for its login."""
     answers = {
         "/list?1": page(1, links=["/a", "/list?2", "/c"]),
@@ -254,8 +246,7 @@ async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
             links = response.css("a:not([href='/c'])::attr(href)").getall()
             yield from response.follow_all(links)
 
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/list?1")], Leaving)
+    done = await crawl_pages(tmp_path, answers, ["/list?1"], Leaving)
     assert ONLY not in done.counted
 
 
@@ -293,10 +284,8 @@ async def test_links_count_whatever_the_address_of_their_page_and_its_callback(
         copy: page(1, links=[*LEAVES, *MENU]),
         **{path: page(10 + n, links=MENU) for n, path in enumerate([*LEAVES, *MENU])},
     }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/")], spider)
-    assert done.counted["dropped"] == 1
-    assert done.counted[ONLY] == len(LEAVES)
+    done = await crawl_pages(tmp_path, answers, ["/"], spider)
+    assert (done.counted["dropped"], done.counted[ONLY]) == (1, len(LEAVES))
 
 
 async def test_pages_behind_the_end_of_a_list_hide_no_page_of_another(tmp_path: Path) -> None:
@@ -305,7 +294,5 @@ async def test_pages_behind_the_end_of_a_list_hide_no_page_of_another(tmp_path: 
     lost = [f"/b?page={n}" for n in range(2, 10)]
     answers = {f"/a?page={n}": page(n) if n < 4 else nothing for n in range(1, 20)}
     answers |= {"/b": page(50), "/hub": page(60, links=["/b"]), "/print": page(60, links=lost)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls(), FollowingSpider)
-    assert done.counted["dropped"] == 16
-    assert done.counted[ONLY] == len(lost)
+    done = await crawl_pages(tmp_path, answers, spider=FollowingSpider)
+    assert (done.counted["dropped"], done.counted[ONLY]) == (16, len(lost))

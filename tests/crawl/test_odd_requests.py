@@ -42,15 +42,12 @@ class CopyingSpider(PagesSpider):
             yield Request(response.urljoin("/copy"), meta=meta)
 
 
-async def test_page_passes_when_its_request_cannot_be_fingerprinted(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_page_passes_whose_request_has_no_fingerprint(site: Site, tmp_path: Path) -> None:
     site.answers["/odd"] = site.answers["/copy"]
-    requests = [Request(site.url(path), dont_filter=True) for path in ("/odd", "/one")]
+    requests = [Request(url, dont_filter=True) for url in site.urls("/odd", "/one")]
     done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
     assert done.verdicts == {"/odd": "not_judged failed", "/one": "new"}
-    assert sorted(done.paths) == ["/odd", "/one"]
-    assert done.counted["not_judged/failed"] == 1
+    assert (sorted(done.paths), done.counted["not_judged/failed"]) == (["/odd", "/one"], 1)
 
 
 async def test_copied_redirects_make_no_page_the_one_redirected_to(
@@ -61,9 +58,7 @@ async def test_copied_redirects_make_no_page_the_one_redirected_to(
     assert done.verdicts == {"/new": "new", "/copy": "near_duplicate"}
 
 
-async def test_what_a_spider_keeps_among_redirects_costs_no_page(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_what_a_spider_keeps_in_redirects_costs_no_page(site: Site, tmp_path: Path) -> None:
     odd = Request(site.url("/one"), meta={"redirect_urls": [b"http://a.example/", object()]})
     done = await crawl(tmp_path, [odd, site.url("/two")])
     assert done.verdicts == {"/one": "new", "/two": "new"}
@@ -71,7 +66,7 @@ async def test_what_a_spider_keeps_among_redirects_costs_no_page(
 
 async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_path: Path) -> None:
     fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": PurposeFingerprinter}
-    urls = [site.url("/one"), site.url("/copy")]
+    urls = site.urls("/one", "/copy")
     requests = [Request(url, meta={"purpose": n}) for url in urls for n in range(2)]
     first = await crawl(tmp_path, requests, **fingerprinter)
     second = await crawl(tmp_path, requests, **fingerprinter)
@@ -79,8 +74,7 @@ async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_pat
     third = await crawl(tmp_path, requests[1::-1], **fingerprinter)
     assert site.asked[:4] == ["/one", "/one", "/copy", "/copy"]
     assert first.paths == second.paths == ["/one", "/one"]
-    assert second.counted["revisit/unchanged"] == 2
-    assert third.paths == ["/one", "/one"]
+    assert (second.counted["revisit/unchanged"], third.paths) == (2, ["/one", "/one"])
     assert "near_duplicate" not in third.counted
 
 
@@ -93,14 +87,10 @@ class CarryingSpider(PagesSpider):
 
 @dataclass
 class Goods:
-    """What a dataclass item holds."""
-
     name: str = ""
 
 
 class GoodsItem(Item):
-    """What an item of Scrapy holds."""
-
     name = Field()
 
 
@@ -109,12 +99,10 @@ CARRIED: list[tuple[dict[str, Any], bool]] = [
     ({"cb_kwargs": {"item": {"name": "a"}}}, True),
     ({"cb_kwargs": {"row": Goods("a")}}, True),
     ({"cb_kwargs": {"row": GoodsItem(name="a")}}, True),
-    ({"meta": {"item": {"name": "a"}}}, True),
-    ({"meta": {"goods": Goods("a")}}, True),
+    *(({"meta": {"item": {"name": "a"}}}, True), ({"meta": {"goods": Goods("a")}}, True)),
     ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
     ({"cb_kwargs": {"rows": [{"name": "a"}]}}, True),
-    ({"meta": {"items": [{"name": "a"}]}}, True),
-    ({"meta": {"rows": ("a", Goods("a"))}}, True),
+    *(({"meta": {"items": [{"name": "a"}]}}, True), ({"meta": {"rows": ("a", Goods("a"))}}, True)),
     ({"meta": {"product": {"name": "a"}}}, True),
     ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
     ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),

@@ -44,8 +44,7 @@ async def test_pages_pass_not_judged_while_the_server_is_gone(tmp_path: Path) ->
         # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
         settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(("http", "https", "ftp"))
         gone = await crawl(tmp_path, ["data:text/html,<p>text"], **settings)
-        assert gone.stats["finish_reason"] == "simhash_store_unusable"
-        assert gone.items == []
+        assert (gone.stats["finish_reason"], gone.items) == ("simhash_store_unusable", [])
 
 
 @pytest.mark.parametrize("at", ["middle", "end"])
@@ -75,15 +74,8 @@ async def test_a_server_that_never_answers_holds_nothing_up(
         assert done.stats["simhash/not_judged/store_unavailable"] == 24
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.usefixtures("store_seed")
-def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
+def test_commands(redis_server: RedisServer, tmp_path: Path, run: Run) -> None:
     url = redis_server.url()
     crawl_into(url)  # type: ignore[arg-type]
     (stats,) = run("check", "--store", url, "--json").answers
@@ -97,10 +89,10 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
         assert done.err == nothing * ("find-all" in command), command
     assert run("explain", ONE, "--store", url).exit_code == 0
     assert run("undo", AGAIN, "--store", url).exit_code == 0
-    archive = project / "fingerprints.simhash"
+    archive = tmp_path / "fingerprints.simhash"
     (exported,) = run("export", "fingerprints", "-o", archive, "--store", url, "--json").answers
     (imported,) = run("import", url, "--store", redis_server.url(), "--json").answers
     assert imported["pages"] == exported["fingerprints"] == 3
-    backup = run("export", "store", "-o", project / "copy", "--store", url)
+    backup = run("export", "store", "-o", tmp_path / "copy", "--store", url)
     assert backup.exit_code == 2
     assert "BGSAVE" in backup.err

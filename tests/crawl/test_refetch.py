@@ -18,10 +18,10 @@ from scrapy.http import Request
 from scrapy_simhash.judge import judge
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, PagesSpider, crawl
+from tests.helpers.crawling import PagesSpider, crawl, crawl_pages
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Answer, serve
 
 PRODUCTS = 20
 _GONE = Answer(b"gone", 404)
@@ -62,19 +62,14 @@ def count_asked(
     return {path: partial(answer, path, made.args[0]) for path, made in shop().items()}
 
 
-async def crawl_shop(folder: Path, site: Site, **settings: Any) -> Crawl:
-    return await crawl(folder, site.urls(), **settings)
-
-
 @pytest.mark.parametrize(("processes", "at_once"), [(0, 1), (1, 16)])
-async def test_copies_with_what_changes_are_dropped(
+async def test_copies_with_changes_are_dropped(
     tmp_path: Path, processes: int, at_once: int
 ) -> None:
-    settings = {"SIMHASH_PROCESSES": processes, "CONCURRENT_REQUESTS": at_once}
-    settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = at_once
+    many = dict.fromkeys(("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"), at_once)
     with serve(shop()) as site:
-        done = await crawl_shop(tmp_path, site, **settings)
-    kept = Counter(item["path"].partition("?")[0] for item in done.items)
+        done = await crawl(tmp_path, site.urls(), PagesSpider, SIMHASH_PROCESSES=processes, **many)
+    kept = Counter(path.partition("?")[0] for path in done.paths)
     assert len(kept) == PRODUCTS
     assert kept.total() <= PRODUCTS + 3
     assert 2 <= done.counted["refetched"] <= 10
@@ -87,8 +82,7 @@ async def test_copies_with_what_changes_are_dropped(
 
 async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_path: Path) -> None:
     """With the log, or by what the store has."""
-    with serve(shop()) as site:
-        done = await crawl_shop(tmp_path, site)
+    done = await crawl_pages(tmp_path, shop())
     dropped = [each["url"] for each in done.decisions if each["action"] == "drop"]
     for url in dropped:
         answer = run.answer("explain", url, "--store", tmp_path)
@@ -103,7 +97,7 @@ async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_p
 
 async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:
     with serve(shop()) as site:
-        done = await crawl_shop(tmp_path, site, SIMHASH_REFETCH=0)
+        done = await crawl(tmp_path, site.urls(), SIMHASH_REFETCH=0)
     assert len(done.items) == 2 * PRODUCTS
     assert "refetched" not in done.counted
     assert len(site.asked) == 2 * PRODUCTS
@@ -112,22 +106,18 @@ async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "later",
     [
-        _GONE,
-        Answer(location="/moved"),
+        *(_GONE, Answer(location="/moved")),
         Answer(b"%PDF-1.4", content_type="application/pdf"),
         "<html><title>Too many requests</title><h1>Too many requests</h1><p>Slow down.</p></html>",
         "<html><title>Log in</title><p>Your name and your password, please.</p></html>",
     ],
     ids=["gone", "moved", "pdf", "ban", "login"],
 )
-async def test_an_answer_that_is_no_answer_teaches_nothing(
-    tmp_path: Path, later: Answer | str
-) -> None:
+async def test_an_answer_that_is_none_teaches_nothing(tmp_path: Path, later: Answer | str) -> None:
     def make(number: int, times: int, place: int) -> Answer | str:
         return product(number, place) if times == 1 else later
 
-    with serve(count_asked(Counter(), make)) as site:
-        done = await crawl_shop(tmp_path, site)
+    done = await crawl_pages(tmp_path, count_asked(Counter(), make))
     assert len(done.items) == 2 * PRODUCTS
     assert 1 <= done.counted["refetched"] <= 10
 
@@ -146,8 +136,7 @@ async def test_values_that_never_change_keep_their_pages(tmp_path: Path) -> None
         )
 
     answers = {f"/part/{make_words(900 + n, 1)[0]}": partial(record, n) for n in range(PRODUCTS)}
-    with serve(answers) as site:
-        done = await crawl_shop(tmp_path, site)
+    done = await crawl_pages(tmp_path, answers)
     assert len(done.items) == len(answers)
 
 
@@ -173,8 +162,7 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
             assert own
             yield from super().parse(response)
 
-    with serve(shop()) as site:
-        done = await crawl(tmp_path, site.urls(), Asking, SIMHASH_ACTION="flag")
+    done = await crawl_pages(tmp_path, shop(), spider=Asking, SIMHASH_ACTION="flag")
     assert len(sent) == done.counted["refetched"] > 0
     for request in sent:
         assert request.headers["X-Own"] == b"1"
@@ -187,11 +175,10 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
 async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
     cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
     with serve(shop()) as site:
-        await crawl_shop(tmp_path / "first", site, SIMHASH_REFETCH=0, **cache)
+        await crawl(tmp_path / "first", site.urls(), PagesSpider, SIMHASH_REFETCH=0, **cache)
         asked = len(site.asked)
-        done = await crawl_shop(tmp_path / "second", site, **cache)
-    assert len(site.asked) == asked
-    assert len(done.items) == 2 * PRODUCTS
+        done = await crawl(tmp_path / "second", site.urls(), PagesSpider, **cache)
+    assert (len(site.asked), len(done.items)) == (asked, 2 * PRODUCTS)
 
 
 @pytest.mark.parametrize("processes", slow_but([0], [0, 1]))
@@ -216,8 +203,8 @@ async def test_a_spider_that_closes_ends_all_doubts(tmp_path: Path, processes: i
             asyncio.get_running_loop().call_later(0.5, gate.set)
             await closing
 
-    with serve(count_asked(asked, make)) as site:
-        done = await crawl(tmp_path, site.urls(), Closing, SIMHASH_PROCESSES=processes)
+    settings: dict[str, Any] = {"SIMHASH_PROCESSES": processes}
+    done = await crawl_pages(tmp_path, count_asked(asked, make), spider=Closing, **settings)
     assert done.stats["finish_reason"] == "enough"
     assert 1 <= done.counted["refetched"] <= 2
 
@@ -237,11 +224,9 @@ async def test_a_judge_that_dies_in_doubt_judges_again(tmp_path: Path) -> None:
             kill()
         return product(number, place)
 
-    with serve(count_asked(Counter(), make)) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_PROCESSES=1)
+    done = await crawl_pages(tmp_path, count_asked(Counter(), make), SIMHASH_PROCESSES=1)
     assert killed
-    kept = {item["path"].partition("?")[0] for item in done.items}
-    assert len(kept) == PRODUCTS
+    assert len({path.partition("?")[0] for path in done.paths}) == PRODUCTS
     assert done.counted["pages"] == 2 * PRODUCTS
 
 
@@ -255,18 +240,19 @@ async def test_what_changes_by_itself_makes_no_page_new(tmp_path: Path, unchange
 
     later = "</main>"
     with serve(shop(sell)) as site:
-        first = await crawl_shop(tmp_path, site)
-        kept = {item["path"] for item in first.items}
+        first = await crawl(tmp_path, site.urls())
+        kept = {*first.paths}
         later = "<p>Now also in green.</p></main>"
-        again = await crawl_shop(tmp_path, site, SIMHASH_UNCHANGED=unchanged)
+        again = await crawl(tmp_path, site.urls(), SIMHASH_UNCHANGED=unchanged)
     revisits = [each for each in again.decisions if each["status"] == "revisit"]
     assert len(revisits) >= PRODUCTS
     new = {each["url"] for each in revisits if each["reason"] == "changed"}
     assert {url.partition("?")[0].rpartition("/p/")[2] for url in new} == {edited[3:]}
     dropped = {each["url"] for each in revisits if each["action"] == "follow"}
     assert len(dropped) == (len(revisits) - len(new)) * (unchanged == "drop")
-    came = {item["path"] for item in again.items}
-    assert kept - came == (kept - {edited, f"{edited}?ref=mail"} if unchanged == "drop" else set())
+    assert kept.difference(again.paths) == (
+        kept - {edited, f"{edited}?ref=mail"} if unchanged == "drop" else set()
+    )
 
 
 async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
@@ -291,8 +277,7 @@ async def test_what_changed_in_one_answer_of_a_check_is_not_refuted(
 
     paths = [path for number in range(PRODUCTS) for path in shop() if f"/p/{number}-" in path]
     answers = {path: partial(answer, int(path.split("-")[0][3:]), path) for path in paths}
-    with serve(answers) as site:
-        await crawl_shop(tmp_path, site, SIMHASH_PROCESSES=0)
+    await crawl_pages(tmp_path, answers, SIMHASH_PROCESSES=0)
     with open_as_it_is(str(tmp_path)) as store:
         noise = store.read(lambda stored: stored.find_noise("127.0.0.1"))
     assert max(asked.values()) == 6

@@ -1,6 +1,5 @@
 """Pages that somebody may have made up to be in the sample of a host that is not theirs."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
@@ -42,12 +41,6 @@ def answer(path: str) -> str:
     return make_page([f"No results for {asked}"], title=asked[:200]).replace("Heading", asked[:200])
 
 
-def make_shop(records: Mapping[str, int]) -> dict[str, Answer | str]:
-    shop: dict[str, Answer | str] = {path: record(number) for path, number in records.items()}
-    shop |= {ask(number): answer(ask(number)) for number in range(SEARCHES)}
-    return shop | {"/": page(2, title="Shop", links=[*records])}
-
-
 FORMS = {
     "of one form": {f"/record/{number}": number for number in range(RECORDS)},
     "of many": {
@@ -76,12 +69,12 @@ FIFO = "scrapy.squeues.FifoMemoryQueue"
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_searches_that_another_site_asks_for_lose_no_record(
-    tmp_path: Path, form: str
-) -> None:
+async def test_searches_that_another_site_asks_lose_no_record(tmp_path: Path, form: str) -> None:
     records = FORMS[form]
     searches = [ask(number) for number in range(SEARCHES)]
-    with serve(make_shop(records)) as site:
+    shop = {path: record(number) for path, number in records.items()}
+    shop |= {search: answer(search) for search in searches}
+    with serve({**shop, "/": page(2, title="Shop", links=[*records])}) as site:
         done = await crawl_from_elsewhere(site, tmp_path, [*searches, "/"])
         assert set(records) <= set(done.paths)
         assert suspicions(tmp_path, [searches[0], "/", *[*records][:1]], site) == [2, 1, 0]

@@ -9,7 +9,7 @@ import pytest
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.judge.alerts import Alert
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, FollowingSpider, crawl, path_of
+from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages, path_of
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -80,8 +80,7 @@ async def test_a_login_whose_links_have_a_session_of_each_answer_is_a_wall(
     }
     for n, path in enumerate(2 * menu):
         answers[link(100 + n, [path])[1]] = page(n % 6, links=link(n, menu))
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
+    done = await crawl_pages(tmp_path, answers)
     assert find_walls(done) == {members(0): MEMBERS - 1}
     assert run("urls", "--store", tmp_path, "--json").answers[0]["same"] == len(menu)
 
@@ -122,10 +121,7 @@ PERMALINKS = {
     [
         # Those of one thread have its number in common, which others have not.
         ({**{f"/t/{thread}": page(thread) for thread in range(6)}, **PERMALINKS}, {}),
-        (
-            {f"/reply?post={n}&t={n % 6}": login("/") for n in range(12)},
-            {"/reply?post=0&t=0": 11},
-        ),
+        ({f"/reply?post={n}&t={n % 6}": login("/") for n in range(12)}, {"/reply?post=0&t=0": 11}),
         ({f"/login?next={n}": login("/") for n in range(12)}, {"/login?next=0": 11}),
         ({f"/{n % 2}?sid={n}": page(n % 2) for n in range(12)}, {}),
         ({f"/cal/{n % 6}/{n}": page(1) for n in range(12)}, {"/cal/0/0": 11}),
@@ -135,10 +131,8 @@ PERMALINKS = {
 async def test_addresses_of_a_wall_have_nothing_in_common(
     tmp_path: Path, answers: dict[str, str], walls: dict[str, int]
 ) -> None:
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert find_walls(done) == walls
-    assert done.counted["new"] == len(set(answers.values()))
+    done = await crawl_pages(tmp_path, answers)
+    assert (find_walls(done), done.counted["new"]) == (walls, len(set(answers.values())))
 
 
 @pytest.mark.parametrize("how", [False, True])
@@ -154,8 +148,7 @@ async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
     with serve(answers) as site:
         for turn in range(2):
             done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **settings)
-            assert done.stats["finish_reason"] == "finished"
-            assert find_walls(done) == {}
+            assert (done.stats["finish_reason"], find_walls(done)) == ("finished", {})
             unseen = done.counted.get("links/only_on_dropped_pages", 0)
             # The first one was kept.
             assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
@@ -168,10 +161,8 @@ async def test_a_short_login_with_a_secret_of_each_answer(tmp_path: Path) -> Non
             members(n): f"<html><body>{form.format(name, f'{n}f8Kx3vPzq0wQ2bH7')}</body></html>"
             for n in range(MEMBERS)
         }
-        with serve(answers) as site:
-            done = await crawl(tmp_path / folder, site.urls())
-        assert len(find_walls(done)) == seen
-        assert len(done.paths) == (1 if seen else MEMBERS)
+        done = await crawl_pages(tmp_path / folder, answers)
+        assert (len(find_walls(done)), len(done.paths)) == (seen, 1 if seen else MEMBERS)
 
 
 async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
@@ -183,13 +174,12 @@ async def test_a_redirect_to_a_login_page(tmp_path: Path, run: Run) -> None:
         members(n): Answer(location=f"/login?next={members(n)}") for n in range(MEMBERS)
     }
     answers |= {f"/login?next={members(n)}": login(members(n)) for n in range(MEMBERS)}
-    with serve(answers) as site:
-        requests = [site.url(members(n)) for n in range(MEMBERS)]
-        done = await crawl(tmp_path, requests)
+    asked = [members(n) for n in range(MEMBERS)]
+    done = await crawl_pages(tmp_path, answers, asked)
     assert find_walls(done) == {f"/login?next={members(0)}": MEMBERS - 1}
-    wall, urls = site.url(f"/login?next={members(0)}"), tmp_path / "urls"
+    wall, urls = f"{done.root}/login?next={members(0)}", tmp_path / "urls"
     listed = run("undo", "--original", wall, "-o", urls, "--store", tmp_path)
-    assert listed.out.split() == urls.read_text().split() == requests
+    assert listed.out.split() == urls.read_text().split() == [done.root + path for path in asked]
     assert "11 drops undone" in listed.err
     assert "1 kept page of the same text listed, too" in listed.err
 
@@ -198,18 +188,16 @@ async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> N
     """Titles under which a wiki shows one page, which says where it belongs."""
     canonical = '<link rel="canonical" href="/wiki/Fire"></head>'
     article = page(1).replace("</head>", canonical)
-    with serve({f"/wiki/{name}": article for name in "abcdefghij"}) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.counted["dropped"] == 9
-    assert find_walls(done) == {}
+    done = await crawl_pages(tmp_path, {f"/wiki/{name}": article for name in "abcdefghij"})
+    assert (done.counted["dropped"], find_walls(done)) == (9, {})
 
 
 async def test_undo_lists_what_was_asked_for_last(tmp_path: Path, run: Run) -> None:
     with serve({"/one": page(1), "/copy": page(1, menu="Other")}) as site:
         site.answers["/old"] = Answer(location="/copy")
-        await crawl(tmp_path, map(site.url, ("/one", "/old")))
+        await crawl(tmp_path, site.urls("/one", "/old"))
         site.answers["/old"] = Answer(b"", 404)
-        await crawl(tmp_path, map(site.url, ("/one", "/copy")))
+        await crawl(tmp_path, site.urls("/one", "/copy"))
         listed = run("undo", "--original", site.url("/one"), "--dry-run", "--store", tmp_path)
         assert site.url("/copy") in listed.out.splitlines()
         assert site.url("/old") not in listed.out
@@ -220,6 +208,5 @@ async def test_a_true_copy_hides_no_wall_of_one_parameter(tmp_path: Path) -> Non
     answers = {f"/topic?t={n}": page(n % 6, title=f"Topic {n % 6}") for n in range(7)}
     form = make_page(make_words(99, 120), title="Log in")
     answers |= {f"/topic?t={n}": form for n in range(100, 140)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
+    done = await crawl_pages(tmp_path, answers)
     assert find_walls(done) == {"/topic?t=100": 39}

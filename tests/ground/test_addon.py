@@ -22,6 +22,8 @@ SPIDER = "scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
 OTHER = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 PATHS = ("/one", "/one-again")
+HALF: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}
+OTHER_HALF: dict[str, Any] = {"SPIDER_MIDDLEWARES": {SPIDER: 60}}
 
 
 @pytest.fixture
@@ -45,10 +47,8 @@ def test_addon_puts_both_middlewares_in_place() -> None:
 def test_position_of_the_user_stays(position: int | None, by_class: bool) -> None:
     downloader = {SimhashDownloaderMiddleware if by_class else DOWNLOADER: position}
     spider = {SimhashSpiderMiddleware if by_class else SPIDER: position}
-    assert added({"DOWNLOADER_MIDDLEWARES": downloader, "SPIDER_MIDDLEWARES": spider}) == (
-        downloader,
-        spider,
-    )
+    given = {"DOWNLOADER_MIDDLEWARES": downloader, "SPIDER_MIDDLEWARES": spider}
+    assert added(given) == (downloader, spider)
 
 
 def test_settings_of_the_command_line_are_added_to() -> None:
@@ -73,14 +73,12 @@ class OwnSettings(PagesSpider):
 
 async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), OwnSettings, ADDONS={})
-    assert done.paths == ["/one"]
-    assert done.counted["dropped"] == 1
+    assert (done.paths, done.counted["dropped"]) == (["/one"], 1)
 
 
 async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
-    assert done.paths == list(PATHS)
-    assert done.counted == {}
+    assert (done.paths, done.counted) == (list(PATHS), {})
 
 
 async def test_without_the_spider_middleware_pages_are_flagged_and_done(
@@ -94,8 +92,7 @@ async def test_without_the_spider_middleware_pages_are_flagged_and_done(
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:
     done = run_crawl(tmp_path, site.urls(), TWISTED_REACTOR=SELECT)
-    assert done.paths == list(PATHS)
-    assert done.counted == {}
+    assert (done.paths, done.counted) == (list(PATHS), {})
     (line,) = [line for line in done.log.splitlines() if "scrapy_simhash needs asyncio" in line]
     assert "WARNING" in line
     assert "twisted.internet.asyncioreactor.AsyncioSelectorReactor" in line
@@ -105,13 +102,9 @@ def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Pa
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}},
-            "SPIDER_MIDDLEWARES, so no page is dropped",
-        ),
-        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}}, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
-        ({"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}, "SPIDER_MIDDLEWARES": {SPIDER: 60}}, ""),
-        ({"SPIDER_MIDDLEWARES": {SPIDER: 60}, "SIMHASH_ENABLED": False}, ""),
+        (HALF, "SPIDER_MIDDLEWARES, so no page is dropped"),
+        (OTHER_HALF, "DOWNLOADER_MIDDLEWARES, so no page is judged"),
+        *((HALF | OTHER_HALF, ""), (OTHER_HALF | {"SIMHASH_ENABLED": False}, "")),
     ],
 )
 async def test_half_an_installation_is_named_with_the_line_that_mends_it(

@@ -32,11 +32,6 @@ def brute_force(weighted: list[tuple[int, int]]) -> int:
     return fingerprint
 
 
-def random_features(count: int, seed: int) -> list[tuple[int, int]]:
-    draw = random.Random(seed)  # noqa: S311 - reproducible, no secret
-    return [(draw.getrandbits(64), draw.randint(1, 5_000)) for _ in range(count)]
-
-
 @given(features)
 def test_equals_brute_force(weighted: list[tuple[int, int]]) -> None:
     assert make(weighted) == brute_force(weighted)
@@ -44,7 +39,8 @@ def test_equals_brute_force(weighted: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("count", [4_095, 4_096, 4_097, 8_192, 9_001])
 def test_long_pages_are_summed_over_all_passes(count: int) -> None:
-    weighted = random_features(count, seed=count)
+    draw = random.Random(count)  # noqa: S311 - reproducible, no secret
+    weighted = [(draw.getrandbits(64), draw.randint(1, 5_000)) for _ in range(count)]
     assert make(weighted) == brute_force(weighted)
 
 

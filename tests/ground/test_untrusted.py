@@ -31,17 +31,6 @@ class QuotingFingerprinter(RequestFingerprinter):
         raise ValueError(f"cannot fingerprint {request.meta['title']}")
 
 
-def own_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Format what the plugin logged as any handler would, tracebacks included."""
-    formatter = logging.Formatter()
-    return [formatter.format(r) for r in caplog.records if r.name.startswith("scrapy_simhash")]
-
-
-def check(lines: list[str]) -> None:
-    assert all(line.isprintable() for line in lines), lines
-    assert all(len(line) < MOST_ERROR_CHARACTERS + 2 * MOST_LOGGED_CHARACTERS for line in lines)
-
-
 @given(st.text())
 def test_nothing_unprintable_is_left(text: str) -> None:
     assert printable(text).isprintable()
@@ -82,8 +71,11 @@ async def test_a_page_makes_one_harmless_line(
         requests.append(Request(site.url("/one?"), meta={"title": ESCAPES}, dont_filter=True))
         done = await crawl(tmp_path, requests, **settings)
     assert len(done.decisions) == len(requests)
-    lines = own_lines(caplog)
-    check(lines)
+    # As any handler would format it, tracebacks included.
+    own = [record for record in caplog.records if record.name.startswith("scrapy_simhash")]
+    lines = list(map(logging.Formatter().format, own))
+    assert all(line.isprintable() for line in lines), lines
+    assert all(len(line) < MOST_ERROR_CHARACTERS + 2 * MOST_LOGGED_CHARACTERS for line in lines)
     assert sum("Not judged: 'http" in line for line in lines) == (len(requests) if settings else 1)
     for url, times in Counter(decision["url"] for decision in done.decisions).items():
         assert sum(quote(url) in line for line in lines) <= times

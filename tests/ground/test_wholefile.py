@@ -18,7 +18,6 @@ with open_whole(Path(sys.argv[1]), overwrite=False) as file:
     print(os.getpid(), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
 # Here it would confuse multiprocessing, whose processes know their parent.
 SAME_NUMBER = """
 import os, sys
@@ -43,8 +42,7 @@ def test_what_a_killed_writer_left_is_in_nobodys_way(tmp_path: Path, overwrite: 
     (left,) = names(tmp_path)
     assert left.startswith(".out.")
     done = run_python("-c", SAME_NUMBER, str(path), done.stdout, str(overwrite), cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert path.read_bytes() == b"whole"
+    assert (done.returncode, done.stderr, path.read_bytes()) == (0, "", b"whole")
     assert names(tmp_path) == [left, "out"]
 
 
@@ -73,8 +71,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="No space left"):
         fail()
-    assert path.read_bytes() == b"before"
-    assert names(tmp_path) == [path.name]
+    assert (path.read_bytes(), names(tmp_path)) == (b"before", [path.name])
 
 
 def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +96,7 @@ def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("nowhere/file", FileNotFoundError, "there is no folder"),
     ],
 )
-def test_what_no_file_can_be(
-    tmp_path: Path, name: str, error: type[Exception], message: str
-) -> None:
+def test_what_is_no_file(tmp_path: Path, name: str, error: type[Exception], message: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(error, match=message), open_whole(tmp_path / name, overwrite=True):
         pass

@@ -29,6 +29,14 @@ def work(values):
 
 getattr(engine, sys.argv[2])(work)
 """
+# Opens a store, read-only or not (`True`, `False`), until it gets a line.
+OPENER = """
+import sys
+from scrapy_simhash import open_store
+with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
 
 
 class Child:

@@ -16,6 +16,7 @@ from scrapy.utils.engine import format_engine_status
 
 from scrapy_simhash.judge.log import VERDICT
 from tests.helpers.processes import PATIENCE_SECONDS
+from tests.helpers.server import Answers, serve
 
 _HANDLERS = "scrapy.core.downloader.handlers"
 # Those that need no reactor. Before Scrapy 2.19 it is another one, by httpx.
@@ -91,11 +92,13 @@ class Crawl:
         crawler: with its spider.
         items: what came out of the spider.
         decisions: the decision log; the lines of this crawl only.
+        root: of the site that was served meanwhile, or "".
     """
 
     crawler: Crawler
     items: list[dict[str, Any]]
     decisions: list[dict[str, Any]]
+    root: str = ""
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -123,6 +126,11 @@ class Crawl:
             path_of(decision["url"]): f"{decision['status']} {decision['reason']}".strip()
             for decision in self.decisions
         }
+
+    @property
+    def groups(self) -> set[str]:
+        """The first folders of the paths, which are the groups of `make_groups`."""
+        return {path.split("/")[1] for path in self.paths}
 
     @property
     def spider(self) -> Any:
@@ -155,6 +163,20 @@ async def crawl(
     crawling = asyncio.ensure_future(crawler.crawl_async(requests=requests))
     await _require_end(crawler, crawling)
     return Crawl(crawler, items, read_lines(log)[before:])
+
+
+async def crawl_pages(
+    store: Path,
+    answers: Answers,
+    paths: Iterable[str] | None = None,
+    spider: type[Spider] = PagesSpider,
+    **settings: Any,
+) -> Crawl:
+    """Crawl a site that is served meanwhile: all its pages in order, or these paths."""
+    with serve(answers) as site:
+        done = await crawl(store, site.urls(*paths or answers), spider, **settings)
+        done.root = site.root
+    return done
 
 
 async def _require_end(crawler: Crawler, crawling: asyncio.Future[None]) -> None:

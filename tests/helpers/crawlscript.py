@@ -60,6 +60,10 @@ class ScriptCrawl:
         return [item["path"] for item in self.items]
 
     @property
+    def groups(self) -> set[str]:
+        return {path.split("/")[1] for path in self.paths}
+
+    @property
     def counted(self) -> dict[str, int]:
         return own_stats(self.stats)
 
@@ -108,7 +112,6 @@ def finish_crawl(process: subprocess.Popen[str], folder: Path, name: str = "craw
 
 
 def run_crawl(folder: Path, urls: Iterable[str], **settings: Any) -> ScriptCrawl:
-    """Crawl to the end."""
     return finish_crawl(start_crawl(folder, urls, **settings), folder)
 
 

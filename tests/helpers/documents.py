@@ -22,8 +22,6 @@ from scrapy_simhash.stores.store import Store
 
 # Those that keep what is in them; `home` in `tests/conftest.py` makes one of each.
 ALL_KINDS = ("lmdb", "redis")
-
-
 AnyPage = TypeVar("AnyPage", Document, Record)
 # Who gets the pages of a test.
 READER = Reader("spider", "parse")
@@ -82,11 +80,9 @@ def judge_in_order(pages: Iterable[Document], seed: int = 0) -> list[Verdict]:
 
 
 def find(store: Store, url: str) -> list[StoredDocument]:
-    """Find the documents at a URL."""
     return store.find_documents([url])[url]
 
 
 def judge_one(store: Store, page: Document) -> Verdict:
-    """Judge one page."""
     (verdict,) = store.find_and_add([page])
     return verdict

@@ -57,7 +57,6 @@ def tokens_of(page: str) -> list[Token]:
 
 
 def blocks_of(page: str) -> Iterator[Block]:
-    """List the blocks of a page in order."""
     mark, session = ("", ""), ""
     for token in tokens_of(page):
         if token.type == "html_block":

@@ -5,12 +5,8 @@ PARAGRAPHS = [
     f"the pass to help with the {work} and stayed until the first snow fell."
     for number, (name, work) in enumerate(
         [
-            ("Anna", "ladders"),
-            ("Bertram", "baskets"),
-            ("Clara", "horses"),
-            ("Dora", "kitchen"),
-            ("Emil", "cider press"),
-            ("Frieda", "accounts"),
+            *(("Anna", "ladders"), ("Bertram", "baskets"), ("Clara", "horses")),
+            *(("Dora", "kitchen"), ("Emil", "cider press"), ("Frieda", "accounts")),
         ]
     )
 ]

@@ -11,20 +11,9 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
-# What a page must say to set a scope off; others are of one scope.
-TRIGGER = "misbehave"
+# What a page must be called to set a scope off, with a way behind it; others are of one scope.
+TRIGGER = "misbehave: "
 NOT_CALLABLE = 7
-
-
-def _make(misbehave: Callable[[], object]) -> Callable[[str, Any], str]:
-    """Make a scope that misbehaves on pages that say so."""
-
-    def find(_: str, page: Any) -> str:
-        if TRIGGER in page.facts.title + page.facts.heading + page.text:
-            misbehave()
-        return ""
-
-    return find
 
 
 def _hang_natively() -> None:
@@ -62,12 +51,11 @@ _WAYS: dict[str, Callable[[], object]] = {
     "leave": lambda: os._exit(3),
     "fail": _fail,
 }
-hang, crash, leave = (_make(_WAYS[way]) for way in ("hang", "crash", "leave"))
 
 
 def misbehave(_: str, page: Any) -> str:
     """Misbehave in the way that a page is called by."""
-    if way := page.facts.title.partition(f"{TRIGGER}: ")[2]:
+    if way := page.facts.title.partition(TRIGGER)[2]:
         _WAYS[way]()
     return ""
 

@@ -93,7 +93,6 @@ def every_symbol() -> bytes:
 
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "laugh"}">' for n in range(12))
-
 HOSTILE: dict[str, Hostile] = {
     "colspan-400-rows": Hostile(table(400), MAYBE_LATE),
     "attributes-40k": Hostile(attributes(40_000), MAYBE_LATE),

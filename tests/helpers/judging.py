@@ -24,9 +24,8 @@ from scrapy_simhash.judge.messages import (
     Settled,
     Waits,
 )
-from scrapy_simhash.pages.facts import Fetched, Reader
-
-READER = Reader("spider", "parse")
+from scrapy_simhash.pages.facts import Fetched
+from tests.helpers.documents import READER
 
 
 class Judging:
@@ -106,8 +105,13 @@ class Judging:
         decision = said.decision
         return " ".join(filter(None, (decision.status, decision.reason, decision.action)))
 
+    def decision(self, number: int) -> Decision:
+        """What was decided on a page that was judged."""
+        found = self.said[number].decision
+        assert found
+        return found
+
     def close(self) -> Closed:
-        """End the crawl."""
         self.judge.take(Close())
         assert self.closed is not None
         return self.closed
@@ -115,7 +119,6 @@ class Judging:
 
 @contextmanager
 def judging(store: Path | str, **fields: Any) -> Iterator[Judging]:
-    """Run a crawl on a store."""
     crawl = Judging(store, **fields)
     yield crawl
     crawl.close()
@@ -143,7 +146,6 @@ def fill(store: Path | str, pages: Iterable[tuple[str, str]], **fields: Any) -> 
 
 
 def fetched(name: str, host: str = "site.example", **fields: Any) -> Fetched:
-    """Make a page as it was fetched."""
     given = {
         "url": f"http://{host}/{name}",
         "encoding": "utf-8",

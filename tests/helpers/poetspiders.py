@@ -13,16 +13,12 @@ from tests.helpers.crawling import PagesSpider, describe, path_of
 
 
 class TitlePage(WebPage[dict[str, Any]]):
-    """What a page is called."""
-
     @field
     def title(self) -> str:
         return str(self.css("title::text").get(""))
 
 
 class WordsPage(WebPage[dict[str, Any]]):
-    """How long a page is."""
-
     @field
     def words(self) -> int:
         return len(" ".join(self.css("article p::text").getall()).split())

@@ -252,15 +252,13 @@ def read_trace(log: Path, root: Path) -> Trace:
     for call in read_calls(log):
         if call.name == "write" and call.rest.startswith("1<"):
             acknowledged.append((len(calls), call.strings[0].decode().strip()))
-        elif ours.match(call.fd_path) or ours.match(call.opened) or _names_any(call, ours):
+            continue
+        paths = [call.fd_path, call.opened]
+        if call.name.startswith(("rename", "unlink", "mkdir")):
+            paths += [string.decode("utf-8", "replace") for string in call.strings]
+        if any(map(ours.match, paths)):
             calls.append(call)
     return Trace(calls, acknowledged)
-
-
-def _names_any(call: Call, ours: "re.Pattern[str]") -> bool:
-    return call.name.startswith(("rename", "unlink", "mkdir")) and any(
-        ours.match(string.decode("utf-8", "replace")) for string in call.strings
-    )
 
 
 def cut(trace: Trace, root: Path, work: Path, states: int, seed: int) -> Iterator[str]:

@@ -43,7 +43,6 @@ def run_python(
 def run_scrapy(
     *arguments: str | Path, cwd: Path, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Scrapy command to its end."""
     return run_python("-m", "scrapy", *arguments, cwd=cwd, given=given)
 
 
@@ -66,7 +65,6 @@ def start_python(*arguments: str | Path, cwd: Path) -> Iterator[subprocess.Popen
 
 
 def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"

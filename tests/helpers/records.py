@@ -74,5 +74,4 @@ def judge_pages(pages: Sequence[tuple[str, str | bytes]], seed: int = 0) -> dict
 
 
 def shuffle(pages: Sequence[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
-    """Put pages in another order."""
     return random.Random(seed).sample(pages, len(pages))  # noqa: S311

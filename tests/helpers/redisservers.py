@@ -49,7 +49,6 @@ class RedisServer:
         return Redis(unix_socket_path=str(self.socket))
 
     def empty(self) -> None:
-        """Delete every key."""
         with self.client() as client:
             client.flushall()
 
@@ -78,7 +77,6 @@ class RedisServer:
 
 @contextmanager
 def run_redis(*options: str, program: str = "redis-server") -> Iterator[RedisServer]:
-    """Run a server."""
     require_program(program)
     with TemporaryDirectory(dir="/tmp") as folder:
         server = RedisServer(Path(folder), *options, program=program)
@@ -90,7 +88,6 @@ def run_redis(*options: str, program: str = "redis-server") -> Iterator[RedisSer
 
 
 def free_port() -> int:
-    """Find a port that is free."""
     while True:
         # Below those that the system gives to the connections of other tests.
         port = SystemRandom().randrange(10_000, 22_000)

@@ -25,7 +25,6 @@ def make_decision(number: int, **fields: Any) -> dict[str, Any]:
 
 
 def make_drop(number: int, original: int = 0, **fields: Any) -> dict[str, Any]:
-    """Make the line of a near-duplicate."""
     return make_decision(
         number,
         **{

@@ -59,11 +59,11 @@ class Site:
     def url(self, path: str) -> str:
         return self.root + path
 
-    def urls(self) -> list[str]:
-        return [self.url(path) for path in self.answers]
+    def urls(self, *paths: str) -> list[str]:
+        """List the URLs of these paths, or of all pages."""
+        return [self.url(path) for path in paths or self.answers]
 
     def wait_until_asked(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until so many requests have come in."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.asked) >= count, seconds), self.asked
 

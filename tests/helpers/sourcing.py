@@ -50,10 +50,6 @@ def warc_plain(pages: Mapping[str, str]) -> bytes:
     return b"".join(warc_record(*each) for each in pages.items())
 
 
-def warc_whole(pages: Mapping[str, str]) -> bytes:
-    return gzip.compress(warc_plain(pages), mtime=0)
-
-
 def wacz(pages: Mapping[str, str]) -> bytes:
     """Pack pages as Browsertrix does; its other files are no archives."""
     packed = io.BytesIO()
@@ -71,7 +67,7 @@ def json_lines(pages: Mapping[str, str]) -> bytes:
 MAKERS: dict[str, Callable[[Mapping[str, str]], bytes]] = {
     "by-record.warc.gz": warc_by_record,
     "plain.warc": warc_plain,
-    "whole.warc.gz": warc_whole,
+    "whole.warc.gz": lambda pages: gzip.compress(warc_plain(pages), mtime=0),
     "crawl.wacz": wacz,
     "feed.jsonl": json_lines,
     "feed.jsonl.gz": lambda pages: gzip.compress(json_lines(pages), mtime=0),

@@ -73,9 +73,8 @@ class StoreMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def open(self) -> None:
-        self.store = self.open_store(
-            distance=self.oracle.distance, tables=self.design, rule="plain"
-        )
+        given = {"distance": self.oracle.distance, "tables": self.design, "rule": "plain"}
+        self.store = self.open_store(**given)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -124,13 +123,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def add(self, group: list[tuple[str, int]], crawl: str, *, incremental: bool = True) -> None:
         pages = [
-            document(
-                name,
-                fingerprint,
-                text_digest=digest_of(fingerprint),
-                **place_of(name, fingerprint),
-            )
-            for name, fingerprint in group
+            document(name, bits, text_digest=digest_of(bits), **place_of(name, bits))
+            for name, bits in group
         ]
         self.oracle.crawl, self.oracle.incremental = crawl, incremental
         verdicts = self.store.find_and_add(pages, crawl=crawl, incremental=incremental)
@@ -192,9 +186,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         """With its near-duplicates."""
-        waiting = data.draw(
-            st.lists(st.sampled_from(sorted(set(self.numbers.values()))), max_size=2)
-        )
+        drawn = st.sampled_from(sorted(set(self.numbers.values())))
+        waiting = data.draw(st.lists(drawn, max_size=2))
         named = {number: identity for identity, number in self.numbers.items() if number}
         originals = {number: self.get(number).record.original for number in named}
         chosen = list(waiting)
@@ -215,13 +208,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_fingerprint_is_lost(self) -> None:
-        if hasattr(self, "store"):
-            assert self.store.fingerprints().tolist() == sorted(self.expected_fingerprints())
+        assert self.store.fingerprints().tolist() == sorted(self.expected_fingerprints())
 
     @invariant()
     def samples_are_of_their_hosts(self) -> None:
-        if not hasattr(self, "store"):
-            return
         hosts: dict[str, dict[int, bytes]] = {"site.example": {}, "other.example": {}}
         for identity, number in self.numbers.items():
             page = self.oracle.pages[identity]
@@ -241,12 +231,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_fits_together(self) -> None:
-        if hasattr(self, "store"):
-            assert self.store.check() == []
+        assert self.store.check() == []
 
     @invariant()
     def states_are_those_of_the_oracle(self) -> None:
-        for identity, number in getattr(self, "numbers", {}).items():
+        for identity, number in self.numbers.items():
             if number:
                 page, stored = self.oracle.pages[identity], self.get(number)
                 state = "duplicate" if page.duplicate else "done"

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scrapy_simhash.tables.permutation import Design
 
 BITS = 64
-
 fingerprints = st.integers(0, 2**BITS - 1)
 
 

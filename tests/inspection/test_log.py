@@ -26,7 +26,6 @@ DECISIONS = [
 
 
 def read_log(path: Path, **options: Any) -> Iterator[dict[str, Any]]:
-    """Read the lines of a log."""
     return (json.loads(line) for _, line in log_module.read_log(path, **options))
 
 
@@ -45,18 +44,12 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "numbers"),
     [
-        ("", [0, 1, 2, 3, 4]),
-        ("--status near_duplicate", [1, 2]),
-        ("--status not_judged", [3]),
-        ("--url b.example", [2, 3, 4]),
-        ("--url a.example/1", [0, 1, 2]),
-        ("--crawl one", [0, 1]),
-        ("--crawl last", [2, 3, 4]),
+        *(("", [0, 1, 2, 3, 4]), ("--status near_duplicate", [1, 2]), ("--status not_judged", [3])),
+        *(("--url b.example", [2, 3, 4]), ("--url a.example/1", [0, 1, 2])),
+        *(("--crawl one", [0, 1]), ("--crawl last", [2, 3, 4])),
         ("--status near_duplicate --crawl two --url b.", [2]),
-        ("--status near_duplicate --url /4", []),
-        ("--status near_duplicate --last 1", [2]),
-        ("--status near_duplicate --last 9", [1, 2]),
-        ("--last 0", []),
+        *(("--status near_duplicate --url /4", []), ("--status near_duplicate --last 1", [2])),
+        *(("--status near_duplicate --last 9", [1, 2]), ("--last 0", [])),
     ],
 )
 def test_filters(run: Run, log: Path, options: str, numbers: list[int]) -> None:
@@ -85,18 +78,10 @@ def test_damaged_lines_are_passed_over_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong: list[dict[str, Any]] = [
-        {"url": 1},
-        {"url": None},
-        {"status": ["new"]},
-        {"time": "noon"},
-        {"time": float("inf")},
-        {"time": float("nan")},
-        {"time": 1e300},
-        {"distance": "3"},
-        {"distance": 1.5},
-        {"similarity": "alike"},
-        {"match_url": {}},
-        {"crawl": 7},
+        *({"time": time} for time in ("noon", float("inf"), float("nan"), 1e300)),
+        *({"url": url} for url in (1, None)),
+        *({"distance": distance} for distance in ("3", 1.5)),
+        *({"status": ["new"]}, {"similarity": "alike"}, {"match_url": {}}, {"crawl": 7}),
     ]
     lines = [*NO_DECISIONS, *(json.dumps({**DECISIONS[1], **fields}) for fields in wrong)]
     log = tmp_path / "log.jsonl"

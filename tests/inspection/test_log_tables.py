@@ -53,6 +53,5 @@ def test_the_query_of_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_log(Path("log.jsonl"), LINES)
     found: dict[str, Any] = {}
     exec(PANDAS, found)  # noqa: S102 - the page's own code
-    assert found["copies"].to_dict() == {
-        f"http://site.example/page/{n}": c for n, c in ((1, 2), (2, 2), (3, 1))
-    }
+    copies = {f"http://site.example/page/{n}": count for n, count in ((1, 2), (2, 2), (3, 1))}
+    assert found["copies"].to_dict() == copies

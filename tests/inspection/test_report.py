@@ -46,13 +46,10 @@ def test_pages_are_counted(tmp_path: Path) -> None:
             *(make_drop(number, original=1, action="flag") for number in range(30, 38)),
             *(make_drop(number, original=1, crawl="crawl-2") for number in range(38, 40)),
             *(make_decision(n, status="forgotten", reason="failed") for n in (1, 2)),
-            "{",
-            '"text"',
-            json.dumps(make_drop(40, distance=-1)),
+            *("{", '"text"', json.dumps(make_drop(40, distance=-1))),
             json.dumps(make_drop(41, similarity="much")),
             json.dumps(make_drop(42, time=float("nan"))),
-            json.dumps({"url": "http://site.example/"}),
-            "[" * 100_000,
+            *(json.dumps({"url": "http://site.example/"}), "[" * 100_000),
         ],
     )
     with log.open("a", encoding="ascii") as file:
@@ -60,8 +57,7 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     figures = report(tmp_path, log_path=str(log))
     assert (figures["pages"], figures["judged"], figures["not_judged"]) == (40, 39, 1)
     assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
-    assert (figures["dropped"], figures["kept"]) == (22, 17)
-    assert figures["dropped_bytes"] == 22_000
+    assert (figures["dropped"], figures["kept"], figures["dropped_bytes"]) == (22, 17, 22_000)
     assert figures["links_dropped"] == 44
     said = figures["answers"]["Is anything lost?"]
     assert said.endswith(" 2 pages did not come through: no page is dropped for these.")
@@ -131,8 +127,7 @@ def test_the_last_crawl_is_no_import(tmp_path: Path) -> None:
 
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
     figures = report(tmp_path, store)
-    assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
-    assert figures["missing"] == []
+    assert (figures["pages"], figures["near_duplicates"], figures["missing"]) == (10, 7, [])
     # Only addresses tell what a page is, never its title.
     assert [each["alert"] for each in figures["doubtful"]] == ["of another site: site.example"]
     html = (tmp_path / "report.html").read_text("utf-8")
@@ -182,9 +177,8 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert done.exit_code == 2
     assert "--overwrite" in done.err
     assert Path("report.html").read_text() == "mine"
-    assert "What did it save? 7 of 10 pages judged (70.0 %) were dropped as" in run.text(
-        "report", "--store", store, "--overwrite"
-    )
+    said = run.text("report", "--store", store, "--overwrite")
+    assert "What did it save? 7 of 10 pages judged (70.0 %) were dropped as" in said
     # One that this command wrote is replaced.
     answer = run.answer("report", "--store", store)
     assert answer["file"] == "report.html"
@@ -199,33 +193,22 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
         urls = [*site.urls(), site.url("/gone")]
         done = await crawl(tmp_path / "s", urls, SIMHASH_ACTION=action)
     figures = report(tmp_path, tmp_path / "s")
-    counted = [
-        done.counted.get(key, 0)
-        for key in ("pages", "near_duplicate", "dropped", "bytes_dropped", "links_dropped")
-    ]
+    names = {"pages": "judged", "near_duplicate": "near_duplicates", "dropped": "dropped"}
+    names |= {"bytes_dropped": "dropped_bytes", "links_dropped": "links_dropped"}
+    counted = [done.counted.get(key, 0) for key in names]
     assert counted[:2] == [3, 1]
-    assert counted == [
-        figures[key]
-        for key in ("judged", "near_duplicates", "dropped", "dropped_bytes", "links_dropped")
-    ]
+    assert counted == [figures[key] for key in names.values()]
     assert figures["not_judged"] == 0  # an answer 404 is none that a judgement was expected of
 
 
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
-    lines = [
-        decision
-        for crawl_id in ("crawl-1", "crawl-2", "crawl-3")
-        for decision in (
-            make_decision(0, crawl=crawl_id),
-            *(make_drop(n, crawl=crawl_id, distance=7) for n in range(1, 4)),
-            make_drop(4, original=1, crawl=crawl_id, distance=0, similarity=1.0),
-        )
-    ]
+    once = [make_decision(0), *(make_drop(n, distance=7) for n in range(1, 4))]
+    once.append(make_drop(4, original=1, distance=0, similarity=1.0))
+    lines = [{**each, "crawl": f"crawl-{n}"} for n in (1, 2, 3) for each in once]
     figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
     groups = {group["url"]: group["pages"] for group in figures["groups"]}
-    assert sorted(groups.values()) == [1, 3]
-    assert figures["drops"] == 4
+    assert (sorted(groups.values()), figures["drops"]) == ([1, 3], 4)
     last = report(tmp_path, lines=[*lines, make_decision(9, crawl="crawl-2")], crawl="last")
     assert [crawl["crawl"] for crawl in last["crawls"]] == ["crawl-3"]
     assert (last["pages"], last["near_duplicates"]) == (5, 4)
@@ -260,6 +243,5 @@ def test_links_that_only_dropped_pages_had_stand_by_page(tmp_path: Path) -> None
     (found,) = figures["not_followed"]
     assert (found["url"], found["pages"]) == ("http://site.example/page/1", 3)
     assert found["examples"] == [link["url"] for link in links]
-    assert "3,681 links that only dropped pages had" in (tmp_path / "report.html").read_text(
-        "utf-8"
-    )
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "3,681 links that only dropped pages had" in html

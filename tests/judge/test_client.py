@@ -16,12 +16,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import (
-    NotJudgedError,
-    SettingError,
-    StoreError,
-    StoreUnusableError,
-)
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
@@ -33,7 +28,8 @@ from tests.helpers.judging import fetched
 from tests.helpers.pages import page
 from tests.helpers.processes import is_running, list_judges
 
-BAD = page(99, title=TRIGGER)
+BAD = page(99, title=f"{TRIGGER}hang")
+MISBEHAVE = "tests.helpers.hostile.misbehave"
 # Time for a page that is read, and for one that fills its memory on a busy machine.
 PAGE_SECONDS, FILLING_SECONDS = 1.5, 60.0
 
@@ -77,6 +73,24 @@ async def outcomes(*futures: asyncio.Future[Said]) -> list[str]:
     return found
 
 
+def kill_judges() -> None:
+    for pid in list_judges():
+        os.kill(pid, signal.SIGKILL)
+
+
+def only_judge(judges: Judges) -> JudgeProcess:
+    (judge,) = judges._judges
+    assert isinstance(judge, JudgeProcess)
+    return judge
+
+
+def list_urls(store: Path) -> list[str]:
+    """List the documents of a store, which must be sound."""
+    with open_store(str(store)) as opened:
+        assert opened.check() == []
+        return [each.facts.url for each in opened.list_documents()]
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
     async with judging(tmp_path, count) as judges:
@@ -84,12 +98,8 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
             assert await outcomes(ask(judges, str(n), page(n), f"h{n}.example")) == ["new"]
         await asyncio.sleep(0.1)
         found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
-        assert await outcomes(*found) == ["near_duplicate"] * 4
-        assert len(list_judges()) == count
-    assert list_judges() == set()
-    with open_store(str(tmp_path)) as store:
-        assert store.check() == []
-        assert len(store.list_documents()) == 8
+        assert (await outcomes(*found), len(list_judges())) == (["near_duplicate"] * 4, count)
+    assert (list_judges(), len(list_urls(tmp_path))) == (set(), 8)
 
 
 async def test_memory_is_for_one_process() -> None:
@@ -97,39 +107,28 @@ async def test_memory_is_for_one_process() -> None:
         make_open(Config(store="memory:", processes=2))
 
 
+WAYS = dict.fromkeys(("crash", "leave"), "worker_died") | {"fail": "scope_failed"}
+WAYS |= dict.fromkeys(("eat", "eat quietly"), "out_of_memory")
+HANGS = dict.fromkeys(("hang", "hang deaf"), "timed_out")
+
+
 @pytest.mark.parametrize(
-    ("seconds", "ways"),
-    [
-        (PAGE_SECONDS, {"hang": "timed_out", "hang deaf": "timed_out"}),
-        (
-            FILLING_SECONDS,
-            {
-                "crash": "worker_died",
-                "leave": "worker_died",
-                "eat": "out_of_memory",
-                "eat quietly": "out_of_memory",
-                "fail": "scope_failed",
-            },
-        ),
-    ],
-    ids=["slow", "others"],
+    ("seconds", "ways"), [(PAGE_SECONDS, HANGS), (FILLING_SECONDS, WAYS)], ids=["slow", "others"]
 )
 async def test_a_page_that_ends_its_judge_passes_and_no_other(
     tmp_path: Path, seconds: float, ways: dict[str, str]
 ) -> None:
-    scope = "tests.helpers.hostile.misbehave"
-    async with judging(tmp_path, seconds=seconds, scope=scope) as judges:
+    async with judging(tmp_path, seconds=seconds, scope=MISBEHAVE) as judges:
         for place, (way, reason) in enumerate(ways.items()):
             pages = [page(10 * place + n) for n in range(6)]
-            pages.insert(3, page(99, title=f"{TRIGGER}: {way}"))
+            pages.insert(3, page(99, title=f"{TRIGGER}{way}"))
             futures = [ask(judges, f"{place}/{n}", html) for n, html in enumerate(pages)]
             assert await outcomes(*futures) == ["new"] * 3 + [reason] + ["new"] * 3
             # What came through is known to the next judge.
             await asyncio.sleep(0.1)
             copy = ask(judges, f"copy{place}", page(10 * place + 5, menu="Copy"))
             assert await outcomes(copy) == ["near_duplicate"]
-    with open_store(str(tmp_path)) as store:
-        assert store.check() == []
+    list_urls(tmp_path)
 
 
 async def test_pages_without_an_answer_are_asked_again(
@@ -140,15 +139,13 @@ async def test_pages_without_an_answer_are_asked_again(
         for n in range(0, 30, 10):
             futures = [ask(judges, str(n + k), page(n + k)) for k in range(10)]
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-            for pid in list_judges():
-                os.kill(pid, signal.SIGKILL)
+            kill_judges()
             assert await outcomes(*futures) == ["new"] * 10
             await until(lambda: judges.ends > n // 10)  # noqa: B023
     told = [text for text in caplog.messages if "may be kept twice" in text]
     begin = "The process that judges pages ended (signal 9; time "
     assert [text.startswith(begin) for text in told] == [True, True]  # not of the third one
-    with open_store(str(tmp_path)) as store:
-        assert store.check() == []
+    list_urls(tmp_path)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -165,9 +162,7 @@ async def waiting(store: Path) -> AsyncIterator[tuple[Judges, JudgeProcess, asyn
         await judges.ask(fetched("0"), page(0).encode(), "drop", young=True)[1]
         waits = ask(judges, "copy", page(0, menu="Copy"))
         await until(lambda: judges.waiting)
-        (judge,) = judges._judges
-        assert isinstance(judge, JudgeProcess)
-        yield judges, judge, waits
+        yield judges, only_judge(judges), waits
 
 
 @pytest.mark.parametrize("ends_waits", [False, True])
@@ -194,8 +189,7 @@ async def test_a_judge_that_had_nothing_to_say_is_not_killed(tmp_path: Path) -> 
         judge._last_heard -= 40
         judges.tell(EndWaits())
         judge._watch()
-        assert await outcomes(waits) == ["near_duplicate"]
-        assert judges.ends == 0
+        assert (await outcomes(waits), judges.ends) == (["near_duplicate"], 0)
 
 
 async def test_an_event_loop_that_stood_still_costs_no_judge(
@@ -215,11 +209,9 @@ async def test_an_event_loop_that_stood_still_costs_no_judge(
 
 async def test_the_end_does_not_wait_for_a_judge_that_is_being_started(tmp_path: Path) -> None:
     async with judging(tmp_path) as judges:
-        (judge,) = judges._judges
-        assert isinstance(judge, JudgeProcess)
+        judge = only_judge(judges)
         before = judge._running
-        for pid in list_judges():
-            os.kill(pid, signal.SIGKILL)
+        kill_judges()
         await until(lambda: judge._running is not before)
         await asyncio.wait_for(judges.close(), 20)
     assert list_judges() == set()
@@ -229,13 +221,11 @@ async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path:
     async with judging(tmp_path) as judges:
         await ask(judges, "0", page(0))
         await asyncio.sleep(0.3)  # it is written
-        for pid in list_judges():
-            os.kill(pid, signal.SIGKILL)
+        kill_judges()
         await until(lambda: judges.ends)
         judges.tell(Gone(fetched("0").identity))
         assert await outcomes(ask(judges, "1", page(1))) == ["new"]
-    with open_store(str(tmp_path)) as store:
-        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/1"]
+    assert list_urls(tmp_path) == ["http://site.example/1"]
 
 
 async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
@@ -244,8 +234,7 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
     """As where the machine has no memory left."""
     async with judging(tmp_path) as judges:
         monkeypatch.setattr(sys, "executable", "/bin/false")
-        for pid in list_judges():
-            os.kill(pid, signal.SIGKILL)
+        kill_judges()
         assert await outcomes(ask(judges, "0", page(0))) == ["store_unavailable"]
         told = [text for text in caplog.messages if "Pages are not judged for" in text]
         begin = "Pages are not judged for 60 seconds: the process that judges them ended: exit"
@@ -257,9 +246,7 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
 
 
 @pytest.mark.parametrize("count", [0, 1])
-async def test_what_keeps_a_judge_from_opening_the_store_is_told(
-    tmp_path: Path, count: int
-) -> None:
+async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path, count: int) -> None:
     (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
     with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
         async with judging(tmp_path, count):
@@ -285,8 +272,7 @@ async def test_slow_sites_hold_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Eight pages that hang are asked about first; three of them are tried."""
-    scope = "tests.helpers.hostile.hang"
-    async with judging(tmp_path, seconds=0.7, scope=scope) as judges:
+    async with judging(tmp_path, seconds=0.7, scope=MISBEHAVE) as judges:
         bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
         good = [ask(judges, str(n), page(n)) for n in range(20)]
         assert await outcomes(*good) == ["new"] * 20
@@ -305,8 +291,7 @@ async def test_pages_that_nobody_waits_for_are_not_asked_about(tmp_path: Path) -
         for each in given_up:
             each.cancel()
         assert await outcomes(first) == ["new"]
-    with open_store(str(tmp_path)) as store:
-        assert [each.facts.url for each in store.list_documents()] == ["http://site.example/0"]
+    assert list_urls(tmp_path) == ["http://site.example/0"]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +316,7 @@ async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
 
 
 async def test_pages_that_are_only_read() -> None:
-    reader = read_only(Config(scope="tests.helpers.hostile.hang"), Recipe(), seed=7)
+    reader = read_only(Config(scope=MISBEHAVE), Recipe(), seed=7)
     reader._page_seconds = PAGE_SECONDS
     await reader.open()
     try:
@@ -351,8 +336,7 @@ async def test_after_the_end_pages_pass(tmp_path: Path) -> None:
 async def test_sites_take_turns_and_within_a_site_the_first_comes_first(tmp_path: Path) -> None:
     """As long as pages come while no judge is there."""
     async with judging(tmp_path) as judges:
-        for pid in list_judges():
-            os.kill(pid, signal.SIGKILL)
+        kill_judges()
         await until(lambda: judges.ends)
         taken: list[int] = []
 
@@ -370,8 +354,7 @@ async def test_a_site_passes_after_three_time_outs_in_a_hundred_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with judging(tmp_path) as judges:
-        (judge,) = judges._judges
-        assert isinstance(judge, JudgeProcess)
+        judge = only_judge(judges)
         monkeypatch.setattr(client, "_OF_PAGES", 5)
         for number, each in enumerate("x...x...x.x"):
             if each == "x":

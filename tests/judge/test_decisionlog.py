@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,21 +13,25 @@ from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python
 
 HOSTILE = [
     "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
-    "\x1b[2J\x1b]0;title\x07 escape",
-    "lone \ud800 and \udfff surrogates",
-    "nul \0 and \x7f",
-    '"quoted" \\ {"status": "new"}',
-    "\u202eright to left",
-    "中文",
+    *("\x1b[2J\x1b]0;title\x07 escape", "lone \ud800 and \udfff surrogates", "nul \0 and \x7f"),
+    *('"quoted" \\ {"status": "new"}', "\u202eright to left", "中文"),
 ]
+
+
+def write(path: str | Path, *lines: dict[str, Any]) -> int:
+    """Write a log; returns how many lines were lost."""
+    log = CrawlLog(str(path))
+    for line in lines:
+        log.write(line)
+    log.close()
+    log.close()  # harmless
+    return log.lost
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.jsonl"
-    log = CrawlLog(str(path))
-    log.write({"url": text, text: 1})
-    log.close()
+    write(path, {"url": text, text: 1})
     octets = path.read_bytes()
     assert octets.count(b"\n") == 1
     assert octets.endswith(b"\n")
@@ -37,9 +42,7 @@ def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
 def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "log.jsonl"
     for crawl in ("first", "second"):
-        log = CrawlLog(str(path))
-        log.write({"crawl": crawl})
-        log.close()
+        write(path, {"crawl": crawl})
     assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
     assert path.stat().st_mode & 0o077 == 0
 
@@ -80,11 +83,7 @@ def test_two_processes_append_to_one_log(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    log = CrawlLog("/dev/full")
-    for number in range(5):
-        log.write({"number": number})
-    log.close()
-    assert log.lost == 5
+    assert write("/dev/full", *({"number": number} for number in range(5))) == 5
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "/dev/full" in record.getMessage()
@@ -95,21 +94,15 @@ def test_line_cut_by_a_full_disk_spoils_no_later_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is room for six bytes of the second line."""
-    path, write, room = tmp_path / "log.jsonl", os.write, iter([99, 6])
-    log = CrawlLog(str(path))
-    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: next(room, 99)]))
-    for number in range(3):
-        log.write({"number": number})
-    log.close()
-    assert log.lost == 1
+    path, write_as_ever, room = tmp_path / "log.jsonl", os.write, iter([99, 6])
+    cut = lambda file, data: write_as_ever(file, data[: next(room, 99)])  # noqa: E731
+    monkeypatch.setattr(os, "write", cut)
+    assert write(path, *({"number": number} for number in range(3))) == 1
     assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
 
 
 def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"number":0}\n{"numb')
-    log = CrawlLog(str(path))
-    log.write({"number": 2})
-    log.close()
-    log.close()  # harmless
+    write(path, {"number": 2})
     assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'

@@ -8,7 +8,6 @@ import pytest
 from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
 # The child watches as it would on the system that is named.
 PARENT = """
 import subprocess, sys

@@ -51,6 +51,10 @@ def read(store: Store) -> dict[str, str]:
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
 
+def refuse(*_: object) -> None:
+    raise StoreUnavailableError("the disk is full")
+
+
 def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     first, second, *_ = copies(1)
     one, two = crawl.ask("1", first), crawl.ask("2", second)
@@ -58,15 +62,11 @@ def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     crawl.settle(one, write=False)
     # It counts before it is written.
     assert crawl.find(two) == "near_duplicate drop"
-    assert crawl.said[two].decision
     assert crawl.said[two].waited_seconds > 0
     assert stored(crawl) == {}
     crawl.write()
     assert stored(crawl) == {"1": "done", "2": "duplicate"}
-    documents = [crawl.said[each].decision for each in (one, two)]
-    assert documents[0]
-    assert documents[1]
-    assert documents[1].match_document == documents[0].document
+    assert crawl.decision(two).match_document == crawl.decision(one).document
 
 
 def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging) -> None:
@@ -115,8 +115,7 @@ def test_what_loses_nothing_waits_for_nobody(crawl: Judging, action: str, found:
 
 def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None:
     one = crawl.ask("0", page(1), young=False, action="flag")
-    assert crawl.find(one) == "new"
-    assert crawl.deliver("1", page(1, menu="Other")) == "new"
+    assert (crawl.find(one), crawl.deliver("1", page(1, menu="Other"))) == ("new", "new")
     assert crawl.find(crawl.ask("2", page(1), young=False, action="flag")) == "near_duplicate flag"
     assert stored(crawl) == {"1": "done"}
 
@@ -176,9 +175,7 @@ def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
     """A host is known from six pages on, whether they are written or not."""
     for number in range(7):
         crawl.ask(str(number), page(number))
-    said = crawl.said[crawl.ask("copy", page(6, menu="Other"), "flag")].decision
-    assert said
-    assert said.site_known
+    assert crawl.decision(crawl.ask("copy", page(6, menu="Other"), "flag")).site_known
 
 
 def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
@@ -192,16 +189,10 @@ def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
 
 
 def test_a_store_that_cannot_be_written(
-    crawl: Judging,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    crawl: Judging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What came through counts all the same, is told once, and is written when that is possible."""
     with monkeypatch.context() as patch:
-
-        def refuse(*_: object) -> None:
-            raise StoreUnavailableError("the disk is full")
-
         one = crawl.ask("0", page(1))
         patch.setattr(Store, "write", refuse)
         crawl.settle(one)
@@ -273,16 +264,14 @@ def test_a_page_for_which_is_asked_once_more_takes_no_time(tmp_path: Path) -> No
             assert crawl.deliver(f"p/{number}", record(number, number)) == "new"
         crawl.judge._status = status
         prices = iter(range(20, 30))
-        for number, answers in (
-            (0, ["waits", "near_duplicate drop"]),
-            (1, ["near_duplicate drop"]),
+        for number, answers in enumerate(
+            (["waits", "near_duplicate drop"], ["near_duplicate drop"])
         ):
             copy = crawl.ask(f"p/{number}?by=mail", record(number, next(prices)))
             for answer in answers:
                 again = Again(crawl.refetches.pop().document, fetched(f"p/{number}"))
                 crawl.judge.take(again, record(number, next(prices)).encode())
-                assert crawl.find(copy) == answer
-                assert status.read()[0] == 0
+                assert (crawl.find(copy), status.read()[0]) == (answer, 0)
         crawl.judge._status = None
 
 
@@ -304,9 +293,8 @@ def test_pages_of_one_host_and_template_cost_no_more(
     monkeypatch.setattr(young_module, "draw_sample", draw)
     monkeypatch.setattr(young_module, "rank_by_keys", rank)
     template = make_words(7, 300)
-    pages = [
-        make_page([*template, *make_words(n, 150)], title=f"Title {n}") for n in range(60, 110)
-    ]
+    words = {f"Title {n}": [*template, *make_words(n, 150)] for n in range(60, 110)}
+    pages = [make_page(each, title=title) for title, each in words.items()]
     for n, html in enumerate(pages):
         one = crawl.ask(str(n), html)
         assert crawl.find(one) == "new"
@@ -322,9 +310,6 @@ def test_no_page_is_young_while_all_others_are_to_be_written(
 ) -> None:
     for each in (module, young_module):
         monkeypatch.setattr(each, "MOST_YOUNG", 3)
-
-    def refuse(*_: object) -> None:
-        raise StoreUnavailableError("the disk is full")
 
     with judging(tmp_path) as crawl:
         with monkeypatch.context() as patch:
@@ -344,16 +329,6 @@ def make_entry(number: int, fingerprint: int, url: str, **known: Any) -> Entry:
     return Entry(number, Record(facts, State.DONE, (), 0.0), b"")
 
 
-def make_members(numbers: Iterable[int]) -> list[bytes]:
-    """Make what the sample of a host has of pages."""
-    return sorted(
-        row[2]
-        for number in numbers
-        for row in rows_of_site(number, make_page_of_host(number).record, 0)
-        if row[0] == SITES
-    )
-
-
 def make_page_of_host(number: int) -> Entry:
     url = f"http://site.example/{'ab'[number % 2]}/{number}"
     sketch = random.Random(number).randbytes(768)  # noqa: S311 - no secret
@@ -369,8 +344,9 @@ def test_a_sample_is_drawn_as_from_all_pages_of_a_host(steps: list[int]) -> None
         else:
             young.add(number, make_page_of_host(number), 0, (), is_new=True)
         there ^= {number}
-        drawn = young.draw("site.example")
-        assert drawn == draw_sample(make_members(there), describe_member, SAMPLE)
+        rows = (row for n in there for row in rows_of_site(n, make_page_of_host(n).record, 0))
+        members = sorted(row[2] for row in rows if row[0] == SITES)
+        assert young.draw("site.example") == draw_sample(members, describe_member, SAMPLE)
     for number in there:
         young.pop(number)
     assert not young._drawn

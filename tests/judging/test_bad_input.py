@@ -39,9 +39,8 @@ def test_a_template_and_nothing_else(own: str) -> None:
     template = " ".join(make_words(1, 400))
     pages = []
     for number in range(30):
-        value = {"": "", "numbers": f"{7 * number} {number}", "words": make_words(number, 1)[0]}[
-            own
-        ]
+        values = {"numbers": f"{7 * number} {number}", "words": make_words(number, 1)[0]}
+        value = values.get(own, "")
         pages.append((f"/{number}", HTML.format("Shop", "Item", f"{template}</p><p>{value}")))
     dropped = statuses(pages).count("near_duplicate")
     assert dropped == (29 if not own else 0)
@@ -51,13 +50,8 @@ def test_pages_that_quote_a_victim_only_keep_its_copies() -> None:
     """What they dissolve are keys: a copy may be kept, but no page is lost."""
     victim = make_article(1)
     quoted = victim.partition("<h1>")[2].partition("<footer>")[0]
-    flood = [
-        (
-            f"/quote/{number}",
-            make_article(100 + number, beside=f"<blockquote>{quoted}</blockquote>"),
-        )
-        for number in range(40)
-    ]
+    quote = f"<blockquote>{quoted}</blockquote>"
+    flood = [(f"/quote/{n}", make_article(100 + n, beside=quote)) for n in range(40)]
     found = judge_pages([("/victim", victim), *flood, ("/other", make_article(2))])
     assert [path for path, each in found.items() if each.status != "new"] == []
     again = judge_pages([*flood, ("/victim", victim)])
@@ -69,9 +63,7 @@ def test_one_text_under_many_titles_is_kept(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(matching, "find_names_apart", compared)
     text = " ".join(make_words(1, 300))
     names = make_words(2, 900)
-    pages = [
-        (f"/{number}", HTML.format(name, name, text))
-        for number, name in enumerate(map(" ".join, zip(*[iter(names)] * 3, strict=True)))
-    ]
+    titles = map(" ".join, zip(*[iter(names)] * 3, strict=True))
+    pages = [(f"/{n}", HTML.format(name, name, text)) for n, name in enumerate(titles)]
     assert set(statuses(pages)) == {"new"}
     assert 0 < compared.call_count < 8 * len(pages)

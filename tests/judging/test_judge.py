@@ -35,9 +35,7 @@ def test_who_got_another_text_did_not_get_this_one(store: Store) -> None:
 def test_the_last_four_crawls_of_a_document_are_known(store: Store) -> None:
     for crawl in "abcdedf":
         judge(store, document("page", A), crawl=crawl)
-    stored = store.get_documents([1]).get(1)
-    assert stored
-    assert stored.record.crawls == ("c", "e", "d", "f")
+    assert store.get_documents([1])[1].record.crawls == ("c", "e", "d", "f")
 
 
 def test_a_page_that_leaves_its_scope(store: Store) -> None:

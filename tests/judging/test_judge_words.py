@@ -51,8 +51,7 @@ def test_near_duplicates_say_nothing_new(store: Store, bits: int) -> None:
     judge_one(store, page("a", A, more="one line more"))
     match = matched(store, page("b", flip(bits)))
     assert (match.document, match.distance, match.fingerprint) == (1, bits, A)
-    assert match.similarity == 1.0
-    assert match.match_own_words == ("one", "line", "more")
+    assert (match.similarity, match.match_own_words) == (1.0, ("one", "line", "more"))
     assert match.tests == (
         f"distance {plural(bits, 'bit')}",
         "says nothing that the other one does not",
@@ -62,12 +61,12 @@ def test_near_duplicates_say_nothing_new(store: Store, bits: int) -> None:
 def test_a_kept_document_names_the_one_most_like_it_and_what_parted_them(store: Store) -> None:
     first = judge_one(store, page("a", A, title="Kiwi"))
     assert (first.match, first.nearest) == (None, None)
-    kept = judge_one(store, page("b", flip(2), more="of its own", title="Kiwi"))
-    assert kept.nearest
-    assert (kept.nearest.document, kept.nearest.distance) == (1, 2)
-    assert kept.nearest.similarity == pytest.approx(200 / 203, abs=1e-4)
-    assert kept.nearest.tests == ("distance 2 bits", "own words: 'of its own'")
-    assert kept.nearest.own_words == ("of", "its", "own")
+    kept = judge_one(store, page("b", flip(2), more="of its own", title="Kiwi")).nearest
+    assert kept
+    assert (kept.document, kept.distance) == (1, 2)
+    assert kept.similarity == pytest.approx(200 / 203, abs=1e-4)
+    assert kept.tests == ("distance 2 bits", "own words: 'of its own'")
+    assert kept.own_words == ("of", "its", "own")
     named = judge_one(store, page("c", flip(3), title="Apple")).nearest
     assert named
     assert named.tests[1] == "two names: 'Apple' / 'Kiwi'"
@@ -116,11 +115,9 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     judge_one(store, page("a", before, **digest))
     again = judge_one(store, page("a", after, title="Now", **digest))
     assert again == Verdict("revisit", "unchanged", 1)
-    stored = store.get_documents([1]).get(1)
-    assert stored
+    stored = store.get_documents([1])[1]
     assert (stored.state, stored.facts.fingerprint, stored.facts.title) == ("done", after, "Now")
-    assert [match.document for match in store.query(after)] == [1]
-    assert store.query(before) == []
+    assert ([match.document for match in store.query(after)], store.query(before)) == ([1], [])
     assert matched(store, page("b", after ^ 1)).document == 1
     assert judge_one(store, page("c", before, seed=9)).status == "new"
 
@@ -130,20 +127,14 @@ def test_a_short_main_text_that_stays_is_unchanged(store: Store) -> None:
     digest: dict[str, Any] = {"text_digest": b"main"}
     judge_one(store, page("a", A, **digest))
     assert judge_one(store, page("a", B, **digest)) == Verdict("revisit", "unchanged", 1)
-    assert [match.document for match in store.query(B)] == [1]
-    assert store.query(A) == []
+    assert ([match.document for match in store.query(B)], store.query(A)) == ([1], [])
 
 
 def test_a_revisit_takes_over_names_and_words(store: Store) -> None:
     judge_one(store, page("a", A, heading="Kiwi"))
     judge_one(store, page("a", A, heading="Apples", seed=3, words=999))
-    stored = store.get_documents([1]).get(1)
-    assert stored
-    assert (stored.facts.heading, stored.facts.words, stored.facts.sketch) == (
-        "Apples",
-        999,
-        page("c", A, seed=3).facts.sketch,
-    )
+    facts, sketch = store.get_documents([1])[1].facts, page("c", A, seed=3).facts.sketch
+    assert (facts.heading, facts.words, facts.sketch) == ("Apples", 999, sketch)
     assert judge_one(store, page("b", A, heading="Kiwi")).status == "new"
     assert matched(store, page("c", A, heading="Apples", seed=3)).document == 1
 
@@ -162,8 +153,7 @@ def test_the_record_keeps_similarity_and_tests(home: str) -> None:
         judge_one(store, page("a", A, heading="Kiwi"))
         match = matched(store, page("b", flip(4), heading="Kiwi"))
     with open_store(home, readonly=True) as reader:
-        stored = reader.get_documents([2]).get(2)
-        assert stored
+        stored = reader.get_documents([2])[2]
         assert (stored.record.similarity, stored.record.tests) == (match.similarity, match.tests)
         assert (stored.state, stored.record.original, stored.record.distance) == ("duplicate", 1, 4)
         assert judge_one(reader, page("c", flip(4), heading="Kiwi")).status == "near_duplicate"

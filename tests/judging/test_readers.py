@@ -30,8 +30,7 @@ def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None
     again = page("a for items", ITEMS, imported=b"imported")
     # It is this reader's from then on; others did not get it.
     assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
-    kept = store.get_documents([1]).get(1)
-    assert kept
+    kept = store.get_documents([1])[1]
     assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
     assert kept.record.crawls == ()
     changed = page("a for items", ITEMS, B, imported=b"imported")

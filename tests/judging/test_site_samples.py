@@ -1,6 +1,6 @@
 """The judge on sites that are known or not: pages are read, and judged one after the other."""
 
-from scrapy_simhash.judging.documents import Verdict
+from scrapy_simhash.judging.documents import Match, Verdict
 from tests.helpers.pages import make_words
 from tests.helpers.records import HOST, judge_pages
 
@@ -27,6 +27,11 @@ def judge(*pages: Page) -> list[Verdict]:
     return [*judge_pages(pages).values()]
 
 
+def match_of(verdict: Verdict) -> Match:
+    assert verdict.match
+    return verdict.match
+
+
 def dropped(verdicts: list[Verdict]) -> list[int]:
     """List the places of pages that are near-duplicates, from 0."""
     return [n for n, verdict in enumerate(verdicts) if verdict.match is not None]
@@ -51,10 +56,8 @@ def test_an_article_in_two_templates_of_a_known_site() -> None:
     pages = [*articles(*range(8)), *articles(*range(8, 16), template=2)]
     verdicts = judge(*pages, *articles(3, template=2), *articles(30))
     assert dropped(verdicts) == [16]
-    match = verdicts[16].match
-    assert match
-    assert match.document == verdicts[3].document
-    assert match.site_known
+    match = match_of(verdicts[16])
+    assert (match.document, match.site_known) == (verdicts[3].document, True)
 
 
 def test_hosts_with_one_page() -> None:
@@ -76,9 +79,7 @@ def test_a_template_that_changes_in_the_middle() -> None:
     verdicts = judge(*old, *new, *again)
     assert dropped(verdicts) == [24, 25, 26]
     for place, number in ((24, 2), (25, 5), (26, 14)):
-        match = verdicts[place].match
-        assert match
-        assert match.document == verdicts[number].document
+        assert match_of(verdicts[place]).document == verdicts[number].document
 
 
 def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_only() -> None:
@@ -98,8 +99,5 @@ def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_onl
     for pages in ([*hostile, *victims], [*victims, *hostile]):
         verdicts = judge(*pages, *print_view)
         found = [verdict for verdict, page in zip(verdicts, pages, strict=False) if page in victims]
-        assert dropped(found) == []
-        assert dropped(alone) == [10]
-        assert verdicts[-1].match
-        assert alone[-1].match
-        assert verdicts[-1].match.url == alone[-1].match.url
+        assert (dropped(found), dropped(alone)) == ([], [10])
+        assert match_of(verdicts[-1]).url == match_of(alone[-1]).url

@@ -18,7 +18,6 @@ SHORT = 600
 
 
 def make_text(words: list[str]) -> str:
-    """Lay words out in paragraphs of sixty."""
     starts = range(0, len(words), 60)
     return "".join(f"<p>{' '.join(words[start : start + 60])}.</p>" for start in starts)
 

@@ -40,7 +40,9 @@ def check_page(given: bytes) -> None:
         Exception: whatever the page made the pure part raise, but for `NotJudgedError`.
     """
     header, _, body = given.partition(b"\n")
-    encoding = find_encoding(header, body)
+    encoding = None
+    with suppress(Exception):  # what the middleware would hand to a judge
+        encoding = HtmlResponse(URL, body=body, headers={"Content-Type": header}).encoding
     made = [try_page(body, encoding, recipe) for recipe in RECIPES]
     assert made[0] == try_page(body, encoding, RECIPES[0]), "not deterministic"
     for page in made:
@@ -49,13 +51,6 @@ def check_page(given: bytes) -> None:
             check_judging(page)
         else:
             assert page in REASONS, page
-
-
-def find_encoding(header: bytes, body: bytes) -> str | None:
-    """Find what the middleware would hand to a judge."""
-    with suppress(Exception):
-        return HtmlResponse(URL, body=body, headers={"Content-Type": header}).encoding
-    return None
 
 
 def try_page(body: bytes, encoding: str | None, recipe: Recipe) -> PageFingerprint | str:

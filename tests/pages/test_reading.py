@@ -33,8 +33,5 @@ def test_what_surrounds_repeated_roots_is_read() -> None:
     """As in a page of parts that are whole pages themselves."""
     part = f'<!DOCTYPE html><html lang="en"><head><title>A</title></head><body id=x>{TEXT}</body>'
     made = fingerprint_page(f"{part * 200}</html>")
-    assert (made.text, made.facts.title, made.facts.language) == (
-        " A ".join([TEXT] * 200),
-        "A",
-        "en",
-    )
+    assert (made.facts.title, made.facts.language) == ("A", "en")
+    assert made.text == " A ".join([TEXT] * 200)

@@ -59,18 +59,10 @@ def test_a_long_text_ends_alike_behind_some_words_more() -> None:
 
 
 lines = st.integers(0, 5_000)
+beside = st.lists(texts).map(tuple)
 
 
-@given(
-    st.builds(
-        Wording,
-        texts,
-        st.binary(max_size=8),
-        st.lists(texts).map(tuple),
-        st.tuples(lines, lines),
-        texts,
-    )
-)
+@given(st.builds(Wording, texts, st.binary(max_size=8), beside, st.tuples(lines, lines), texts))
 def test_packing_changes_nothing(given_: Wording) -> None:
     assert unpack(pack(given_)) == given_
 
@@ -78,10 +70,7 @@ def test_packing_changes_nothing(given_: Wording) -> None:
 @pytest.mark.parametrize(
     "octets",
     [
-        b"",
-        b"no zlib",
-        pack(Wording("a text"))[:-9],
-        zlib.compress(b"no message"),
+        *(b"", b"no zlib", pack(Wording("a text"))[:-9], zlib.compress(b"no message")),
         zlib.compress(msgspec.msgpack.encode([1, b"", []])),
         zlib.compress(bytes(1 << 24)),
     ],
@@ -188,10 +177,8 @@ def test_lines_have_tags_and_those_of_the_main_text_are_known(parts: list[str], 
     assert ("\n".join(whole[first:end]) or page.whole) == page.main
     words = read_words(page.whole, SEED)
     made = make_wording(words, (), SEED, page.main_lines, page.tags)
-    assert made.text == words.normal
-    assert made.main == page.main_lines
-    assert made.tags.split(" ") == [*page.tags]
-    assert len(page.tags) == len(made.text.split("\n"))
+    assert (made.text, made.main) == (words.normal, page.main_lines)
+    assert (made.tags.split(" "), len(page.tags)) == ([*page.tags], len(made.text.split("\n")))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wording, "MOST_WORDS", most)
         patched.setattr(wording, "_MOST_WORDS_TO_END", 0)

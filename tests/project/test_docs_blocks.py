@@ -23,14 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy_simhash.commands.command import add_commands
 from scrapy_simhash.config import read_config
 from scrapy_simhash.pages.scopes import load_scope
-from tests.helpers.documents_read import (
-    LINKED,
-    PAGES,
-    Block,
-    anchors_of,
-    blocks_of,
-    targets_of,
-)
+from tests.helpers.documents_read import LINKED, PAGES, Block, anchors_of, blocks_of, targets_of
 from tests.helpers.processes import ROOT
 
 CHECKS: dict[str, Callable[[str], Any]] = {
@@ -42,8 +35,6 @@ CHECKS: dict[str, Callable[[str], Any]] = {
     "sql": duckdb.extract_statements,
     "text": str,
 }
-
-
 _OPERATORS = {"&&", "||", ";", "|", "(", ")", "&", ">", ">>", "<"}
 
 

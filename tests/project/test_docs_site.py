@@ -33,15 +33,13 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = {f"docs/{path.stem}.md" for path in site.glob("*.html")}
     assert {page for page in PAGES if page.startswith("docs/")} <= made
-    assert f"scrapy-simhash {scrapy_simhash.__version__}" in (site / "index.html").read_text(
-        "utf-8"
+    names = ("index", "settings", "commands", "api")
+    index, settings, commands, python = (
+        (site / f"{name}.html").read_text("utf-8") for name in names
     )
-    settings, commands, python = (
-        (site / f"{name}.html").read_text("utf-8") for name in ("settings", "commands", "api")
-    )
-    assert all(
-        f'id="simhash-{field.name.replace("_", "-")}"' in settings for field in fields(Config)
-    )
+    assert f"scrapy-simhash {scrapy_simhash.__version__}" in index
+    anchors = [f"simhash-{field.name.replace('_', '-')}" for field in fields(Config)]
+    assert all(f'id="{anchor}"' in settings for anchor in anchors)
     assert all(f'id="scrapy-simhash-{name}"' in commands for name in COMMANDS)
     assert 'id="scrapy_simhash.stores.store.Store.find_and_add"' in python
 

@@ -26,7 +26,6 @@ class ExampleCrawl:
     figures: dict[str, Any]
 
     def read(self, name: str) -> list[dict[str, Any]]:
-        """Read a file of JSON lines."""
         return [*map(json.loads, (self.project / name).read_text("utf-8").splitlines())]
 
 
@@ -85,7 +84,15 @@ def test_crawls_lose_nothing_and_drop_what_was_planted(tmp_path: Path) -> None:
     statuses = Counter(line["status"] for line in first.read(LOG))
     assert statuses["near_duplicate"] == figures["dropped"]
     assert "revisit" not in statuses
-    check_better_addresses(first)
+    # Pages kept at session addresses have better ones. None, if by chance no session address came
+    # before its page: under load some crawls of ten.
+    with open_as_it_is(str(first.project / ".scrapy" / "simhash")) as store:
+        better = [page for page in list_kept(store) if page["better_url"]]
+    items = {item["url"]: item["better_url"] for item in first.read("items.jsonl")}
+    for page in better:
+        address, _, query = page["url"].partition("?")
+        assert query.startswith("sid=")
+        assert items[page["url"]] == page["better_url"] == page["canonical"] == address
     # The second crawl is complete by itself.
     second = crawl_example(first.project)
     again = second.figures
@@ -98,16 +105,3 @@ def test_crawls_lose_nothing_and_drop_what_was_planted(tmp_path: Path) -> None:
     statuses = Counter(line["status"] for line in second.read(LOG) if line["action"] != "pass")
     assert statuses["near_duplicate"] == figures["dropped"] + again["dropped"]
     assert statuses["revisit"] == again["statuses"]["revisit"]
-
-
-def check_better_addresses(crawl: ExampleCrawl) -> None:
-    """Check that pages kept at session addresses have better ones."""
-    with open_as_it_is(str(crawl.project / ".scrapy" / "simhash")) as store:
-        kept = [page for page in list_kept(store) if page["better_url"]]
-    # None, if by chance no session address came before its page: under load some crawls of ten.
-    items = {item["url"]: item["better_url"] for item in crawl.read("items.jsonl")}
-    for page in kept:
-        assert items[page["url"]] == page["better_url"]
-        address, _, query = page["url"].partition("?")
-        assert query.startswith("sid=")
-        assert page["better_url"] == page["canonical"] == address

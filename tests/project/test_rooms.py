@@ -15,7 +15,6 @@ import scrapy_simhash
 from tests.helpers.processes import ROOT, run_python
 
 PACKAGE = Path(scrapy_simhash.__file__).parent
-
 # A room imports rooms that stand before it, but those that are apart import not each other.
 ORDER = (
     *("ground", "pages", "tables", "judging", "stores", "config", "judge", "crawl"),
@@ -210,17 +209,14 @@ _STORES = {"scrapy", "twisted", "lxml"}
             "pages.turbohtml_reader": {"scrapy", "twisted", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "lxml"},
         },
-        {"stores.lmdb": _STORES | {"redis"}},
-        {"stores.redis": _STORES | {"lmdb"}},
+        *({"stores.lmdb": _STORES | {"redis"}}, {"stores.redis": _STORES | {"lmdb"}}),
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
     ids=["commands", "crawls", "judges", "lmdb", "redis", "faces"],
 )
 def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
     """One after the other in one process, which names the first one that loads too much."""
-    named = [
-        (f"{PACKAGE.name}.{module}".rstrip("."), sorted(without))
-        for module, without in imports.items()
-    ]
+    names = {f"{PACKAGE.name}.{module}".rstrip("."): each for module, each in imports.items()}
+    named = [(name, sorted(without)) for name, without in names.items()]
     done = run_python("-c", FIRST_LOADED, json.dumps(named), cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

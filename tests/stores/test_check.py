@@ -13,10 +13,7 @@ import pytest
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.pages.facts import SKETCH_BYTES, Reader
-from scrapy_simhash.stores.documents import (
-    READERS_KEY,
-    Documents,
-)
+from scrapy_simhash.stores.documents import READERS_KEY, Documents
 from scrapy_simhash.stores.keys import hash_group
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -42,7 +39,6 @@ URL = "http://site.example/"
 SKETCH = bytes(SKETCH_BYTES)
 # That are flipped in each row, one at a time; 100 for nearly all of them.
 BITS_PER_ROW = int(os.environ.get("SIMHASH_TEST_BITS_PER_ROW", "2"))
-
 Row = tuple[str, bytes, bytes]
 
 
@@ -52,16 +48,13 @@ def store(home: str) -> Iterator[Store]:
     with open_store(home, tables="4", rule="plain") as store:
         pages = [
             document("original", A, text="text", sketch=SKETCH),
-            document("near", A ^ 1, sketch=SKETCH),
-            document("of another", C, scope="t"),
-            document("stub", 5, stub=True, sketch=SKETCH),
-            document("scoped", B, scope="s"),
+            *(document("near", A ^ 1, sketch=SKETCH), document("of another", C, scope="t")),
+            *(document("stub", 5, stub=True, sketch=SKETCH), document("scoped", B, scope="s")),
             document("waiting", B ^ 1, scope="s"),
             document("elsewhere", ~A & 2**64 - 1, url="http://other.example/", sketch=SKETCH),
         ]
-        found = store.find_and_add(pages)
-        statuses = ["new", "near_duplicate", "new", "new", "new", "near_duplicate"]
-        assert [verdict.status for verdict in found] == [*statuses, "new"]
+        expected = ["near_duplicate" if n in {1, 5} else "new" for n in range(len(pages))]
+        assert [verdict.status for verdict in store.find_and_add(pages)] == expected
         assert store.check() == []
         yield store
 
@@ -102,9 +95,8 @@ def flip_record(values: KeyValues, number: int) -> None:
 
 
 def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
-    return octets(fingerprint), hash_group(f"{scope}\0{READER.spider}\0{READER.callback}") + octets(
-        number
-    )
+    group = hash_group(f"{scope}\0{READER.spider}\0{READER.callback}")
+    return octets(fingerprint), group + octets(number)
 
 
 def enter(values: KeyValues, number: int) -> None:
@@ -199,8 +191,7 @@ def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
     if name in GONE:
         assert any(told in problem for problem in store.check())
         return
-    assert store.check() == []
-    assert store.fingerprints().tolist() == stored
+    assert (store.check(), store.fingerprints().tolist()) == ([], stored)
     assert done["fingerprints"] == len(stored)
     if name != "near-duplicate gone":
         assert read_rows(store) == before
@@ -247,8 +238,7 @@ def test_to_a_damaged_record_nothing_leads(store: Store, number: int) -> None:
     assert {*store.fingerprints().tolist()} <= {*stored}
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back
     store.rebuild()
-    assert store.check() == []
-    assert store.fingerprints().tolist() == stored
+    assert (store.check(), store.fingerprints().tolist()) == ([], stored)
     assert before <= read_rows(store)
 
 
@@ -273,8 +263,7 @@ def test_a_damaged_row_of_a_fingerprint_drops_no_page(home: str, table: str) -> 
         assert store.find_and_add([other])[0].status == "new"
         assert store.check()
         store.rebuild()
-        assert store.check() == []
-        assert store.fingerprints().tolist() == sorted([A, A ^ 1])
+        assert (store.check(), store.fingerprints().tolist()) == ([], sorted([A, A ^ 1]))
 
 
 def test_what_stops_at_damage_names_the_cure(store: Store) -> None:

@@ -14,7 +14,7 @@ from scrapy_simhash.stores.copying import back_up, compact
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.commands.test_commands_upkeep import damage
-from tests.helpers.children import running
+from tests.helpers.children import OPENER, running
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
@@ -42,8 +42,7 @@ def add(store: Store, fingerprints: list[int]) -> None:
 
 def compare(store: Store, fingerprints: list[int]) -> None:
     """All of them are there, and each is found."""
-    assert store.check() == []
-    assert store.fingerprints().tolist() == sorted(fingerprints)
+    assert (store.check(), store.fingerprints().tolist()) == ([], sorted(fingerprints))
     for each in fingerprints[::7]:
         assert [match.fingerprint for match in store.query(each, 0)] == [each]
 
@@ -64,7 +63,7 @@ def files(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in folder.iterdir()}
 
 
-def test_a_compact_file_is_smaller_and_nothing_lost(
+def test_a_compact_file_is_smaller_and_loses_nothing(
     tmp_path: Path, fingerprints: list[int]
 ) -> None:
     folder, fresh = tmp_path / "store", draw_fingerprints(2, 40)
@@ -136,20 +135,11 @@ def test_a_compaction_that_is_killed_loses_nothing(
 def test_of_a_backup_that_is_killed_there_is_none(tmp_path: Path, at: str) -> None:
     with running(KILLED, "back up", at, tmp_path) as killed:
         assert killed.process.wait() == -signal.SIGKILL
-    partial, store_ = sorted(path.name for path in tmp_path.iterdir())
+    partial, _ = sorted(path.name for path in tmp_path.iterdir())
     assert (partial.startswith(".backup."), partial.endswith(".partial")) == (True, True)
-    with open_lmdb(tmp_path / store_) as store:
+    with open_lmdb(tmp_path / "store") as store:
         assert store.check() == []
         back_up(store, tmp_path / "backup")
-
-
-OPEN = """
-import sys
-from scrapy_simhash import open_store
-with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
 
 
 @pytest.mark.parametrize("readonly", slow_but([True], [False, True]))
@@ -157,13 +147,10 @@ with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
 def test_no_compaction_while_somebody_has_it_open(tmp_path: Path, *, readonly: bool) -> None:
     folder = tmp_path / "store"
     before = (folder / "data.mdb").read_bytes()
-    with (
-        running(OPEN, folder, readonly) as other,
-        pytest.raises(
-            StoreUnusableError, match=f"is open.*, in process {other.process.pid}: wait until"
-        ),
-    ):
-        compact(folder)
+    with running(OPENER, folder, readonly) as other:
+        said = f"is open.*, in process {other.process.pid}: wait until"
+        with pytest.raises(StoreUnusableError, match=said):
+            compact(folder)
     with open_lmdb(folder, readonly=readonly), pytest.raises(StoreUnusableError, match="open"):
         compact(folder)
     assert (folder / "data.mdb").read_bytes() == before
@@ -215,8 +202,7 @@ def test_a_backup_while_another_process_writes(tmp_path: Path) -> None:
             told += [writer.read().split(" ", 1) for _ in range(100)]
             made = back_up(store, tmp_path / f"backup-{number}")
             with open_lmdb(tmp_path / f"backup-{number}", readonly=True) as copy:
-                assert copy.check() == []
-                assert copy.stats()["documents"] == made["documents"]
+                assert (copy.check(), copy.stats()["documents"]) == ([], made["documents"])
                 compare_told(copy, told, number)
 
 
@@ -234,8 +220,7 @@ def test_a_target_that_is_there_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailableError, match="whose parent exists"):
             back_up(store, tmp_path / "no such" / "backup")
     assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
-    assert (tmp_path / "file").read_text() == "mine"
-    assert list((tmp_path / "folder").iterdir()) == []
+    assert ((tmp_path / "file").read_text(), list((tmp_path / "folder").iterdir())) == ("mine", [])
 
 
 @pytest.mark.usefixtures("fingerprints")

@@ -39,7 +39,6 @@ def make_page(name: str, shingles: Any, **fields: Any) -> Document:
 
 
 def keys_of_page(page: Document) -> Keys:
-    """Make the keys of a page with a sketch."""
     return make_keys(page.facts.sketch, page.facts.group)
 
 
@@ -133,8 +132,6 @@ class KeysMachine(RuleBasedStateMachine):
 
     @invariant()
     def everybody_is_where_they_belong(self) -> None:
-        if not hasattr(self, "store"):
-            return
         rows, made = read_keys(self.store), keys_in(self.store)
         dissolved = {key for key, members in rows.items() if 0 in members}
         assert dissolved >= self.dissolved
@@ -150,8 +147,6 @@ class KeysMachine(RuleBasedStateMachine):
 
     @invariant()
     def probes_find_them(self) -> None:
-        if not hasattr(self, "store"):
-            return
         made = keys_in(self.store)
 
         def find(stored: Documents) -> dict[int, list[set[int]]]:

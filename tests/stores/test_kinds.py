@@ -136,8 +136,7 @@ def test_numbers_are_taken_once(home: str) -> None:
     """What is not used leaves a gap, and those of documents are left out."""
     with open_store(home) as store:
         assert [store.engine.take_numbers(count) for count in (1, 3, 2)] == [1, 2, 5]
-        assert judge(store, document("a", 1)) == ["new 7"]
-        assert store.engine.take_numbers(1) == 8
+        assert (judge(store, document("a", 1)), store.engine.take_numbers(1)) == (["new 7"], 8)
 
 
 def test_rows_are_those_of_dicts_and_sets(home: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.lmdb import LmdbEngine
-from tests.helpers.children import HOLDER, running
+from tests.helpers.children import HOLDER, OPENER, running
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
@@ -64,13 +64,6 @@ def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
         with running(HOLDER, tmp_path, "read") as reader:
             reader.kill()
     assert count_readers(witness) == before + 3
-    with running(
-        "import sys, time\n"
-        "from scrapy_simhash import open_store\n"
-        "with open_store(sys.argv[1]):\n"
-        "    print('ready', flush=True)\n"
-        "    sys.stdin.readline()\n",
-        tmp_path,
-    ):
+    with running(OPENER, tmp_path, "False"):
         wait_until(lambda: count_readers(witness) <= before + 1)
     witness.close()

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import lmdb
@@ -21,11 +21,6 @@ from scrapy_simhash.stores.lmdb import ALLOW_NETWORK, LmdbEngine
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.needing import slow_but
-
-
-class Partition(NamedTuple):
-    mountpoint: str
-    fstype: str
 
 
 def make_store(folder: Path, pages: int = 50) -> None:
@@ -62,8 +57,7 @@ def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Cal
 
     def work(stored: Documents) -> None:
         header = unpack_row(Header, b"store", stored.values.get("header", b"store") or b"")
-        header.format = changed_format
-        header.version = "9.8.7"
+        header.format, header.version = changed_format, "9.8.7"
         packed = pack_row(b"store", header)
         if damage:
             packed = packed[:-1] + bytes([packed[-1] ^ 1])
@@ -78,46 +72,37 @@ def change(work: Callable[[Documents], None], folder: Path) -> None:
         store.write(work)
 
 
-def drop_header(stored: Documents) -> None:
-    stored.values.delete("header", b"store")
-
-
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty": (write_data(b""), "is empty.*Restore it from a backup"),
     "text": (write_data(b"To whom it may concern\n" * 999), "is not an LMDB file.*another folder"),
     "zeros": (write_data(bytes(65_536)), "is not an LMDB file"),
-    "garbage": (
-        write_data(bytes(n * n * 7919 % 251 for n in range(65_536))),
-        "is not an LMDB file",
-    ),
+    "garbage": (write_data(bytes(n * n % 251 for n in range(65_536))), "is not an LMDB file"),
     "one byte": (write_data(b"\0"), "is not an LMDB file|cut short|cannot be opened"),
     "foreign": (make_foreign((b"mail", b"users")), "b'mail', b'users'; name another folder"),
     "foreign and ours": (make_foreign((b"documents", b"mail")), "b'mail'; name another folder"),
     "foreign keys": (make_foreign(()), "b'their key'; name another folder"),
     "other engine": (make_foreign((b"documents",), lib_version=1), "name another folder"),
 }
-
-
 # Stores of ours, beside which lock files are.
 OWN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "later format": (
-        rewrite_header(changed_format=FORMAT + 1),
-        rf"format {FORMAT + 1}.*name another SIMHASH_STORE.*9\.8\.7",
-    ),
-    "earlier format": (
-        rewrite_header(changed_format=FORMAT - 1),
-        rf"format {FORMAT - 1}.*name another SIMHASH_STORE.*9\.8\.7",
-    ),
+    **{
+        f"format {number}": (
+            rewrite_header(changed_format=number),
+            rf"format {number}.*name another SIMHASH_STORE.*9\.8\.7",
+        )
+        for number in (FORMAT - 1, FORMAT + 1)
+    },
     "damaged header": (rewrite_header(damage=True), r"damaged header.*backup"),
-    "no header": (partial(change, drop_header), "header; restore it from a backup"),
+    "no header": (
+        partial(change, lambda stored: stored.values.delete("header", b"store")),
+        "header; restore it from a backup",
+    ),
 }
 
 
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("kind", [*REFUSED, *OWN])
-def test_what_is_no_store_is_refused_and_left_alone(
-    tmp_path: Path, kind: str, readonly: bool
-) -> None:
+def test_what_is_no_store_is_refused_and_stays(tmp_path: Path, kind: str, readonly: bool) -> None:
     make, message = (REFUSED | OWN)[kind]
     folder = tmp_path / "store"
     make(folder)
@@ -165,17 +150,12 @@ def test_truncated_files_are_refused_without_a_signal_death(tmp_path: Path) -> N
 
 WRITER = """
 import sys
-from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.pages.facts import Facts
-from scrapy_simhash.stores.opening import open_store
-with open_store(sys.argv[1]) as store:
+from tests.helpers.documents import document, open_lmdb
+with open_lmdb(sys.argv[1]) as store:
     print("ready", flush=True)
     for start in sys.stdin:
-        numbers = range(int(start), int(start) + 200)
-        store.find_and_add(
-            [Document(Facts(b"%d" % n, n * 0x9E3779B97F4A7C15 % 2**64, b"", url="x" * 300))
-             for n in numbers]
-        )
+        bits = {n: n * 0x9E3779B97F4A7C15 % 2**64 for n in range(int(start), int(start) + 200)}
+        store.find_and_add([document(f"{n}", each, url="x" * 300) for n, each in bits.items()])
         print("added", flush=True)
 """
 
@@ -260,10 +240,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, existing: bool) -> None
         if existing:
             make_store(Path(folder))
         told = run_script(AS_NOBODY, tmp_path / "mine", folder, "writable")
-        assert (
-            f"store {folder} cannot be read or written; check who owns it and its permissions"
-            in told
-        )
+        said = "cannot be read or written; check who owns it and its permissions"
+        assert f"store {folder} {said}" in told
         if existing:
             assert run_script(AS_NOBODY, tmp_path / "mine", folder, "readonly") == "50\n"
 
@@ -310,12 +288,12 @@ def test_a_network_file_system_is_refused(
     share = tmp_path / "share"
     share.mkdir()
     (tmp_path / "link").symlink_to(share)
-    mounted = [Partition("/", "ext4"), Partition(str(share), kind)]
+    kinds = {"/": "ext4", str(share): kind}
+    mounted = [SimpleNamespace(mountpoint=path, fstype=each) for path, each in kinds.items()]
     monkeypatch.setattr(psutil, "disk_partitions", lambda *, all: mounted if all else [])  # noqa: A006
+    said = f"network file system .{kind.lower()}.*{ALLOW_NETWORK}=1"
     for folder, readonly in product((share, tmp_path / "link"), (False, True)):
-        with pytest.raises(
-            StoreUnusableError, match=f"network file system .{kind.lower()}.*{ALLOW_NETWORK}=1"
-        ):
+        with pytest.raises(StoreUnusableError, match=said):
             open_lmdb(folder / "store", readonly=readonly)
     assert list(share.iterdir()) == []
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.EBADF, "of NFS")))

@@ -14,7 +14,7 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import run_script
 from tests.helpers.crawling import read_files
-from tests.helpers.documents import document, find, make, open_lmdb
+from tests.helpers.documents import document, find, judge, judge_one, make, open_lmdb
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
@@ -25,16 +25,14 @@ def test_what_a_store_was_made_with_is_kept(home: str) -> None:
     nothing: dict[str, Any] = {}
     for arguments in (made, nothing):
         with open_store(home, **arguments) as store:
-            assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
-            assert store.rule == "plain"
+            found = (store.recipe, store.design, store.seed, store.rule)
+            assert found == (recipe, "10", 77, "plain")
             stats = store.stats()
             assert (stats["design"], stats["complete_for_bits"]) == ("10", 4)
             assert stats["recipe"]["window"] == 3
+    other = "another recipe.*window=3.*features_version=7.*window=2.*SIMHASH_STORE"
     refused: list[tuple[dict[str, Any], str]] = [
-        (
-            {"recipe": Recipe(2, 1, 1)},
-            "another recipe.*window=3.*features_version=7.*window=2.*SIMHASH_STORE",
-        ),
+        ({"recipe": Recipe(2, 1, 1)}, other),
         ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
         ({"seed": 78}, "another seed"),
         ({"rule": "words"}, "SIMHASH_RULE is 'words', but the store was made with 'plain'"),
@@ -51,8 +49,7 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
         with open_lmdb(tmp_path / str(number)) as store:
             seeds.add(store.seed)
     assert len(seeds) == 3
-    assert max(seeds) < 2**64
-    assert max(seeds) > 2**32
+    assert 2**32 < max(seeds) < 2**64
 
 
 @pytest.mark.parametrize(
@@ -65,9 +62,8 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_store_that_cannot_be_opened_is_not_made(home: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(
-        (StoreMismatchError, ValueError), match=r"distance|table design|must be one of words"
-    ):
+    said = r"distance|table design|must be one of words"
+    with pytest.raises((StoreMismatchError, ValueError), match=said):
         open_store(home, **arguments)
     with pytest.raises(StoreUnusableError, match="there is no store"):
         open_store(home, readonly=True)
@@ -85,30 +81,16 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         store.find_and_add([document("a", A), document("other", 5 << 40)])
     before = read_files(tmp_path)
     with open_lmdb(tmp_path, readonly=True) as store:
-        pages = [
-            document("a", A),
-            document("b", NEAR_A, text="text"),
-            document("c", 2**64 - 1),
-            document("d", 2**64 - 1),
-            document("a", 7 << 20),
-        ]
-        verdicts = store.find_and_add(pages)
-        assert [(v.status, v.reason, v.document) for v in verdicts] == [
-            ("revisit", "unchanged", 1),
-            ("near_duplicate", "", 0),
-            ("new", "", 0),
-            ("new", "", 0),
-            ("revisit", "changed", 1),
-        ]
-        assert (match := verdicts[1].match)
-        assert (match.document, match.fingerprint, match.distance) == (1, A, 3)
+        pages = [document("a", A), document("b", NEAR_A, text="text")]
+        pages += [*(document(name, 2**64 - 1) for name in "cd"), document("a", 7 << 20)]
+        found = ["unchanged 1", "near_duplicate 0 of 1", "new 0", "new 0", "changed 1"]
+        assert judge(store, *pages) == found
+        match = judge_one(store, pages[1]).match
+        assert match
+        assert (match.fingerprint, match.distance) == (A, 3)
         assert [match.document for match in store.query(NEAR_A)] == [1]
-        assert store.check() == []
-        assert store.stats()["documents"] == 2
-        for write in (
-            lambda: store.delete([1]),
-            store.rebuild,
-        ):
+        assert (store.check(), store.stats()["documents"]) == ([], 2)
+        for write in (lambda: store.delete([1]), store.rebuild):
             with pytest.raises(ValueError, match="read-only"):
                 write()
     assert read_files(tmp_path) == before
@@ -117,19 +99,13 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"identity": b""},
-        {"identity": b"x" * 65},
-        {"fingerprint": -1},
-        {"fingerprint": 2**64},
-        {"fingerprint": 1.5},
-        {"sketch": bytes(512)},
+        *({"identity": b""}, {"identity": b"x" * 65}, {"fingerprint": -1}, {"fingerprint": 2**64}),
+        *({"fingerprint": 1.5}, {"sketch": bytes(512)}),
         *({field: "\ud800"} for field in ("url", "title", "language", "scope")),
     ],
     ids=ascii,
 )
-def test_bad_documents_are_refused_and_take_no_others_along(
-    store: Store, bad: dict[str, Any]
-) -> None:
+def test_bad_documents_are_refused_and_take_none_along(store: Store, bad: dict[str, Any]) -> None:
     page = {"identity": b"bad", "fingerprint": 1, "text_digest": b"", "url": "http://bad"}
     with pytest.raises(ValueError, match=r"an identity has|a fingerprint is|a sketch|surrogates"):
         store.find_and_add([document("good", A), make(**{**page, **bad})])
@@ -159,14 +135,10 @@ def test_wordings_are_kept_and_those_of_the_last_visit(store: Store) -> None:
 
 def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
     with open_lmdb(tmp_path, distance=7) as wide:
-        script = (
-            "import sys; from scrapy_simhash import open_store\n"
-            "open_store(sys.argv[1], distance=3).rebuild(10)"
-        )
-        run_script(script, tmp_path)
-        with pytest.raises(
-            StoreUnavailableError, match="complete for 4 bits but not for distance 7"
-        ):
+        script = "import sys; from scrapy_simhash import open_store as open\n"
+        run_script(f"{script}open(sys.argv[1], distance=3).rebuild(10)", tmp_path)
+        said = "complete for 4 bits but not for distance 7"
+        with pytest.raises(StoreUnavailableError, match=said):
             wide.find_and_add([document("a", 5)])
 
 

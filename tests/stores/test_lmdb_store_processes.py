@@ -18,10 +18,8 @@ from tests.helpers.needing import slow_but
 PROCESSES = 4
 # Pages of each process, each with a twin in every other one; 2000 is the long version.
 GROUPS = int(os.environ.get("SIMHASH_TEST_PAGES_PER_PROCESS", "200"))
-
 # They start each together: one that gets more of a core could be through with all before others.
 _ROUNDS = 10
-
 ADDER = """
 import json, random, sys
 from scrapy_simhash.judging.documents import Document
@@ -52,37 +50,28 @@ with open_store(folder) as store:
 """
 
 
-def race_for_twins(home: object, processes: int, groups: int) -> None:
-    """Let processes add at once."""
+def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
     with ExitStack() as stack:
         adders = [
-            stack.enter_context(running(ADDER, home, process, groups, _ROUNDS))
-            for process in range(processes)
+            stack.enter_context(running(ADDER, tmp_path, process, GROUPS, _ROUNDS))
+            for process in range(PROCESSES)
         ]
         told = []
         for _ in range(_ROUNDS):
             for adder in adders:
                 adder.tell("go")
-            told += [
-                (process, *one) for process, a in enumerate(adders) for one in json.loads(a.read())
-            ]
-    assert len(told) == processes * groups
-    news = [
-        (process, group, number) for process, group, status, number, _ in told if status == "new"
-    ]
+            read = [json.loads(adder.read()) for adder in adders]
+            told += [(process, *one) for process, lines in enumerate(read) for one in lines]
+    assert len(told) == PROCESSES * GROUPS
+    news = [(process, group, number) for process, group, how, number, _ in told if how == "new"]
     assert len({process for process, *_ in news}) > 1, "they did not run at once"
-    assert sorted(group for _, group, _ in news) == list(range(groups))
+    assert sorted(group for _, group, _ in news) == list(range(GROUPS))
     new = {group: number for _, group, number in news}
     for _, group, status, _, match in told:
         assert status == "new" or (status, match) == ("near_duplicate", new[group])
-    with open_store(str(home)) as store:
-        assert store.check() == []
-        assert store.stats()["done"] == groups
-        assert store.stats()["near_duplicates"] == (processes - 1) * groups
-
-
-def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
-    race_for_twins(tmp_path, PROCESSES, GROUPS)
+    with open_store(str(tmp_path)) as store:
+        assert (store.check(), store.stats()["done"]) == ([], GROUPS)
+        assert store.stats()["near_duplicates"] == (PROCESSES - 1) * GROUPS
 
 
 WRITER = """

@@ -14,7 +14,6 @@ from tests.helpers.tracing import run_traced, trace_options
 
 # The long version takes 5,000.
 QUICK, STATES = 30, int(os.environ.get("SIMHASH_TEST_POWER_CUTS", "100"))
-
 WRITER = """
 import os, random, sys
 from pathlib import Path

@@ -23,7 +23,6 @@ from tests.helpers.redisservers import RedisServer, free_port, run_redis
 from tests.stores.test_lmdb_store_processes import WRITER, compare
 
 pytestmark = pytest.mark.slow
-
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -124,8 +123,7 @@ def test_what_is_sent_again_is_done_once(
         assert add(store, "a", A) == "near_duplicate"
         assert add(store, "b", B) == "new"
         monkeypatch.undo()
-        assert store.stats()["documents"] == 3
-        assert store.check() == []
+        assert (store.stats()["documents"], store.check()) == (3, [])
 
 
 # Killed
@@ -164,9 +162,7 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
         store.find_and_add(pages)
         works: list[Callable[[], object]] = [
             lambda: store.find_and_add([document("c", A >> 1)]),
-            lambda: store.engine.take_numbers(1),
-            lambda: store.delete([1]),
-            store.rebuild,
+            *(lambda: store.engine.take_numbers(1), lambda: store.delete([1]), store.rebuild),
         ]
         for work in works:
             with (
@@ -174,11 +170,9 @@ def test_a_full_server_takes_nothing_and_loses_nothing(either: RedisServer) -> N
                 pytest.raises(StoreUnavailableError, match=r"maxmemory\); give it more, then pr"),
             ):
                 work()
-        assert [match.document for match in store.query(A)] == [1]
-        assert store.check() == []
+        assert ([match.document for match in store.query(A)], store.check()) == ([1], [])
         assert store.delete([1]) == 2
-        assert store.query(A) == []
-        assert store.check() == []
+        assert (store.query(A), store.check()) == ([], [])
 
 
 @pytest.mark.parametrize("work", ["judge", "rebuild"])

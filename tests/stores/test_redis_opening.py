@@ -1,7 +1,5 @@
 """Redis stores that cannot be opened: each says why and what helps, and changes nothing."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,10 @@ from scrapy_simhash.stores.opening import folder_of, open_store
 from scrapy_simhash.stores.redis import RedisEngine
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import run_python, wait_until
 from tests.helpers.redisservers import RedisServer, free_port, run_redis
 
 pytestmark = pytest.mark.slow
-
 SECRET = "s3cret-word"  # noqa: S105 - of a server that lives for a test
 
 
@@ -40,8 +37,7 @@ def everything(client: Redis) -> dict[bytes, bytes]:
         ("redis://host?prefix=a:t", "prefix 'a:t' must be"),
         ("redis://host/store", "'/store' does not number a database"),
         ("redis+cluster://host", r"unknown scheme 'redis\+cluster'; .*one server with redis"),
-        ("unix://", "names no socket"),
-        ("redis://host:x", "port must be a number"),
+        *(("unix://", "names no socket"), ("redis://host:x", "port must be a number")),
         ("rediss://host:99999", "port must be a number"),
         ("redis://host:0", "port must be a number"),
         ("redis:/localhost", "write redis://HOST, or ./redis:/localhost for a folder"),
@@ -67,12 +63,9 @@ def test_bad_urls(url: str, message: str) -> None:
         *(f"redis://ann:s3{sign}{SECRET}@host:6379/0?prefix=a" for sign in "/#?@:[%"),
         f"redis://host/0?password={SECRET}",
         f"redis://host/0?username=ann&PASSWORD={SECRET}&prefix=a",
-        f"redis://ann:{SECRET}@[::1/0",
-        f"redis://ann:{SECRET}@host:99999/0",
-        f"redis://ann:{SECRET}@host/name",
-        f"redi://ann:s3/{SECRET}@host",
-        f"redis+cluster://ann:s3#{SECRET}@host",
-        f"unix://ann:s3?{SECRET}@/run/socket",
+        *(f"redis://ann:{SECRET}@[::1/0", f"redis://ann:{SECRET}@host:99999/0"),
+        *(f"redis://ann:{SECRET}@host/name", f"redi://ann:s3/{SECRET}@host"),
+        *(f"redis+cluster://ann:s3#{SECRET}@host", f"unix://ann:s3?{SECRET}@/run/socket"),
     ],
 )
 def test_passwords_in_a_misspelt_url_are_not_shown(
@@ -93,9 +86,7 @@ def test_without_the_client_the_error_names_the_extra(tmp_path: Path) -> None:
         "from scrapy_simhash import open_store\n"
         "open_store('redis://localhost')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", script, cwd=tmp_path)
     assert "pip install 'scrapy-simhash[redis]'" in done.stderr
 
 
@@ -117,9 +108,7 @@ def locked() -> Iterator[RedisServer]:
         (f":{SECRET}@", "&db=7", "no database with this number"),
     ],
 )
-def test_refused_by_the_server(
-    locked: RedisServer, account: str, options: str, message: str
-) -> None:
+def test_refused_by_a_server(locked: RedisServer, account: str, options: str, message: str) -> None:
     url = f"unix://{account}{locked.socket}?prefix=refused{options}"
     with pytest.raises(StoreUnusableError, match=message) as caught:
         open_store(url)
@@ -205,11 +194,8 @@ def test_another_format(redis_server: RedisServer) -> None:
     with redis_server.client() as client:
         packed = client.hget("format:header", HEADER_KEY)
         assert isinstance(packed, bytes)
-        client.hset(
-            "format:header",
-            HEADER_KEY,
-            seal(HEADER_KEY, msgspec.msgpack.encode([99, "9.8.7", "of any shape"])),
-        )
+        other = msgspec.msgpack.encode([99, "9.8.7", "of any shape"])
+        client.hset("format:header", HEADER_KEY, seal(HEADER_KEY, other))
         with pytest.raises(StoreUnusableError, match="has format 99, but this version reads"):
             open_store(url)
         client.hset("format:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))
@@ -235,8 +221,7 @@ def test_two_crawls_that_make_one_store(
 
     monkeypatch.setattr(RedisEngine, "exists", make_after)
     with open_store(url) as store:
-        assert seeds == [store.seed]
-        assert store.stats()["documents"] == 1
+        assert (seeds, store.stats()["documents"]) == ([store.seed], 1)
 
 
 def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:

@@ -14,7 +14,6 @@ from tests.helpers.needing import require_program
 from tests.helpers.redisservers import free_port, run_redis
 
 pytestmark = pytest.mark.slow
-
 HOST = "127.0.0.1"
 
 
@@ -51,19 +50,18 @@ def test_a_store_by_tls(ports: tuple[int, int], certificate: tuple[Path, Path]) 
         assert store.stats()["documents"] == 1
 
 
+TRUST = "a certificate that is trusted; name its port for TLS and the certificate authority"
+
+
 @pytest.mark.parametrize(
     ("scheme", "door", "message"),
     [
-        (
-            "rediss",
-            0,
-            "a certificate that is trusted; name its port for TLS and the certificate authority",
-        ),
+        ("rediss", 0, TRUST),
         ("rediss", 1, "did not answer in time; check load, port and TLS"),
         ("redis", 0, r"check that it runs, host and port, and rediss:// \(TLS\)"),
     ],
 )
-def test_a_wrong_door_is_named(
+def test_wrong_doors_are_named(
     ports: tuple[int, int], scheme: str, door: int, message: str
 ) -> None:
     with pytest.raises(StoreUnusableError, match=message):

@@ -27,7 +27,6 @@ from tests.helpers.documents import document
 from tests.helpers.redisservers import RedisServer, count_trips
 
 pytestmark = pytest.mark.slow
-
 STORE_KINDS = ("redis", "valkey")
 WIDTHS = {FINGERPRINTS: 16, SITES: 24, KEYS: 8, TABLES: 6}
 TURNS = 400
@@ -155,8 +154,7 @@ def test_two_processes_that_add_to_the_same_sets(home: str) -> None:
         first.tell("go")
         second.tell("go")
         told = [line.split() for each in (first, second) for line in each.read_whole_lines()]
-    assert len(told) == 600
-    assert len({int(number) for _, number in told}) == 600
+    assert (len(told), len({int(number) for _, number in told})) == (600, 600)
     with open_store(home) as store:
         every = list(map(octets, range(600)))
         found = store.read(
@@ -257,9 +255,7 @@ def test_a_page_is_judged_in_few_round_trips(
     url, draw = redis_server.url(), Random(7)  # noqa: S311 - reproducible
     bits = [draw.getrandbits(64) for _ in range(40)]
     with open_store(url, rule="plain" if plain else "words") as store:
-        store.find_and_add(
-            [document(f"{n}", found, text=f"text {n}") for n, found in enumerate(bits)]
-        )
+        store.find_and_add([document(f"{n}", x, text=f"text {n}") for n, x in enumerate(bits)])
     with open_store(url, readonly=True) as store:
         trips = count_trips(monkeypatch)
         for found, most in ((bits[0] ^ 1, 4 if plain else 5), (bits[0] ^ 2**32 - 1, 2)):

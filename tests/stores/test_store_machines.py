@@ -20,10 +20,6 @@ from tests.helpers.storemachine import StoreMachine
 
 
 class LmdbMachine(StoreMachine):
-    """An LMDB store, and an oracle that knows what it must say."""
-
-    store: Store
-
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
         self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)

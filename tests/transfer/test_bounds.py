@@ -38,10 +38,8 @@ def test_json_nested_deep(run: Run, tmp_path: Path) -> None:
     done = import_into(run, "whole.jsonl", "inner.jsonl")
     whole, inner_ = done.answers
     assert (done.exit_code, whole["pages"], inner_["pages"]) == (1, 2, 2)
-    assert (whole["skipped"], inner_["skipped"]) == (
-        {"no_html": 1},
-        {"no_html": 1, "unreadable": 1},
-    )
+    skipped = [whole["skipped"], inner_["skipped"]]
+    assert skipped == [{"no_html": 1}, {"no_html": 1, "unreadable": 1}]
     assert "inner.jsonl: line 2 is no JSON: " in done.err
     assert "Traceback" not in done.err
 
@@ -69,9 +67,9 @@ def test_what_unpacks_to_much(tmp_path: Path) -> None:
 
 
 def test_a_page_that_ends_its_judge_may_cost_those_before_it(run: Run, tmp_path: Path) -> None:
-    pages = {"http://a.example/deadly": page(99, title=TRIGGER), **make_pages(4)}
+    pages = {"http://a.example/deadly": page(99, title=f"{TRIGGER}leave"), **make_pages(4)}
     (tmp_path / "pages.jsonl").write_bytes(json_lines(pages))
-    scope = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.leave")
+    scope = ("-s", "SIMHASH_SCOPE=tests.helpers.hostile.misbehave")
     done = run(*scope, "import", "pages.jsonl", "--store", "s", "--json")
     (answer,) = done.answers
     assert (done.exit_code, answer["pages"]) == (1, 5)

@@ -31,6 +31,7 @@ from tests.helpers.sourcing import (
 
 # A judge of its own takes half a second to start, and is tested with crawls.
 IN_PROCESS = ("-s", "SIMHASH_PROCESSES=0")
+LARGE = "<html>" + MOST_BYTES * "x"
 
 
 def import_into(run: Run, store: str, *arguments: str | Path) -> Done:
@@ -47,13 +48,12 @@ def states(store: Path) -> dict[str, str]:
 
 def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     pages = make_pages(10)
+    site = "http://site.example"
     skipped = [
-        warc_record("http://site.example/image", b"\x89PNG", headers="Content-Type: image/png\r\n"),
-        warc_record("http://site.example/error", "<html>", status="404 Not Found"),
-        warc_record("only the URL of", page(50)),
-        warc_record("http://site.example/never", page(51)),
-        warc_record("http://site.example/empty", ""),
-        warc_record("http://site.example/large", "<html>" + MOST_BYTES * "x"),
+        warc_record(f"{site}/image", b"\x89PNG", headers="Content-Type: image/png\r\n"),
+        warc_record(f"{site}/error", "<html>", status="404 Not Found"),
+        *(warc_record("only the URL of", page(50)), warc_record(f"{site}/never", page(51))),
+        *(warc_record(f"{site}/{name}", html) for name, html in (("empty", ""), ("large", LARGE))),
     ]
     packed = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n"
     octets = gzip.compress(f"<p>{' '.join(make_words(60))}".encode(), mtime=0)
@@ -63,9 +63,8 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     done = run(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s", "--json")
     (answer,) = done.answers
     assert (done.exit_code, done.err) == (0, "")
-    assert answer["skipped"] == dict.fromkeys(
-        ("not_html", "status", "bad_url", "never_drop", "too_large"), 1
-    )
+    skipped_as = ("not_html", "status", "bad_url", "never_drop", "too_large")
+    assert answer["skipped"] == dict.fromkeys(skipped_as, 1)
     assert (answer["records"], answer["pages"]) == (17, 12)
     assert answer["verdicts"] == {"new": 6, "near_duplicate": 5, "not_judged/empty": 1}
     assert answer["complete"]
@@ -75,12 +74,9 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
     assert states(tmp_path / "s") == {**expected, "packed": "DONE"}
     with open_store(str(tmp_path / "s")) as store:
         (document,) = find(store, url_of(0))
-        assert document.facts.time == DATE_SECONDS
-        assert document.record.crawls == (answer["crawl"],)
-    logged = read_lines(tmp_path / "s" / "log.jsonl")
-    assert [line["url"] for line in logged] == [
-        *(*pages, "http://site.example/packed", "http://site.example/empty")
-    ]
+        assert (document.facts.time, document.record.crawls) == (DATE_SECONDS, (answer["crawl"],))
+    logged = [line["url"] for line in read_lines(tmp_path / "s" / "log.jsonl")]
+    assert logged == [*pages, "http://site.example/packed", "http://site.example/empty"]
 
 
 def test_a_crawl_knows_what_was_imported(run: Run, tmp_path: Path) -> None:
@@ -98,11 +94,9 @@ def test_a_crawl_knows_what_was_imported(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_request_fingerprinter_of_the_project_is_asked(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(
-        json_lines({f"{url_of(0)}?n={n}": page(n) for n in range(3)})
-    )
-    name = "tests.transfer.test_import.PathFingerprinter"
-    settings = ("-s", f"REQUEST_FINGERPRINTER_CLASS={name}")
+    pages = {f"{url_of(0)}?n={n}": page(n) for n in range(3)}
+    (tmp_path / "a.jsonl").write_bytes(json_lines(pages))
+    settings = ("-s", f"REQUEST_FINGERPRINTER_CLASS={__name__}.PathFingerprinter")
     done = run(*settings, *IN_PROCESS, "import", "a.jsonl", "--store", "s", "--json")
     (answer,) = done.answers
     assert answer["verdicts"] == {"new": 1, "revisit/changed": 2}
@@ -173,16 +167,17 @@ def describe(store: Path) -> set[tuple[Any, ...]]:
         }
 
 
-def read_lines_so_far(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.is_file() else []
-
-
 def test_a_killed_import_run_again_is_that_of_one_go(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.warc").write_bytes(warc_plain(make_pages(160)))
     log = tmp_path / "s" / "log.jsonl"
     command = ("-m", "scrapy", "simhash", *IN_PROCESS, "import", "a.warc", "--store", "s")
     with start_python(*command, cwd=tmp_path) as process:
-        wait_until(lambda: len(read_lines_so_far(log)) >= 90 or process.poll() is not None)
+        wait_until(
+            lambda: (
+                (log.is_file() and log.read_bytes().count(b"\n") >= 90)
+                or process.poll() is not None
+            )
+        )
         process.kill()
         process.wait()
     assert 0 < len(states(tmp_path / "s")) < 160

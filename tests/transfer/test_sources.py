@@ -44,8 +44,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_every_kind_yields_the_pages(path: Path) -> None:
     entries = list(read(path))
-    assert as_pages(entries) == PAGES
-    assert len(entries) == 6
+    assert (as_pages(entries), len(entries)) == (PAGES, 6)
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "feed.jsonl"])
@@ -70,8 +69,7 @@ FLIPPED = BY_RECORD[:MIDDLE] + bytes([BY_RECORD[MIDDLE] ^ 1]) + BY_RECORD[MIDDLE
 @pytest.mark.parametrize(
     ("octets", "message", "pages"),
     [
-        (b"garbage " * 100, "record 1", [0]),
-        (b"WARC/1.0\r\n", "record 1", [0]),
+        *((b"garbage " * 100, "record 1", [0]), (b"WARC/1.0\r\n", "record 1", [0])),
         (warc_plain(PAGES) + b"garbage\r\n" * 20, "record 7", [6]),
         (gzip.compress(b"garbage " * 100, mtime=0), "record 1", [0]),
         # Cut within the head of a member: FastWARC takes that for the end of the file.
@@ -90,6 +88,9 @@ def test_a_damaged_warc_is_read_to_the_damage(
     assert len(found) in pages
 
 
+CHUNKED, PACKED = "Transfer-Encoding: chunked\r\n", "Content-Encoding: gzip\r\n"
+
+
 def encoded(body: bytes, headers: str) -> bytes:
     return warc_record("<http://site.example/a>", body, headers=headers)
 
@@ -97,17 +98,11 @@ def encoded(body: bytes, headers: str) -> bytes:
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (
-            encoded(b"5\r\n<html\r\n1\r\n>\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"),
-            b"<html>",
-        ),
-        (encoded(gzip.compress(b"<html>", mtime=0), "Content-Encoding: gzip\r\n"), b"<html>"),
+        (encoded(b"5\r\n<html\r\n1\r\n>\r\n0\r\n\r\n", CHUNKED), b"<html>"),
+        (encoded(gzip.compress(b"<html>", mtime=0), PACKED), b"<html>"),
         # Undone by who wrote the WARC, whatever the headers say.
-        (encoded(b"<html>", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), b"<html>"),
-        (
-            encoded(gzip.compress(bytes(9 * MOST_BYTES), mtime=0), "Content-Encoding: gzip\r\n"),
-            bytes(MOST_BYTES + 1),
-        ),
+        (encoded(b"<html>", PACKED + CHUNKED), b"<html>"),
+        (encoded(gzip.compress(bytes(9 * MOST_BYTES), mtime=0), PACKED), bytes(MOST_BYTES + 1)),
         (encoded(bytes(2 * MOST_BYTES), "Content-Type: text/html\r\n"), bytes(MOST_BYTES + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
         (warc_record("http://site.example/a", b"x", kind="Response"), b"x"),
@@ -118,8 +113,7 @@ def test_bodies_of_warc_records(tmp_path: Path, record: bytes, expected: bytes |
     path.write_bytes(record + warc_record("http://site.example/b", "<html>b"))
     first, second = read(path)
     if isinstance(first, SourcePage):
-        assert first.url == "http://site.example/a"
-        assert first.time == DATE_SECONDS
+        assert (first.url, first.time) == ("http://site.example/a", DATE_SECONDS)
     assert (first.body if isinstance(first, SourcePage) else first.reason) == expected
     assert isinstance(second, SourcePage)
 
@@ -130,8 +124,7 @@ def test_items_of_a_feed_without_a_page_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f"{json.dumps(item)}\n" for item in [*items, None, good]))
     *others, last = read(path)
-    assert others == [Skipped("no_html")] * 5
-    assert as_pages([last]) == {"http://b.example/": "<html>"}
+    assert (others, as_pages([last])) == ([Skipped("no_html")] * 5, {"http://b.example/": "<html>"})
 
 
 def test_a_feed_with_other_fields(tmp_path: Path) -> None:
