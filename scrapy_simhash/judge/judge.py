@@ -82,8 +82,9 @@ WAIT_SECONDS = 30.0
 _MOST_IN_VAIN = 3
 # A page in doubt is asked for so often, if what changed may be a price.
 _MOST_ASKED_IN_DOUBT = 2
-# A clock that shows seconds stays the same within one: so long after it came a page is asked for
-# once more, and so much later again.
+# A clock that shows seconds stays the same within one: so long after it came a page in doubt is
+# asked for once more, and so much later again. A check asks at once, since pages are dropped
+# meanwhile on what it may refute.
 _AGE_SECONDS, _PAUSES_SECONDS = 1.0, (0.1, 0.3, 0.6, 1.0)
 # Numbers of documents are taken so many at a time.
 _NUMBERS = 64
@@ -366,15 +367,11 @@ class CrawlJudge:
         if not asked:
             if not self._refetches.take(doubt, host_of(url), folder_of(url)):
                 return False
-            self._refetch(page, doubt)
+            age_seconds = time.time() - doubt.page.facts.time
+            pause_seconds = min(max(0.0, _AGE_SECONDS - age_seconds), _AGE_SECONDS)
+            self._say(Refetch(page.asked.number, doubt.document, url, pause_seconds))
         self._wait_for(page, -(asked or doubt.document))
         return True
-
-    def _refetch(self, page: _Page, kept: Doubt) -> None:
-        """Have a kept page asked for, as a page was."""
-        facts = kept.page.facts
-        pause_seconds = min(max(0.0, facts.time + _AGE_SECONDS - time.time()), _AGE_SECONDS)
-        self._say(Refetch(page.asked.number, kept.document, facts.url, pause_seconds))
 
     def _wait_for(self, page: _Page, number: int) -> None:
         """Have a page wait for a young one, or for a second answer, see `_waiting`."""
@@ -403,7 +400,7 @@ class CrawlJudge:
         confirmed = verdict.match is not None and verdict.match.document == document
         if used and page.asked.young and not self._waits_are_over:
             if self._refetches.takes_check(kept, host, place, confirmed=confirmed):
-                self._refetch(page, kept)
+                self._say(Refetch(page.asked.number, document, url))
             checked, is_doubtful = self._refetches.find_checked(place)
             waits = checked and (is_doubtful or not confirmed)
             if waits and time.monotonic() < _end_of_wait(page):
