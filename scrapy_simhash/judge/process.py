@@ -121,7 +121,7 @@ def _run(pipe: Pipe, status: Status) -> None:
     # The collector passes over what stays, and comes more seldom: a page leaves few cycles.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 100)
+    gc.set_threshold(10_000, 20, 10)
     closing, timeout_seconds = False, None
     while not closing:
         if (frame := pipe.get(timeout_seconds)) is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -120,7 +121,8 @@ class Documents:
         # By host, until this transaction changes one: all candidates of a page ask for them.
         self._samples: dict[str, dict[int, bytes]] = {}
         self._readers: tuple[Reader, ...] | None = None
-        self.keys = KeyTable(values, dissolved, self._get_keys)
+        # Not of this object: the two would be garbage that only the collector finds.
+        self.keys = KeyTable(values, dissolved, partial(_get_keys, values))
 
     @property
     def design(self) -> Design:
@@ -137,18 +139,14 @@ class Documents:
         """Get records in one round trip; leaves out missing ones."""
         return {
             number_of(key): unpack_row(Record, key, packed)
-            for key, packed in self._read_records(numbers)
+            for key, packed in _read_records(self.values, numbers)
             if packed is not None
         }
 
     def glance(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Get records in one round trip; leaves out missing and damaged ones."""
-        rows = read_rows(Record, self._read_records(numbers))
+        rows = read_rows(Record, _read_records(self.values, numbers))
         return {number_of(key): record for key, record in rows}
-
-    def _read_records(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, bytes | None]]:
-        keys = list(map(octets, numbers))
-        return zip(keys, self.values.get_all(DOCUMENTS, keys), strict=True)
 
     @property
     def readers(self) -> tuple[Reader, ...]:
@@ -338,11 +336,6 @@ class Documents:
                 self._samples.clear()
             for beyond in set(there).difference(kept):
                 self.values.discard(table, key, beyond)
-
-    def _get_keys(self, numbers: Iterable[int]) -> dict[int, Keys]:
-        """Make the keys of documents that have some, and are not damaged."""
-        made = ((number, keys_of(record)) for number, record in self.glance(numbers).items())
-        return {number: keys for number, keys in made if keys}
 
     def list_groups(self, page: Facts) -> list[str]:
         """List the groups that a page is compared with: its own and, if there are any, imports."""
@@ -560,6 +553,20 @@ class Documents:
             for bits, found, number in matches
             if number in records
         ]
+
+
+def _read_records(
+    values: KeyValues, numbers: Iterable[int]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    keys = list(map(octets, numbers))
+    return zip(keys, values.get_all(DOCUMENTS, keys), strict=True)
+
+
+def _get_keys(values: KeyValues, numbers: Iterable[int]) -> dict[int, Keys]:
+    """Make the keys of documents that have some, and are not damaged."""
+    rows = read_rows(Record, _read_records(values, numbers))
+    made = ((number_of(key), keys_of(record)) for key, record in rows)
+    return {number: keys for number, keys in made if keys}
 
 
 def unpack_wording(key: bytes, packed: bytes) -> Wording:
