@@ -15,7 +15,6 @@ from scrapy_simhash.crawl.running import list_asked
 from scrapy_simhash.judge.alerts import Alerts, LookAlikes
 from scrapy_simhash.judge.log import FOLLOW, PASS
 from scrapy_simhash.pages import addresses
-from scrapy_simhash.pages.addresses import find_move, host_of, list_forms
 from scrapy_simhash.pages.facts import LEAST_OF_SHARE
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -91,7 +90,7 @@ class Others:
         name = addresses.find_parameter(decision.url, decision.match_url)
         if name and len(self._idle) < _MOST_OTHERS:
             self._idle[_shape_of(decision.url), name] += 1
-        move = find_move(decision.url, decision.match_url)
+        move = addresses.find_move(decision.url, decision.match_url)
         if move and len(self._moves) < _MOST_OTHERS:
             self._moves[move] += 1
 
@@ -111,14 +110,14 @@ class Others:
         yield from moved
         for url in (link.url, *moved):
             shape = _shape_of(url)
-            for name, form in list_forms(url):
+            for name, form in addresses.list_forms(url):
                 idle, telling = self._idle[shape, name], self._telling[shape, name]
                 if idle >= max(_MANY_ALIKE, _MANY_ALIKE * telling):
                     yield form
 
     def _note_kept(self, url: str) -> None:
         """Note the parameters in which a page differs from another one that was kept."""
-        for name, form in list_forms(url):
+        for name, form in addresses.list_forms(url):
             seen = hash((name, form))
             if seen in self._kept:
                 self._telling[_shape_of(url), name] += 1
@@ -128,7 +127,7 @@ class Others:
 
 def _move(link: LeftLink) -> tuple[tuple[str, str], str] | None:
     """Return where the place of a link's page moves to, and the link; None if it is elsewhere."""
-    move = find_move(link.page_url, link.original_url)
+    move = addresses.find_move(link.page_url, link.original_url)
     if move is None or not link.url.startswith(move[0]):
         return None
     return move, move[1] + link.url[len(move[0]) :]
@@ -173,7 +172,7 @@ class End:
             count("simhash/look_alikes")
             self._look_alikes.add(decision)
         if len(self._hosts) < _MOST_HOSTS:
-            self._hosts.update(map(host_of, (decision.url, decision.requested_url)))
+            self._hosts.update(map(addresses.host_of, (decision.url, decision.requested_url)))
         self._alerts.add(decision)
         self._others.add(decision)
 
@@ -191,7 +190,7 @@ class End:
         found = []
         for link in closed.left:
             same = map(self._identify, [link.url, *self._others.list_for(link)])
-            if host_of(link.url) in self._hosts and asked.isdisjoint(same):
+            if addresses.host_of(link.url) in self._hosts and asked.isdisjoint(same):
                 found.append(link)
         self._of_lists = sum(link.new_links >= MOSTLY_NEW for link in found)
         return found

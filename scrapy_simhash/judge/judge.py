@@ -518,7 +518,6 @@ class CrawlJudge:
                 distance=match.distance,
                 similarity=match.similarity,
                 tests=match.tests,
-                new_links=decision.new_links,
             )
             entry = entry._replace(record=record)
         self._enqueue(_Write(entry))

@@ -22,9 +22,8 @@ _FREE = 10
 _SHARE_OF_CHECKS = 0.5
 # So many pages a doubt may look for one: each costs some 10 ms.
 _ATTEMPTS = 50
-# After so many doubts of a folder in a row of which no drop came, the next one is about the eighth
-# page, then the sixteenth, and so on: a board of one folder that was given up kept 91 % of its
-# copies.
+# After so many doubts of a folder in a row of which no drop came, eight pages in doubt are passed
+# over, then sixteen, and so on: a board of one folder that was given up kept nearly all its copies.
 _MOST_IN_VAIN = 3
 # A checked page that shows the same is asked for so many times: a counter of four values shows one
 # of them in all of three answers in 1 of 64 checks, in all of five in 1 of 1,024.
@@ -74,7 +73,7 @@ class Refetches:
         # Slots of a place that were seen to change on a page that was checked.
         self._confirmed: set[tuple[str, Slot]] = set()
         self._in_vain = Counter[tuple[str, str]]()
-        self._passed = Counter[tuple[str, str]]()  # pages in doubt since the last one was in vain
+        self._passed = Counter[tuple[str, str]]()  # pages in doubt passed over since the last one
 
     def may_ask(self, document: int, host: str) -> bool:
         """Return whether a document may be in doubt."""

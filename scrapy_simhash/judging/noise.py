@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.words import Block, Marks, Words
 
+    _Row: TypeAlias = tuple[str, str]  # of blocks with one tag: what stands before, and the tag
     _Numbers: TypeAlias = dict[tuple[str, ...], tuple[int, str]]  # by what is around: place, word
 
 # A slot of words: the two words before and behind it, digits masked, within its block.
@@ -308,16 +309,11 @@ class _Region(NamedTuple):
 def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]:
     """Learn behind which blocks other blocks change."""
     mine, theirs = (_digest_blocks(page, cleaned) for page in (first, second))
-    rows, others = (
-        {key: digests[start:end] for key, start, end in _list_rows(list(list_anchors(page)))}
-        for page, digests in ((first, mine), (second, theirs))
-    )
+    rows, others = _index_rows(first, mine), _index_rows(second, theirs)
+    anew = {key for key, row in rows.items() if _are_drawn_anew(row, others.get(key, ()))}
     found: dict[Slot, Change] = {}
-    for page, digests, there, lists in (
-        (first, mine, theirs, others),
-        (second, theirs, mine, rows),
-    ):
-        for region in _list_regions(page, digests, set(there), lists):
+    for page, digests, there in ((first, mine, theirs), (second, theirs, mine)):
+        for region in _list_regions(page, digests, set(there), anew):
             slot = _slot_of(region)
             words = [word for text in region.texts for word in text]
             lone = sum(not _DIGIT.search(word) for word in words) < _FEW_WORDS
@@ -350,7 +346,7 @@ def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
     return digests
 
 
-def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[tuple[str, str], int, int]]:
+def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[_Row, int, int]]:
     """List the blocks in a row with one tag: what stands before them and the tag, and where."""
     start = 0
     for end in range(1, len(blocks) + 1):
@@ -359,20 +355,25 @@ def _list_rows(blocks: Sequence[tuple[Block, str]]) -> Iterator[tuple[tuple[str,
             start = end
 
 
+def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]:
+    """Index the digests of rows; none of those that nothing tells apart, nor of main headings."""
+    found: dict[_Row, Sequence[int]] = {}
+    for key, start, end in _list_rows(list(list_anchors(page))):
+        found[key] = () if key in found or key[1] == _MAIN_HEADING else digests[start:end]
+    return found
+
+
 def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
     """Whether less than half of two lists stands in one order."""
     size = max(len(mine), len(theirs))
-    if not theirs or size * size > _MOST_ALIGNED:
+    if not (mine and theirs) or size * size > _MOST_ALIGNED:
         return False
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
 
 
 def _list_regions(
-    page: Page,
-    digests: Sequence[int],
-    others: set[int],
-    lists: Mapping[tuple[str, str], Sequence[int]],
+    page: Page, digests: Sequence[int], others: set[int], anew: set[_Row]
 ) -> Iterator[_Region]:
     """List the blocks in a row that are not in another answer, but headings."""
     blocks = list(list_anchors(page))
@@ -382,9 +383,7 @@ def _list_regions(
     ]
     # Of a list that draws anew some entries may stay, and change places.
     for key, start, end in _list_rows(blocks):
-        many = sum(changed[start:end]) >= _LEAST_CHANGED * (end - start)
-        anew = key[1] != _MAIN_HEADING and _are_drawn_anew(digests[start:end], lists.get(key, ()))
-        if many or anew:
+        if key in anew or sum(changed[start:end]) >= _LEAST_CHANGED * (end - start):
             changed[start:end] = [True] * (end - start)
     place = 0
     while place < len(blocks):

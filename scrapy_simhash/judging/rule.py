@@ -508,6 +508,8 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
     if not (site.known or declared & {plain_form(page.facts.url), plain_form(kept.facts.url)}):
         return False
     common = int(min(side.common.sum(), other.common.sum()))
+    if common < LEAST_COMMON or side.own.sum() > OWN_SHARE * common:
+        return False
     gaps = find_gaps(page.words, kept.words)
     if any(_says_other_values(gap, side, other) for gap in gaps):
         return False
@@ -524,7 +526,7 @@ def _is_declared(page: Page, kept: Page, side: Side, other: Side, site: Site) ->
             and 0 < gap.start <= gap.end < len(page.words)
         )
         few = replaced <= _MOST_CELLS and numbers.sum() <= OWN_SHARE_OF_PART * common
-    return few and common >= LEAST_COMMON and side.own.sum() <= OWN_SHARE * common
+    return few
 
 
 def _says_other_values(gap: Gap, side: Side, other: Side) -> bool:

@@ -339,7 +339,7 @@ class Side(NamedTuple):
 
 
 def compare_words(words: Words, other: Words, template: tuple[Marks, Marks] | None) -> Side:
-    """Look at a page beside another one; `template` are its triples that are its site's."""
+    """Compare a page with another one; `template` are its triples that are its site's."""
     both = other.counted[0].count(words.masked) > 0
     exact = other.counted[1].count(words.triples) > 0
     alone = np.where(words.numbers, middle(~exact), middle(~both))
