@@ -129,15 +129,6 @@ def test_a_list_in_another_order_is_drawn_anew() -> None:
     assert not any(each.slot.before == ("story",) for each in changes)
 
 
-def test_rows_of_a_table_that_look_alike_stay() -> None:
-    """Behind numbers stand other cells: which of them are the other answer's, nothing tells."""
-    cells = [word for n in range(4) for word in (f"{n} kg", f"{n} old", f"{n} cm", f"{n} new")]
-    tags = f"h1 p {' '.join(['th', 'td'] * 8)} p"
-    counted = (f"seen {n} times today" for n in (12, 15))
-    changes = learn(*(make(*TEXT, *cells, each, tags=tags) for each in counted))
-    assert [each.slot[:2] for each in changes] == [("words", ("^", "seen"))]
-
-
 def test_changes_between_which_hardly_a_word_stands_are_one() -> None:
     """The word before a number was a name, which changes, too: nothing that tells a place."""
     lines = "here are ann and bea7 and 12 guests", "here are tom5 and 7 guests", "here are guests"
