@@ -215,7 +215,8 @@ def _explain_kept(
     explained = {"verdict": verdict, "advice": advice}
     if "judged" not in now:
         return explained
-    today = "today it would be dropped for it" if now["judged"] else "today another test decides"
+    today = f"today it is kept for another reason: {now['tests'][1]}"
+    today = "today it would be dropped for it" if now["judged"] else today
     today = f"{today}; {sentences.OF_TODAY}" * (
         now["judged"] or decided not in {"", now["tests"][1]}
     )

@@ -67,7 +67,7 @@ OF_ONE_TEXT = (
     "Known pages are kept. Log in (or see why the site shows it), and crawl these again: a page "
     "that shows its own text again passes as changed."
 )
-MANY_ALIKE, _OF_MANY = 4, " (a login, an error?)"  # other pages that show one text
+MANY_ALIKE, _OF_MANY = 4, " (its other addresses? a login?)"  # other pages that show one text
 # As many as the log has of each page.
 MOST_WORDS = 10
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import cut, plural, quote
+from scrapy_simhash.judging.matching import STAYS
 from scrapy_simhash.pages.addresses import find_parameter, find_places, find_site, host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 _MOST_REMEMBERED = 10_000  # originals, or sites
 _MOST_LISTED, _MOST_KINDS_LISTED = 5, 10
-_LONGEST_TITLE = 30
+_LONGEST_TITLE, _MOST_NAMED = 30, 2
 # Those that begin with the same words are counted together, whatever their numbers.
 _WORDS_OF_KIND = 2
 _MOST_KINDS = 1_000  # pages of others are counted only
@@ -295,20 +296,24 @@ class LookAlikes:
         kind = " ".join(words[:_WORDS_OF_KIND])
         if kind in self._first or len(self._first) < _MOST_KINDS:
             first = {"words": decision.parted_by, "url": decision.url}
-            self._first.setdefault(kind, first | {"like": decision.nearest_url or ""})
+            stays = next((each for each in decision.nearest_tests if each.startswith(STAYS)), "")
+            first |= {"like": decision.nearest_url or "", "why": stays}
+            self._first.setdefault(kind, first)
             self._kinds[kind] += 1
 
     def describe(self) -> str:
         """Describe how many there are, and what parts most; "" if there are none."""
         if not self._pages:
             return ""
-        ((kind, pages),) = self._kinds.most_common(1)
-        words, url, like = map(quote, self._first[kind].values())
-        of_all = f" ({pages:,} of them)" * (pages < self._pages)
+        ranked = self._kinds.most_common(_MOST_NAMED)
+        first = self._first[ranked[0][0]]
+        named = [f"{quote(self._first[kind]['words'])} ({pages:,})" for kind, pages in ranked]
+        parts = ", ".join(named) if self._pages > 1 else quote(first["words"])
+        others = " and others" * (len(self._kinds) > len(ranked))
         return (
             f"{plural(self._pages, 'page')} that look{'s' * (self._pages == 1)} like another one "
-            f"but for {words}{' and the like' * (self._pages > 1)}{of_all}: scrapy simhash explain "
-            f"{url} (like {like}); SIMHASH_IGNORE leaves out what changes by itself"
+            f"but for {parts}{others}: scrapy simhash explain {quote(first['url'])} (like "
+            f"{quote(first['like'])}); SIMHASH_IGNORE leaves out what changes by itself"
         )
 
     def list_kinds(self) -> list[dict[str, Any]]:

@@ -298,7 +298,7 @@ class CrawlJudge:
             judge = Judge(seen, self._rule, self._given.crawl, incremental, self._hosts)
             judge.whole = config.unchanged == "drop"  # or a price beside the main text is lost
             if page.asked.young and not self._waits_are_over:
-                judge.may_ask = self._refetches.may_ask
+                judge.find_bar = self._refetches.find_bar
                 judge.is_in_vain = self._refetches.is_in_vain
             judge.trusted = trusted
             verdict, entry = judge.judge(document)

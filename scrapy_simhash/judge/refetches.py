@@ -75,18 +75,20 @@ class Refetches:
         self._in_vain = Counter[tuple[str, str]]()
         self._passed = Counter[tuple[str, str]]()  # pages in doubt passed over since the last one
 
-    def may_ask(self, document: int, host: str) -> bool:
-        """Return whether a document may be in doubt."""
+    def find_bar(self, document: int, host: str) -> str:
+        """Find why a document may not be in doubt, for people, or return ""."""
         pending = self._pending.get(document)
         if pending is not None:
-            return not pending.place
+            return "that page is being checked" * bool(pending.place)
         self._attempts[host] += 1
-        return (
-            document not in self._done
-            and self._attempts[host] <= _ATTEMPTS * self._most
-            and self._doubts[host] < self._most
-            and self._doubts.total() < self._find_bound()
-        )
+        if document in self._done:
+            return "that page was asked for once more, and did not change there"
+        if self._doubts[host] >= self._most:
+            return f"SIMHASH_REFETCH allows {self._most} doubts a host, and these were had"
+        if self._doubts.total() >= self._find_bound():
+            return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
+        too_often = self._attempts[host] > _ATTEMPTS * self._most
+        return "this host was looked at often enough" * too_often
 
     def is_in_vain(self, url: str) -> bool:
         """Return whether a doubt is not asked about, nor answered by another one of the host."""

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.wording import Wording
 
 LEFT_OUT, CHANGES = "left out: ", "changes by itself: "
+STAYS = "not taken for what changes by itself: "
 # So many places in which a drop rests on noise are named.
 _MOST_NAMED = 3
 # A word may be as long as a page.
@@ -77,6 +78,8 @@ _LEAST_ALIKE = 0.5
 # Of the main texts of pages that look alike. One word that differs in a text of 32 leaves .83 of
 # its triples, in one of 60 words .9; where words are looked at, so much agrees.
 _LOOKS_ALIKE = 0.9
+_STAYED = "pages that were asked for once more did not change there"
+_IN_VAIN = "other pages of that folder were asked for once more, and no drop came of it"
 _QUOTED = re.compile("['\"]")
 # A name that more documents have proposes none: it is the site's, or that of a kind of page; and
 # a fingerprint near to more says as little.
@@ -125,6 +128,7 @@ class _Compared(NamedTuple):
         sides: their words; None where these were compared as a whole.
         rests: the candidate, if the page repeats it but for noise.
         noise: what was left out of them.
+        stays: why what parts them is not taken for noise, where that was looked at.
     """
 
     candidate: Candidate
@@ -138,6 +142,7 @@ class _Compared(NamedTuple):
     sides: tuple[Side, Side] | None = None
     rests: Doubt | None = None
     noise: Iterable[Noisy] = ()
+    stays: str = ""
 
     def describe(self, **known: Any) -> Match:
         """Name for people what made the one a candidate, what parts the two, and what was left out.
@@ -163,6 +168,7 @@ class _Compared(NamedTuple):
                 other_number = all(_says_number(each, f"{page.url} {kept.url}") for each in sides)
             else:
                 parted_by = _find_parting(*self.pages, sides, self.why, words[0] or words[1])
+                tests += [f"{STAYS}{self.stays}"] * bool(parted_by and self.stays)
         return Match(
             self.candidate.number,
             kept.fingerprint,
@@ -232,7 +238,8 @@ class Judge:
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
-        may_ask: whether a document of a host may be asked for once more.
+        find_bar: returns why a document of a host may not be asked for once more, or ""; None where
+            nothing is asked for.
         is_in_vain: whether a doubt about the page at an address would change nothing.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
@@ -245,7 +252,7 @@ class Judge:
     crawl: str = ""
     incremental: bool = True
     hosts: Hosts = field(default_factory=Hosts)
-    may_ask: Callable[[int, str], bool] = _never
+    find_bar: Callable[[int, str], str] | None = None
     is_in_vain: Callable[[str], bool] = _never
     whole: bool = False
     trusted: Trusted | None = None
@@ -321,8 +328,8 @@ class Judge:
             compared.append(answer)
             if said.one and self._stand(candidate) == "got":
                 break
-        if not any(each.duplicate for each in compared):
-            self.doubt = self._find_doubt(page, compared)
+        if self.find_bar and not self.trusted and not any(each.duplicate for each in compared):
+            self._find_doubt(page, compared, self.find_bar)
         return compared
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
@@ -356,33 +363,48 @@ class Judge:
             return mine, mine
         return mine, self.hosts.find(self.documents, kept.url, without)
 
-    def _find_doubt(self, page: Page, compared: Iterable[_Compared]) -> Doubt | None:
-        """Find a candidate that the page would repeat, but for what was never tested."""
-        if self.trusted is not None:
-            return None
+    def _find_doubt(
+        self, page: Page, compared: list[_Compared], find_bar: Callable[[int, str], str]
+    ) -> None:
+        """Find a candidate that the page would repeat, but for what was never tested.
 
-        judge, parted = RULES[self.rule.name], []
-        for each in compared:
+        Of those that were looked at and are not in doubt, it is noted why.
+        """
+        parted = []
+        for place, each in enumerate(compared):
             if each.kept and each.pages and each.sites:
                 alone = int(each.sides[0].alone.sum()) if each.sides else len(each.pages[0].words)
-                parted.append((alone, each.candidate.number, each.kept, each.pages, each.sites))
+                kept = Doubt(each.candidate.number, each.kept)
+                parted.append((alone, kept.document, place, kept, each.pages, each.sites))
         parted = sorted(parted, key=lambda each: each[:2])[:_MOST_DOUBTED]
-        if all(self.is_in_vain(each[2].facts.url) for each in parted):
-            return None
-        for alone, number, kept, pages, sites in parted:
-            url, words = kept.facts.url, len(pages[0].words)
+        in_vain = all(self.is_in_vain(each[3].page.facts.url) for each in parted)
+        for alone, _, place, kept, pages, sites in parted:
+            words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
-            if not (_are_of_one_host(page.facts.url, url) and self.may_ask(number, host_of(url))):
-                continue
-            if not may_be_doubted(pages[0].words, pages[1].words):
-                continue
-            noise = self.hosts.get_noise(url)
-            sought = [each for each in learn(*pages) if not noise.is_ruled_out(url, each)]
-            slots = Slots(sought)
-            if sought and judge(*clean_both(pages, (slots, slots)), *sites).one:
-                return Doubt(number, kept, tuple(sought))
-        return None
+            bar = _IN_VAIN if in_vain else find_bar(kept.document, host_of(kept.page.facts.url))
+            found = bar or self._doubt(page, kept, pages, sites)
+            if isinstance(found, Doubt):
+                self.doubt = found
+                break
+            compared[place] = compared[place]._replace(stays=found)
+
+    def _doubt(
+        self, page: Page, kept: Doubt, pages: tuple[Page, Page], sites: tuple[Site, Site]
+    ) -> Doubt | str:
+        """Doubt whether a kept page stays as it is where it parts from a page, or say why not."""
+        url = kept.page.facts.url
+        if not _are_of_one_host(page.facts.url, url):
+            return "the other page is on another host"
+        if not may_be_doubted(pages[0].words, pages[1].words):
+            return "too much differs"
+        noise, found = self.hosts.get_noise(url), learn(*pages)
+        sought = [each for each in found if not noise.is_ruled_out(url, each)]
+        slots = Slots(sought)
+        if sought and RULES[self.rule.name](*clean_both(pages, (slots, slots)), *sites).one:
+            return kept._replace(sought=tuple(sought))
+        stays = len(sought) < len(found)
+        return _STAYED if stays else "what stands around it does not tell where it is"
 
     def judge(self, document: Document) -> tuple[Verdict, Entry]:
         """Judge a document; also returns what is to be written of it, see `Entry`.

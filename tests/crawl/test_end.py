@@ -267,17 +267,24 @@ async def test_kept_pages_that_look_like_another_one_are_named(
         assert [bool(each["parted_by"]) for each in done.decisions] == [False] * 8 + [True] * 16
         first, like = site.url("/0-b"), site.url("/0-a")
         said = (
-            "16 pages that look like another one but for '110' and the like: scrapy simhash "
+            "16 pages that look like another one but for '110' (16): scrapy simhash "
             f"explain {first!r} (like {like!r}); SIMHASH_IGNORE leaves out what changes by itself."
         )
         assert end.read() == ["Judged 24 pages: 24 new." + DETAILS, f"Kept: {said}"]
         told = report(tmp_path, tmp_path)
         assert told["answers"]["Is a copy kept?"] == said
-        assert told["parted_by"] == [{"pages": 16, "words": "110", "url": first, "like": like}]
+        why = (
+            "not taken for what changes by itself: that page was asked for once more, and did not "
+        )
+        why += "change there"
+        parted = {"pages": 16, "words": "110", "url": first, "like": like, "why": why}
+        assert told["parted_by"] == [parted]
         written = (tmp_path / "report.html").read_text("utf-8")
         assert '<q dir="auto">110</q> and the like' in written
-        verdict = run.answer("explain", first, "--store", tmp_path)["verdict"]
-        assert verdict.startswith(f"Kept beside {like}, which is most like it: ")
+        assert why in written
+        answer = run.answer("explain", first, "--store", tmp_path)
+        assert answer["verdict"].startswith(f"Kept beside {like}, which is most like it: ")
+        assert answer["tests"][-1] == why
         ignoring = await crawl(tmp_path / "ignoring", site.urls(), SIMHASH_IGNORE="#stock")
     assert ignoring.counted["near_duplicate"] == 16
     assert report(tmp_path / "ignoring", tmp_path / "ignoring")["answers"]["Is a copy kept?"] == (

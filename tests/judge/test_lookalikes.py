@@ -63,10 +63,10 @@ def count(parted: Iterable[str]) -> LookAlikes:
     ("parted", "said"),
     [
         (["41"], "1 page that looks like another one but for '41': "),
-        (["red", "41", "7"], "3 pages that look like another one but for '41' and the like (2 of "),
+        (["red", "41", "7"], "3 pages that look like another one but for '41' (2), 'red' (1): "),
         (
             ["red", "ships on 3 may", "ships on 12 june", "seen 5 times"],
-            "4 pages that look like another one but for 'ships on 3 may' and the like (2 of them)",
+            "4 pages that look like another one but for 'ships on 3 may' (2), 'red' (1) and other",
         ),
     ],
 )
@@ -86,8 +86,10 @@ def test_nothing_is_said_of_no_page() -> None:
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])
-    assert found.describe().startswith("100 pages that look like another one but for 'wordab' and ")
+    assert found.describe().startswith(
+        "100 pages that look like another one but for 'wordab' (2), 'wordaa' (1) and others: "
+    )
     listed = found.list_kinds()
     assert [each["pages"] for each in listed] == [2] + [1] * 9
-    where = {"url": "http://a.example/1", "like": "http://a.example/first"}
+    where = {"url": "http://a.example/1", "like": "http://a.example/first", "why": ""}
     assert listed[0] == {"pages": 2, "words": "wordab", **where}

@@ -36,6 +36,24 @@ def test_after_doubts_in_vain_the_next_ones_are_ever_rarer() -> None:
     assert not refetches.is_in_vain("http://a.example/other/one")
 
 
+def test_what_is_not_asked_for_says_why() -> None:
+    refetches = Refetches(2)
+    page = Page.make(Facts(b"-", 0, b""), Wording("a text"))
+    assert refetches.find_bar(1, "a.example") == ""
+    for number in (1, 2):
+        refetches.take(Doubt(number, page), "a.example", "p")
+    assert refetches.find_bar(1, "a.example") == ""  # it may answer this one, too
+    for number in (1, 2):
+        refetches.end(number)
+    assert refetches.find_bar(1, "a.example").startswith("that page was asked for once more")
+    assert refetches.find_bar(3, "a.example").startswith("SIMHASH_REFETCH allows 2 doubts a host")
+    for number in range(3, 11):
+        refetches.take(Doubt(number, page), f"{number}.example", "p")
+    assert refetches.find_bar(11, "b.example").startswith("2% of the pages of the crawl")
+    assert refetches.takes_check(Doubt(12, page), "b.example", "b.example/p", confirmed=False)
+    assert refetches.find_bar(12, "b.example") == "that page is being checked"
+
+
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:
     """Pages whose drops rest on it wait then, whatever was confirmed before."""
     refetches, place = Refetches(10), "a.example/p"
