@@ -129,6 +129,21 @@ def test_a_list_in_another_order_is_drawn_anew() -> None:
     assert not any(each.slot.before == ("story",) for each in changes)
 
 
+def test_of_two_lists_that_nothing_tells_apart_none_is_drawn_anew() -> None:
+    """Or what a record says under "more" would change with the box of others under "more"."""
+    tags = "p p h3 li li li li h3 li li li li p"
+    said = ("made of copper", "holds {} cups", "comes from the north", "weighs as a stone")
+    box = ("a red lamp", "a blue chair", "a green tub", "a white door")
+    first, second = (
+        make(
+            *TEXT, "more", said[0], said[1].format(cups), *said[2:], "more", *others, "b", tags=tags
+        )
+        for cups, others in (("three", box), ("nine", box[::-1]))
+    )
+    left = cut(first, learn(first, second))
+    assert "made of copper holds cups comes from the north" in left
+
+
 def test_changes_between_which_hardly_a_word_stands_are_one() -> None:
     """The word before a number was a name, which changes, too: nothing that tells a place."""
     lines = "here are ann and bea7 and 12 guests", "here are tom5 and 7 guests", "here are guests"
