@@ -27,7 +27,7 @@ from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl import policy, running
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.end import End, Fuse, describe_limits
-from scrapy_simhash.crawl.policy import META_KEY, TEXT_KEY, JudgedPage
+from scrapy_simhash.crawl.policy import JudgedPage
 from scrapy_simhash.errors import NotJudgedError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import log as logs
 from scrapy_simhash.judge.client import Judges
@@ -236,7 +236,7 @@ class SimhashDownloaderMiddleware:
     async def process_response(self, request: Request, response: Response) -> Response:
         """Have a response judged, and always pass it on."""
         # A spider may have copied the meta of another response, with its verdict.
-        for key in (META_KEY, TEXT_KEY):
+        for key in (policy.META_KEY, policy.TEXT_KEY):
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
@@ -249,7 +249,7 @@ class SimhashDownloaderMiddleware:
         decision = page.decision
         if self.looking:
             logger.info("%s", logs.describe_look(decision))
-        request.meta[META_KEY] = decision.make_verdict()
+        request.meta[policy.META_KEY] = decision.make_verdict()
         self._log.write(decision)
         if page.number and self.delivery.followed:
             self.delivery.expect(page)
@@ -264,7 +264,7 @@ class SimhashDownloaderMiddleware:
                 near_duplicate_found,
                 response=response,
                 request=request,
-                verdict=request.meta[META_KEY],
+                verdict=request.meta[policy.META_KEY],
                 spider=self._crawler.spider,
             )
         return response
@@ -312,7 +312,7 @@ class SimhashDownloaderMiddleware:
                 stats.inc_value("simhash/waited_seconds", seconds)  # type: ignore[arg-type]
             # What is dropped needs no text, and no reader is as quick as the one that judges by.
             if self.config.text_reader and decision.action != "drop":
-                request.meta[TEXT_KEY] = await self._read_text(judges, asked, response)
+                request.meta[policy.TEXT_KEY] = await self._read_text(judges, asked, response)
             if not said.young:
                 return JudgedPage(decision, reader)
             urls = (request.url, *policy.list_redirects(request))
