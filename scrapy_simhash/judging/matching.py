@@ -329,7 +329,7 @@ class Judge:
             if said.one and self._stand(candidate) == "got":
                 break
         if self.find_bar and not self.trusted and not any(each.duplicate for each in compared):
-            self._find_doubt(page, compared, self.find_bar)
+            self._find_doubt(page, compared)
         return compared
 
     def _doubt_declared(self, said: Ruling, page: Facts, kept: Facts) -> Ruling:
@@ -363,9 +363,7 @@ class Judge:
             return mine, mine
         return mine, self.hosts.find(self.documents, kept.url, without)
 
-    def _find_doubt(
-        self, page: Page, compared: list[_Compared], find_bar: Callable[[int, str], str]
-    ) -> None:
+    def _find_doubt(self, page: Page, compared: list[_Compared]) -> None:
         """Find a candidate that the page would repeat, but for what was never tested.
 
         Of those that were looked at and are not in doubt, it is noted why.
@@ -382,8 +380,7 @@ class Judge:
             words = len(pages[0].words)
             if alone > _MOST_IN_DOUBT * words and words >= STUB_WORDS:
                 break
-            bar = _IN_VAIN if in_vain else find_bar(kept.document, host_of(kept.page.facts.url))
-            found = bar or self._doubt(page, kept, pages, sites)
+            found = _IN_VAIN if in_vain else self._doubt(page, kept, pages, sites)
             if isinstance(found, Doubt):
                 self.doubt = found
                 break
@@ -396,6 +393,8 @@ class Judge:
         url = kept.page.facts.url
         if not _are_of_one_host(page.facts.url, url):
             return "the other page is on another host"
+        if self.find_bar and (bar := self.find_bar(kept.document, host_of(url))):
+            return bar
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"
         noise, found = self.hosts.get_noise(url), learn(*pages)
