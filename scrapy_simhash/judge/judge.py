@@ -68,10 +68,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A commit takes 1 to 10 ms, in which nobody reads: a tenth of the time at most.
-_COMMIT_SECONDS = 0.05
-_SHARE_OF_COMMITS = 0.1
-_MOST_PER_COMMIT = 256
+# A commit takes 1 to 50 ms, in which nobody reads: a tenth of the time, until a group is full.
+_COMMIT_SECONDS, _SHARE_OF_COMMITS = 0.05, 0.1
+_MOST_PER_COMMIT = 64  # LMDB keeps the memory it took, some 60 kB each
 # A store that cannot be written is tried again so often, and this many changes wait for it.
 _TRYING_SECONDS = 1.0
 _MOST_QUEUED = 10_000
@@ -604,6 +603,8 @@ class CrawlJudge:
         if not self._queue:
             self._next_commit = max(self._next_commit, time.monotonic() + _COMMIT_SECONDS)
         self._queue.append(write)
+        if len(self._queue) >= _MOST_PER_COMMIT and not self._failure:
+            self._next_commit = 0.0  # or they fill the memory where the crawl is faster
 
     def _commit(self) -> None:
         """Write a group; what the store does not take waits until it does."""

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,22 @@ def test_a_store_that_cannot_be_written(
         assert crawl.find(crawl.ask("2", page(2))) == "not_judged store_unavailable"
     crawl.write()
     assert stored(crawl) == {"0": "done", "1": "duplicate"}
+
+
+def test_a_full_group_is_written_at_once(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a crawl is faster than its store, the pages that wait would fill the memory."""
+    monkeypatch.setattr(module, "_MOST_PER_COMMIT", 3)
+    for number in range(9):
+        crawl.judge._next_commit = inf  # it has used up its share of the time
+        crawl.settle(crawl.ask(str(number), page(number)), write=False)
+        crawl.judge.tick()
+        assert len(crawl.judge._queue) == (number + 1) % 3
+    monkeypatch.setattr(Store, "write", refuse)
+    for number in range(9, 13):
+        crawl.settle(crawl.ask(str(number), page(number)), write=False)
+    crawl.judge.tick()
+    crawl.settle(crawl.ask("13", page(13)), write=False)
+    assert crawl.judge._next_commit > 0  # one that fails is not tried with every page
 
 
 def test_a_change_that_breaks_costs_the_others_nothing(
