@@ -26,8 +26,8 @@ _Made = TypeVar("_Made")
 SAMPLE = 16
 # So many pages of one form of address come first: fewer than make anything template.
 _OF_FORM = 2
-# Of some 120 bytes each: samples of a hundred hosts; with 256 pages judging took 1.6 times as long
-# on the third set.
+# Of some 150 bytes each, 100 MB: samples of a hundred hosts; with 256 pages judging took 1.6 times
+# as long on the third set.
 _WORDS_REMEMBERED = 700_000
 # Of some kB each.
 _HOSTS_REMEMBERED = 10_000
@@ -78,7 +78,8 @@ class _Memory(OrderedDict[_Key, _Made]):
         return self.get(key)
 
     def put(self, key: _Key, made: _Made) -> None:
-        """Remember what was made for a key that was forgotten, or never there."""
+        """Remember what was made for a key, in the place of what was there."""
+        self._weight -= self._weigh(self.pop(key)) if key in self else 0
         self[key] = made
         self._weight += self._weigh(made)
         while self._weight > self._most and len(self) > 1:
@@ -94,7 +95,9 @@ class Hosts:
 
     def __init__(self, *, recalls: bool = True) -> None:
         self._recalls = recalls
-        self._sites = _Memory["Hashable", Site](_WORDS_REMEMBERED, _count_words)
+        self._sites = _Memory[str, tuple["Hashable", Site]](
+            _WORDS_REMEMBERED, lambda made: 1 + sum(len(page.words) for page in made[1].pages)
+        )
         self._sampled = _Memory["Hashable", Page](_WORDS_REMEMBERED, lambda page: len(page.words))
         self._noise = _Memory[str, Noise](_HOSTS_REMEMBERED, lambda _: 1)
         # By the address, the words that only pages have that were dropped where it was declared.
@@ -175,19 +178,18 @@ class Hosts:
     def find(self, documents: Reading, url: str, without: Iterable[int]) -> Site:
         """Find the site of a page, as all pages of its host's sample but some tell it.
 
-        A site is remembered by what its sample says of each document, so a changed one is read
-        again.
+        The last one of a host is remembered with what its sample says of each document, so a
+        changed one is made again.
         """
         host = host_of(url)
         sample = documents.sample(host) if host else {}
         if len(sample) < LEAST_KNOWN:
             return MET if sample else UNKNOWN
-        key = host, tuple(sample.items()), self.get_noise(url).version
-        site = self._sites.recall(key)
-        if site is None:
-            pages = self._read(documents, sample)
-            site = Site({number: self.clean(page) for number, page in pages.items()})
-            self._sites.put(key, site)
+        told = tuple(sample.items()), self.get_noise(url).version
+        before, site = self._sites.recall(host) or ((), UNKNOWN)
+        if before != told:
+            site = Site({n: self.clean(each) for n, each in self._read(documents, sample).items()})
+            self._sites.put(host, (told, site))
         return site.without(without)
 
     def _read(self, documents: Reading, sample: dict[int, bytes]) -> dict[int, Page]:
@@ -201,7 +203,3 @@ class Hosts:
                 found[number, sample[number]] = page
                 self._sampled.put((number, sample[number]), page)
         return {number: page for (number, _), page in found.items() if page is not None}
-
-
-def _count_words(site: Site) -> int:
-    return 1 + sum(len(page.words) for page in site.pages)

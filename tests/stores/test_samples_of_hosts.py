@@ -36,7 +36,7 @@ def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Documen
 
 
 def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
-    """And what a transaction saw that was given up is not kept."""
+    """And what a transaction saw that was given up is not kept, nor what was known before."""
     pages, found = make_pages(range(8)), Hosts()
     new = alter(pages[3], title="new title", fingerprint=5, text_digest=b"new")
 
@@ -56,7 +56,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
         assert store.read(find) is site
         with pytest.raises(ValueError, match=GIVEN_UP):
             store.write(change_and_give_up)
-        assert store.read(find) is site
+        assert store.read(find).pages == site.pages
         # A server has other users in this process, too.
         with open_store(home) if store.engine.shared else nullcontext(store) as other:
             judge(other, new)
@@ -65,6 +65,8 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
             assert store.read(find) is changed
             judge(other, alter(new, title="another title"))
             assert store.read(find) is not changed
+        assert len(found._sites) == 1
+        assert found._sites._weight == 1 + sum(len(page.words) for page in site.pages)
         assert store.check() == []
 
 
