@@ -92,6 +92,9 @@ class Refetches:
 
     def is_in_vain(self, url: str) -> bool:
         """Return whether a doubt is not asked about, nor answered by another one of the host."""
+        for counts in (self._attempts, self._passed, self._rests):
+            if len(counts) > _MOST_REMEMBERED:
+                counts.clear()
         host, asked = host_of(url), (each.folder[0] for each in self._pending.values())
         in_vain = not self._is_due(host, folder_of(url)) and host not in asked
         self._attempts[host] += in_vain
@@ -126,7 +129,7 @@ class Refetches:
             return False
         self._passed[host, folder] = 0
         self._doubts[host] += 1
-        self._begin(Asked(doubt, folder=(host, folder)))
+        self._pending[doubt.document] = Asked(doubt, folder=(host, folder))
         return True
 
     def list_confirmed(self, place: str, used: Iterable[Change]) -> Iterator[Change]:
@@ -161,11 +164,8 @@ class Refetches:
         self._checks[host] += 1
         self._checking[place] = kept.document
         self._checked.add((place, kept.document))
-        self._begin(Asked(kept, place))
+        self._pending[kept.document] = Asked(kept, place)
         return True
-
-    def _begin(self, asked: Asked) -> None:
-        self._pending[asked.doubt.document] = asked
 
     def ask_once_more(self, asked: Asked, second: Page, most: int = _MOST_ASKED) -> bool:
         """Note that a page is asked for again; return False if it was often enough."""
@@ -173,7 +173,7 @@ class Refetches:
             return False
         if asked.place:
             self._checking[asked.place] = asked.doubt.document
-        self._begin(asked._replace(times=asked.times + 1, second=second))
+        self._pending[asked.doubt.document] = asked._replace(times=asked.times + 1, second=second)
         return True
 
     def end(self, document: int) -> Asked | None:

@@ -59,7 +59,7 @@ _PAGES = 2
 _AT_EVERY_FETCH_SECONDS = 60.0
 MOST_SLOTS = 64
 _LONGEST_SHOWN = 60
-_MOST_REFUTED = 1_000
+_MOST_REFUTED, _MOST_VIEWS = 1_000, 256  # views of 2 kB each, with 64 slots of 15
 _MOST_CHANGED_BLOCKS = 64
 _MOST_PAIRED = 30
 # Pairs of words that are compared to learn from two answers: some 10 ms.
@@ -716,8 +716,7 @@ class Noise:
 
     def _touch(self) -> None:
         self.version += 1
-        self._views.clear()
-        self._slots.clear()
+        self._views, self._slots = {}, {}
 
     def find_place(self, url: str) -> str:
         """Find where the noise of an address was seen: in its folder only, or on its host."""
@@ -733,12 +732,14 @@ class Noise:
         """
         if not self._seen:
             return NO_SLOTS
+        if len(self._views) + len(self._slots) > _MOST_VIEWS:
+            self._views, self._slots = {}, {}
         found = {folder_of(url): self.list(url) for url in urls}
         counts = {
             folder: sum(seconds is None or each.seconds <= seconds for each in seen)
             for folder, seen in found.items()
         }
-        key = (*counts.items(), own)
+        key = (*counts.items(), own if own in self._own else "")
         if key not in self._slots:
             changes = (each.change for folder, n in counts.items() for each in found[folder][:n])
             self._slots[key] = Slots((*changes, *self.list_own(own)))

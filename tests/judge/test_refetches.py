@@ -1,5 +1,8 @@
 """Which kept pages are asked for once more."""
 
+import pytest
+
+from scrapy_simhash.judge import refetches as module
 from scrapy_simhash.judge.refetches import Refetches
 from scrapy_simhash.judging.matching import Doubt
 from scrapy_simhash.judging.rule import Page
@@ -52,6 +55,15 @@ def test_what_is_not_asked_for_says_why() -> None:
     assert refetches.find_bar(11, "b.example").startswith("2% of the pages of the crawl")
     assert refetches.takes_check(Doubt(12, page), "b.example", "b.example/p", confirmed=False)
     assert refetches.find_bar(12, "b.example") == "that page is being checked"
+
+
+def test_hosts_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 10)
+    refetches = Refetches(10)
+    for number in range(100):
+        refetches.is_in_vain(f"http://{number}.example/p")
+        refetches.find_bar(number, f"{number}.example")
+    assert max(len(refetches._attempts), len(refetches._passed)) <= 12
 
 
 def test_a_check_fails_so_far_once_its_page_is_asked_for_again() -> None:

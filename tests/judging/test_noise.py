@@ -272,6 +272,20 @@ def test_what_changed_within_an_hour_says_nothing_of_a_minute() -> None:
     assert noise.choose(("http://a.example/p/9",), 3_600)
 
 
+def test_what_is_chosen_is_remembered_up_to_a_bound() -> None:
+    """Not for each kept page, nor for each folder of a host that has no end of them."""
+    noise = Noise()
+    for number in range(2):
+        noise.add(f"http://a.example/p/{number}", changed(), 5)
+    for number in range(300):
+        page = f"http://a.example/p/{number}"
+        assert noise.choose((page, page), 60, own=page)
+    assert len(noise._slots) <= 3
+    for number in range(600):
+        noise.choose((f"http://a.example/{'x' * number}/1",), 60)
+    assert len(noise._slots) + len(noise._views) < 300
+
+
 def test_folders_mask_digits() -> None:
     assert folder_of("http://a.example/p/12/x") == folder_of("http://a.example/p/7/y?z=1") == "p/0"
 
