@@ -56,7 +56,7 @@ class Refetches:
     """The pages that are asked for once more in a crawl.
 
     Args:
-        most: doubts for each host, and checks.
+        most: doubts for each host of which no drop comes, as many of which one does, and checks.
     """
 
     def __init__(self, most: int) -> None:
@@ -64,7 +64,8 @@ class Refetches:
         self.judged = 0  # pages of the crawl
         self._pending: dict[int, Asked] = {}
         self._done: set[int] = set()
-        self._doubts = Counter[str]()
+        # Of a host; without those of which drops came, which pay for themselves.
+        self._doubts, self._paid = Counter[str](), Counter[str]()
         self._attempts = Counter[str]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
@@ -84,8 +85,8 @@ class Refetches:
         if document in self._done:
             return "that page was asked for once more, and did not change there"
         if self._doubts[host] >= self._most:
-            return f"SIMHASH_REFETCH allows {self._most} doubts a host, and these were had"
-        if self._doubts.total() >= self._find_bound():
+            return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
+        if self._doubts.total() + self._paid.total() >= self._find_bound():
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
         too_often = self._attempts[host] > _ATTEMPTS * self._most
         return "this host was looked at often enough" * too_often
@@ -186,6 +187,10 @@ class Refetches:
 
     def note(self, asked: Asked, *, dropped: bool) -> None:
         """Note whether a drop came of a doubt."""
+        host, _ = asked.folder
+        if dropped and self._paid[host] < self._most:
+            self._paid[host] += 1
+            self._doubts[host] -= 1
         self._in_vain[asked.folder] = 0 if dropped else self._in_vain[asked.folder] + 1
 
     def confirm(self, place: str, changes: Iterable[Change]) -> None:

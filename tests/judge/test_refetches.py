@@ -49,7 +49,7 @@ def test_what_is_not_asked_for_says_why() -> None:
     for number in (1, 2):
         refetches.end(number)
     assert refetches.find_bar(1, "a.example").startswith("that page was asked for once more")
-    assert refetches.find_bar(3, "a.example").startswith("SIMHASH_REFETCH allows 2 doubts a host")
+    assert refetches.find_bar(3, "a.example").startswith("SIMHASH_REFETCH allows 2 doubts in vain")
     for number in range(3, 11):
         refetches.take(Doubt(number, page), f"{number}.example", "p")
     assert refetches.find_bar(11, "b.example").startswith("2% of the pages of the crawl")
