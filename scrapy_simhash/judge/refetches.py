@@ -20,8 +20,9 @@ _SHARE_OF_PAGES = 0.02
 _FREE = 10
 # As many checks as doubts, but half as many of what was confirmed before.
 _SHARE_OF_CHECKS = 0.5
-# So many pages a doubt may look for one: each costs some 10 ms.
-_ATTEMPTS = 50
+# So many pages of a folder a doubt may look for one, and twice as many of a host: each costs some
+# 10 ms.
+_ATTEMPTS = 25
 # After so many doubts of a folder in a row of which no drop came, eight pages in doubt are passed
 # over, then sixteen, and so on: a board of one folder that was given up kept nearly all its copies.
 _MOST_IN_VAIN = 3
@@ -66,7 +67,7 @@ class Refetches:
         self._done: set[int] = set()
         # Of a host; without those of which drops came, which pay for themselves.
         self._doubts, self._paid = Counter[str](), Counter[str]()
-        self._attempts = Counter[str]()
+        self._attempts = Counter[tuple[str, str]]()
         self._checks = Counter[str]()
         self._rests = Counter[str]()
         self._checking: dict[str, int] = {}  # the document that is checked for a place
@@ -76,20 +77,23 @@ class Refetches:
         self._in_vain = Counter[tuple[str, str]]()
         self._passed = Counter[tuple[str, str]]()  # pages in doubt passed over since the last one
 
-    def find_bar(self, document: int, host: str) -> str:
+    def find_bar(self, document: int, url: str) -> str:
         """Find why a document may not be in doubt, for people, or return ""."""
         pending = self._pending.get(document)
         if pending is not None:
             return "that page is being checked" * bool(pending.place)
-        self._attempts[host] += 1
+        host, folder = host_of(url), folder_of(url)
         if document in self._done:
             return "that page was asked for once more, and did not change there"
         if self._doubts[host] >= self._most:
             return f"SIMHASH_REFETCH allows {self._most} doubts in vain a host, and these were had"
-        if self._doubts.total() + self._paid.total() >= self._find_bound():
+        if self._doubts.total() >= self._find_bound():
             return f"{_SHARE_OF_PAGES:.0%} of the pages of the crawl were asked for once more"
-        too_often = self._attempts[host] > _ATTEMPTS * self._most
-        return "this host was looked at often enough" * too_often
+        for place, most in (((host, folder), _ATTEMPTS), ((host, "*"), 2 * _ATTEMPTS)):
+            self._attempts[place] += 1
+            if self._attempts[place] > most * self._most:
+                return "this folder was looked at often enough"
+        return ""
 
     def is_in_vain(self, url: str) -> bool:
         """Return whether a doubt is not asked about, nor answered by another one of the host."""
@@ -98,7 +102,6 @@ class Refetches:
                 counts.clear()
         host, asked = host_of(url), (each.folder[0] for each in self._pending.values())
         in_vain = not self._is_due(host, folder_of(url)) and host not in asked
-        self._attempts[host] += in_vain
         self._passed[host, folder_of(url)] += in_vain
         return in_vain
 

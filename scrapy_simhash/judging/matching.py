@@ -238,7 +238,7 @@ class Judge:
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
-        find_bar: returns why a document of a host may not be asked for once more, or ""; None where
+        find_bar: returns why a document at an address may not be asked for once more, or ""; None where
             nothing is asked for.
         is_in_vain: whether a doubt about the page at an address would change nothing.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
@@ -393,7 +393,7 @@ class Judge:
         url = kept.page.facts.url
         if not _are_of_one_host(page.facts.url, url):
             return "the other page is on another host"
-        if self.find_bar and (bar := self.find_bar(kept.document, host_of(url))):
+        if self.find_bar and (bar := self.find_bar(kept.document, url)):
             return bar
         if not may_be_doubted(pages[0].words, pages[1].words):
             return "too much differs"

@@ -677,10 +677,10 @@ class Noise:
                 self._tested[change.slot][folder] += 1
 
     def is_ruled_out(self, url: str, change: Change) -> bool:
-        """Whether a slot stayed as it was on two pages of a folder or in two, or was refuted."""
+        """Whether a slot was refuted, or always stayed as it was on two pages or in two folders."""
         folder, tested = folder_of(url), self._tested.get(change.slot, Counter[str]())
-        stays = tested[folder] >= _PAGES or len(tested) >= _PAGES
-        return stays or (folder, change.slot) in self._refuted
+        key, stays = (folder, change.slot), tested[folder] >= _PAGES or len(tested) >= _PAGES
+        return key in self._refuted or (stays and key not in self._seen)
 
     def list_used(self, seconds: float, pages: Sequence[Page]) -> Iterator[Change]:
         """List what counts as noise at an address of some pages, and stands on one of them."""
