@@ -238,8 +238,8 @@ class Judge:
         crawl: id of the crawl that fetched what is judged, or "" outside of crawls.
         incremental: what any crawl got counts, not only what this one did.
         hosts: what is known of them; lasts from one judge to the next.
-        find_bar: returns why a document at an address may not be asked for once more, or ""; None where
-            nothing is asked for.
+        find_bar: returns why a document at an address may not be asked for once more, or ""; None
+            where nothing is asked for.
         is_in_vain: whether a doubt about the page at an address would change nothing.
         whole: a page fetched again is unchanged only if all of it is, not its main text alone.
         trusted: leave out this alone of what changes by itself.
