@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 from itertools import compress, takewhile
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 WORDS, BLOCKS, NAMES = "words", "blocks", "name"
 _AROUND = 2
 _MAIN_HEADING = "h1"
-_START, _END, _NUMBER, _NAME, _OPEN = "^", "$", ANY_NUMBER, "<name>", "*"
+_START, _END, _NUMBER, _NAME = "^", "$", ANY_NUMBER, "<name>"
 # Blocks are two answers of one if so many of their words are the same.
 _LEAST_ALIKE = 0.5
 # Of the blocks of a list that is drawn anew so many have changed, or stand in another order: of
@@ -88,7 +87,7 @@ class Change(NamedTuple):
 
     Attributes:
         slot: where.
-        most: how many words it has, or blocks, at most.
+        most: how many words it has at most; 0 for blocks.
         values: before and after.
         weak: it may be a record's, so two pages are needed.
         url: where it changed; "" for two pages.
@@ -298,12 +297,11 @@ def _learn_words(first: Page, second: Page) -> Iterator[Change]:
 
 
 class _Region(NamedTuple):
-    """Blocks in a row that have changed: what stands before them, their tags and texts."""
+    """Blocks in a row that have changed: what stands before them, their tags, and their words."""
 
     anchor: str
     tags: tuple[str, ...]
-    texts: list[list[str]]
-    is_open: bool  # what follows has another tag
+    words: list[str]
 
 
 def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]:
@@ -314,25 +312,14 @@ def _learn_blocks(first: Page, second: Page, cleaned: Slots) -> Iterator[Change]
     found: dict[Slot, Change] = {}
     for page, digests, there in ((first, mine, theirs), (second, theirs, mine)):
         for region in _list_regions(page, digests, set(there), anew):
-            slot = _slot_of(region)
-            words = [word for text in region.texts for word in text]
-            lone = sum(not _DIGIT.search(word) for word in words) < _FEW_WORDS
-            shown = " ".join(words[:12])
-            before = found.get(slot)
-            if before is None:
-                shown_by = (shown, "") if page is first else ("", shown)
-                found[slot] = Change(slot, len(region.texts), shown_by, lone)
-            else:
-                most = max(before.most, len(region.texts))
-                values = before.values[0], before.values[1] or shown * (page is second)
-                found[slot] = Change(slot, most, values, before.weak or lone)
+            slot = Slot(BLOCKS, (region.anchor,), region.tags)
+            lone = sum(not _DIGIT.search(word) for word in region.words) < _FEW_WORDS
+            before = found.get(slot, Change(slot, 0))
+            shown = [" ".join(region.words[:12]) * (page is each) for each in (first, second)]
+            values = before.values[0] or shown[0], before.values[1] or shown[1]
+            found[slot] = Change(slot, 0, values, before.weak or lone)
     # What only one answer has may be a wall in the place of the page's own text.
     yield from (each for each in found.values() if all(each.values))
-
-
-def _slot_of(region: _Region) -> Slot:
-    count = _OPEN if region.is_open else str(len(region.texts))
-    return Slot(BLOCKS, (region.anchor,), (*region.tags, count))
 
 
 def _digest_blocks(page: Page, cleaned: Slots) -> list[int]:
@@ -364,9 +351,12 @@ def _index_rows(page: Page, digests: Sequence[int]) -> dict[_Row, Sequence[int]]
 
 
 def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
-    """Whether less than half of two lists stands in one order."""
+    """Whether less than half of two lists stands in one order, and not all of both is the same.
+
+    What is said in another order is no less what a page says.
+    """
     size = max(len(mine), len(theirs))
-    if not (mine and theirs) or size * size > _MOST_ALIGNED:
+    if not theirs or size * size > _MOST_ALIGNED or sorted(mine) == sorted(theirs):
         return False
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     return sum(each.size for each in matcher.get_matching_blocks()) < _LEAST_CHANGED * size
@@ -375,7 +365,11 @@ def _are_drawn_anew(mine: Sequence[int], theirs: Sequence[int]) -> bool:
 def _list_regions(
     page: Page, digests: Sequence[int], others: set[int], anew: set[_Row]
 ) -> Iterator[_Region]:
-    """List the blocks in a row that are not in another answer, but headings."""
+    """List the blocks in a row that are not in another answer, but headings.
+
+    Not where a block with one of their tags follows: what changes may be missing on another page,
+    and what that says in its place would be taken for it.
+    """
     blocks = list(list_anchors(page))
     changed = [
         digest != 0 and digest not in others and block.tag != _MAIN_HEADING
@@ -395,9 +389,8 @@ def _list_regions(
             end += 1
         rows = [block for block, _ in blocks[place:end]]
         tags = tuple(sorted({block.tag for block in rows}))
-        texts = [page.words.tokens[block.start : block.end] for block in rows]
-        is_open = end == len(blocks) or blocks[end][0].tag not in tags
-        yield _Region(blocks[place][1], tags, texts, is_open)
+        if end == len(blocks) or blocks[end][0].tag not in tags:
+            yield _Region(blocks[place][1], tags, page.words.tokens[rows[0].start : rows[-1].end])
         place = end
 
 
@@ -407,14 +400,13 @@ class Slots:
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         # By what stands before them: the slots, and how long they are at most.
         self._words: defaultdict[tuple[str, ...], list[tuple[Slot, int]]] = defaultdict(list)
-        self._blocks: defaultdict[str, list[tuple[Slot, float]]] = defaultdict(list)
+        self._blocks: defaultdict[str, set[Slot]] = defaultdict(set)
         self._names: set[tuple[str, ...]] = set()
         for slot, most, *_ in changes:
             if slot.kind == WORDS:
                 self._words[slot.before].append((slot, most))
             elif slot.kind == BLOCKS:
-                count = slot.behind[-1]
-                self._blocks[slot.before[0]].append((slot, inf if count == _OPEN else int(count)))
+                self._blocks[slot.before[0]].add(slot)
             else:
                 self._names.add(slot.before)
         self._lasts = {before[-1] for before in self._words}
@@ -425,20 +417,14 @@ class Slots:
     def locate(self, page: Page) -> dict[Slot, list[tuple[int, int]]]:
         """Find where each slot stands on a page: from one word to before another."""
         found: defaultdict[Slot, list[tuple[int, int]]] = defaultdict(list)
-        going: dict[Slot, float] = {}  # how many blocks more
+        going: set[Slot] = set()
         for block, anchor in list_anchors(page) if self._words or self._blocks else ():
-            going = {
-                slot: left - 1
-                for slot, left in going.items()
-                if block.tag in slot.behind[:-1] and left > 1
-            }
-            for slot, most in self._blocks.get(anchor, ()):
-                if block.tag in slot.behind[:-1]:
-                    going[slot] = max(going.get(slot, 0), most)
+            begun = self._blocks.get(anchor, set())
+            going = {slot for slot in going | begun if block.tag in slot.behind}
             for slot in going if block.tag != _MAIN_HEADING else ():
                 # As one: of a list that is drawn anew some entries may stay.
-                begun = found[slot] and found[slot][-1][1] == block.start
-                start = found[slot].pop()[0] if begun else block.start
+                goes_on = found[slot] and found[slot][-1][1] == block.start
+                start = found[slot].pop()[0] if goes_on else block.start
                 found[slot].append((start, block.end))
             for slot, start, end in self._find_words(page.words.shapes[block.start : block.end]):
                 found[slot].append((block.start + start, block.start + end))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 # Increased with each change of what is stored, or how.
-FORMAT = 24
+FORMAT = 25
 HEADER_KEY = b"store"
 
 

@@ -70,10 +70,10 @@ def test_what_the_other_page_has_elsewhere_stays() -> None:
     """Where an advertisement stands on articles, a print view has their first paragraph."""
     last = "opens at nine, and closes when the last of its guests has gone home"
     ads = "buy a lamp of glass today", "rent the blue house by the sea"
-    articles = [make(TEXT[0], ad, TEXT[1], last) for ad in ads]
+    articles = [make(TEXT[0], ad, TEXT[1], last, tags="p div p p") for ad in ads]
     changes = learn(*articles)
     assert [each.slot.kind for each in changes] == ["blocks"]
-    slots, view = Slots(changes), make(TEXT[0], TEXT[1], last)
+    slots, view = Slots(changes), make(TEXT[0], TEXT[1], last, tags="p div p")
     assert len(slots.clean(view).words) < len(view.words)
     for pages in ((articles[0], view), (view, articles[0]), (articles[0], articles[0])):
         cleaned = clean_both(pages, (slots, slots))
@@ -153,15 +153,31 @@ def test_changes_between_which_hardly_a_word_stands_are_one() -> None:
     assert cut(first, changes) == cut(second, changes) == cut(third, ())
 
 
-def test_an_advertisement_among_paragraphs_is_one_block() -> None:
-    """Behind the heading, which is another one on each page."""
+@pytest.mark.parametrize("tag", ["div", "p"])
+def test_an_advertisement_behind_a_name_is_found_by_its_tag(tag: str) -> None:
+    """Not among paragraphs: a stranger's things found were, on pages without an advertisement."""
+    tags = f"h2 {tag} p p"
     first, second = (
-        make("kettle shop", ad, *TEXT, title="kettle shop", tags="h2 p p p")
+        make("kettle shop", ad, *TEXT, title="kettle shop", tags=tags)
         for ad in ("fly to rome by night for nothing", "eat more of our apples every morning")
     )
     changes = learn(first, second)
-    other = make("tea pot", "buy this and that now", *TEXT, title="tea pot", tags="h2 p p p")
-    assert cut(other, changes) == " ".join(["tea pot", *TEXT]).replace(",", "")
+    ad, said = "buy this and that now", ["tea pot", *TEXT]
+    left = cut(make("tea pot", ad, *TEXT, title="tea pot", tags=tags), changes)
+    assert (ad in left) == (tag == "p")
+    left = cut(make(*said, title="tea pot", tags="h2 p p"), changes)
+    assert left == " ".join(said).replace(",", "")
+
+
+def test_what_is_said_in_another_order_is_no_noise() -> None:
+    """All of a stranger's lists "in random order" were taken for one."""
+    names = [f"{name} street phone {n}" for n, name in enumerate(("elm", "oak", "fir", "ash"), 10)]
+    tags = "h1 p h3 li li li li p"
+    first, second = (
+        make(*TEXT, "in random order", *order, "about us", tags=tags)
+        for order in (names, names[::-1])
+    )
+    assert cut(first, learn(first, second)) == " ".join(first.words.tokens)
 
 
 @pytest.mark.parametrize(
