@@ -7,15 +7,11 @@ import pytest
 
 from scrapy_simhash.judge import alerts
 from scrapy_simhash.judge.alerts import LookAlikes
-from scrapy_simhash.judging.documents import Rule, make_document
-from scrapy_simhash.judging.matching import compare_by_words
-from scrapy_simhash.pages.facts import Fetched
-from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.pages.wording import unpack
 from tests.helpers.judging import new_decision
 from tests.helpers.pages import make_words
+from tests.helpers.records import compare_pages
 
-WORDS = make_words(1)[:120]
+TEXT = " ".join(make_words(1)[:120])
 
 
 def find_parting(
@@ -23,17 +19,13 @@ def find_parting(
 ) -> str:
     """Return what parts a page from one that says nothing more."""
 
-    def read(url: str, title: str, heading: str, *texts: str) -> Any:
+    def make(number: int, title: str, heading: str, *texts: str) -> tuple[str, str]:
         text = "".join(f"<p>{text}</p>" for text in texts)
         html = f"<title>{title}</title><main><h1>{heading}</h1>{text}</main>"
-        made = fingerprint_page(html.encode(), url=url)
-        document = make_document(made, Rule(7), Fetched(url, identity=b"-"))
-        return document.facts, unpack(document.wording)
+        return f"http://a.example/{number}", html
 
-    text = " ".join(WORDS)
-    mine, wording = read("http://a.example/1", title, heading, text, words, more)
-    theirs, other = read("http://a.example/2", "Tea", "Tea", text)
-    return compare_by_words(None, mine, theirs, (wording, other)).parted_by
+    mine = make(1, title, heading, TEXT, words, more)
+    return compare_pages(mine, make(2, "Tea", "Tea", TEXT)).parted_by
 
 
 @pytest.mark.parametrize(

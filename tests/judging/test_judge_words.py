@@ -122,14 +122,6 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     assert judge_one(store, page("c", before, seed=9)).status == "new"
 
 
-def test_a_short_main_text_that_stays_is_unchanged(store: Store) -> None:
-    """With too few words for its simhash, the first fingerprint is that of the whole text."""
-    digest: dict[str, Any] = {"text_digest": b"main"}
-    judge_one(store, page("a", A, **digest))
-    assert judge_one(store, page("a", B, **digest)) == Verdict("revisit", "unchanged", 1)
-    assert ([match.document for match in store.query(B)], store.query(A)) == ([1], [])
-
-
 def test_a_revisit_takes_over_names_and_words(store: Store) -> None:
     judge_one(store, page("a", A, heading="Kiwi"))
     judge_one(store, page("a", A, heading="Apples", seed=3, words=999))
