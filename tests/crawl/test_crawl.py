@@ -42,19 +42,6 @@ async def test_one_of_each_group_is_kept(site: Site, tmp_path: Path) -> None:
     assert_quiet(done)
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-async def test_a_second_crawl_has_one_of_each_group_too(
-    site: Site, tmp_path: Path, *, backwards: bool
-) -> None:
-    """An original, or a copy that comes before it."""
-    await crawl(tmp_path, site.urls())
-    second = await crawl(tmp_path, site.urls()[:: -1 if backwards else 1])
-    assert kept_of_each_group(second) == ONE_OF_EACH
-    assert second.counted.get("revisit/unchanged", 0) == (0 if backwards else GROUPS)
-    assert "new" not in second.counted
-    assert_quiet(second)
-
-
 @pytest.mark.usefixtures("judge_apart")
 async def test_two_crawls_of_one_process_are_two(site: Site, tmp_path: Path) -> None:
     """Each is complete by itself, and keeps a page of each group."""

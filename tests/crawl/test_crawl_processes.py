@@ -5,10 +5,8 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import psutil
@@ -20,8 +18,8 @@ from scrapy_simhash.judge import judge
 from scrapy_simhash.stores import lmdb as lmdb_kind
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
-from tests.helpers.crawling import PagesSpider, crawl, crawl_pages, describe, path_of, read_lines
-from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
+from tests.helpers.crawling import PagesSpider, crawl, crawl_pages, describe, path_of
+from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_groups, page
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
 from tests.helpers.server import Site, serve
@@ -30,32 +28,6 @@ GROUPS, COPIES = 20, 4
 ANSWERS = make_groups(GROUPS, COPIES)
 MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 EVERY_GROUP = {f"g{group}" for group in range(GROUPS)}
-
-
-def crawl_at_once(site: Site, folder: Path, lists: dict[str, list[str]]) -> list[ScriptCrawl]:
-    """Crawl lists of URLs, each in a process of its own; none gets a page before all have asked."""
-    gate = Event()
-    site.answers |= {path: replace(page_, gate=gate) for path, page_ in site.answers.items()}
-    running = {name: start_crawl(folder, urls, name, **MANY) for name, urls in lists.items()}
-    site.wait_until_asked(len(lists) * MANY["CONCURRENT_REQUESTS"])
-    gate.set()
-    return [finish_crawl(process, folder, name) for name, process in running.items()]
-
-
-@pytest.mark.slow
-def test_two_crawls_on_one_store_are_two(site: Site, tmp_path: Path) -> None:
-    """Each keeps a page of each group, whatever the other one got."""
-    urls = site.urls()
-    done = crawl_at_once(site, tmp_path, {"first": urls, "second": urls[::-1]})
-    for crawled in done:
-        assert crawled.exit_code == 0
-        assert "log_count/ERROR" not in crawled.stats
-        assert crawled.groups == EVERY_GROUP
-    with open_store(str(tmp_path / "store")) as store:
-        assert store.check() == []
-    decisions = read_lines(tmp_path / "store" / "log.jsonl")  # of both, line by line
-    assert len(decisions) == 2 * len(urls)
-    assert len({decision["crawl"] for decision in decisions}) == 2
 
 
 class WaitingSpider(PagesSpider):

@@ -146,28 +146,6 @@ async def test_a_page_that_does_not_come_through_is_no_original(
     assert (done.counted[f"forgotten/{reason}"], stored(tmp_path)) == (1, {"/twin": "done"})
 
 
-async def test_a_wait_in_vain_ends_and_both_pages_are_kept(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The callback of the one awaits what that of the other one sets."""
-    monkeypatch.setattr(judging, "WAIT_SECONDS", 0.5)
-
-    class Awaiting(PagesSpider):
-        other = asyncio.Event()
-
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-            if response.url.endswith("/twin"):
-                self.other.set()
-            await self.other.wait()
-            yield describe(response)
-
-    done = await crawl_twins(site, tmp_path, spider=Awaiting, SIMHASH_PROCESSES=0)
-    assert sorted(done.paths) == sorted(TWINS)
-    assert statuses(done) == ["new", "near_duplicate undelivered"]
-    assert done.decisions[1]["action"] == "pass"
-    assert stored(tmp_path) == {"/one": "done", "/twin": "done"}
-
-
 @pytest.mark.parametrize("copied", [False, True])
 async def test_an_inline_download_waits_for_nobody_and_is_no_original(
     site: Site, tmp_path: Path, *, copied: bool

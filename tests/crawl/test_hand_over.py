@@ -11,9 +11,6 @@ import trafilatura
 from scrapy.http import Request, Response
 
 from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import SettingError
 from scrapy_simhash.judge.client import Judges
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
@@ -116,12 +113,6 @@ async def test_a_reader_that_fails_costs_no_page(
     assert done.counted["failed/text"] == len(names) - 1
     assert caplog.text.count("whose whole text is handed over") == 1
     assert {each["status"] for each in done.decisions} == {"new"}
-
-
-def test_a_reader_whose_package_is_missing_is_named() -> None:
-    said = r"SIMHASH_HAND_OVER_TEXT: 'no_package.read' cannot be imported: ModuleNotFoundError"
-    with pytest.raises(SettingError, match=said):
-        make_open(Config(store="memory:", hand_over_text="no_package.read"))
 
 
 @pytest.mark.parametrize("named", ["trafilatura.extract", "html2txt"])

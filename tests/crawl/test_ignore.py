@@ -56,11 +56,6 @@ async def test_what_was_read_otherwise_is_compared(tmp_path: Path) -> None:
     assert done.verdicts == {"/one": "revisit changed"} | copies
 
 
-async def test_a_page_of_nothing_else_is_kept(tmp_path: Path) -> None:
-    done = await crawl_pages(tmp_path, COPIES, SIMHASH_IGNORE=["main", "div"])
-    assert (set(done.verdicts.values()), done.paths) == ({"not_judged no_text"}, ALL)
-
-
 def test_an_import_leaves_out_the_same(run: Run, tmp_path: Path) -> None:
     rows = [{"url": f"http://a.example{path}", "html": html} for path, html in COPIES.items()]
     (tmp_path / "feed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -9,10 +9,8 @@ import random
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -188,21 +186,3 @@ async def test_a_judge_that_is_stopped_is_replaced(
     done = await crawl(tmp_path, site.urls()[:80], Stopping, **SETTINGS)
     assert (done.stats["finish_reason"], done.groups, len(stopped)) == ("finished", EVERY_GROUP, 1)
     assert not any(map(is_running, stopped))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-def test_a_signal_ends_the_waits_of_pages(site: Site, tmp_path: Path) -> None:
-    """A copy of a page whose callback takes five seconds comes through when the spider closes."""
-    urls = [site.url(f"/g0/c{copy}") for copy in range(2)]
-    settings = SETTINGS | {"HELD_URLS": urls[:1], "HELD_SECONDS": 5}
-    site.answers["/g0/c1"] = replace(site.answers["/g0/c1"], gate=(gate := Event()))
-    process = start_crawl(tmp_path, urls, **settings)
-    wait_until(lambda: read_lines(tmp_path / "store" / "log.jsonl"))  # the first one is young
-    gate.set()
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    done = finish_crawl(process, tmp_path)
-    assert (done.exit_code, sorted(done.paths)) == (0, ["/g0/c0", "/g0/c1"])
-    assert done.counted["waited_seconds"] > 0
-    assert done.counted["waited_seconds"] < 5

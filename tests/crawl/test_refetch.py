@@ -95,14 +95,6 @@ async def test_an_explanation_leaves_out_what_the_crawl_left_out(run: Run, tmp_p
     assert "only here" not in out
 
 
-async def test_without_refetches_all_that_differs_is_said(tmp_path: Path) -> None:
-    with serve(shop()) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_REFETCH=0)
-    assert len(done.items) == 2 * PRODUCTS
-    assert "refetched" not in done.counted
-    assert len(site.asked) == 2 * PRODUCTS
-
-
 @pytest.mark.parametrize(
     "later",
     [
@@ -172,13 +164,13 @@ async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> No
         assert {"dont_retry", "dont_redirect", "dont_cache"} <= request.meta.keys()
 
 
-async def test_pages_of_a_cache_are_not_asked_for_again(tmp_path: Path) -> None:
-    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+async def test_without_refetches_or_from_a_cache_all_that_differs_is_said(tmp_path: Path) -> None:
+    cache: dict[str, Any] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
     with serve(shop()) as site:
-        await crawl(tmp_path / "first", site.urls(), PagesSpider, SIMHASH_REFETCH=0, **cache)
-        asked = len(site.asked)
-        done = await crawl(tmp_path / "second", site.urls(), PagesSpider, **cache)
-    assert (len(site.asked), len(done.items)) == (asked, 2 * PRODUCTS)
+        for store, refetch in (("first", 0), ("second", 10)):
+            given = cache | {"SIMHASH_REFETCH": refetch}
+            done = await crawl(tmp_path / store, site.urls(), PagesSpider, **given)
+            assert (len(site.asked), len(done.items)) == (2 * PRODUCTS, 2 * PRODUCTS)
 
 
 @pytest.mark.parametrize("processes", slow_but([0], [0, 1]))
