@@ -11,8 +11,7 @@ import pytest
 
 from scrapy_simhash.commands import look
 from scrapy_simhash.commands.command import COMMANDS, add_commands
-from tests.helpers.commanding import AGAIN, Run, crawl_into
-from tests.helpers.crawling import read_files
+from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
 # They need a certain crawl, a WARC or Spark.
@@ -82,10 +81,3 @@ def test_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch, json_: list[str]
     monkeypatch.setattr(look, "find_rules", lambda _: signal.raise_signal(signal.SIGINT))
     done = run("urls", *json_)
     assert (done.exit_code, done.out, done.err) == (130, "", "")
-
-
-def test_looking_changes_nothing(run: Run, store: Path) -> None:
-    before = read_files(store)
-    for arguments in (["check"], ["log"], ["explain", AGAIN]):
-        assert run(*arguments, "--store", store).exit_code == 0
-    assert read_files(store) == before

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, FollowingSpider, crawl, crawl_pages
+from tests.helpers.crawling import Crawl, crawl, crawl_pages
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
@@ -39,15 +39,6 @@ async def test_a_site_that_moved_to_another_host_comes_whole(site: Site, tmp_pat
         assert {each["action"] for each in done.decisions[:COUNT]} == {"pass"}
     with open_store(str(tmp_path)) as store:
         assert store.check() == []
-
-
-async def test_a_site_behind_redirects_comes_whole(site: Site, tmp_path: Path) -> None:
-    await learn(site, tmp_path)
-    for path in ORIGINALS:
-        site.answers[f"/new{path}"] = site.answers[path]
-        site.answers[path] = Answer(location=f"/new{path}", status=301)
-    done = await crawl(tmp_path, map(site.url, ORIGINALS))
-    assert done.paths == [f"/new{path}" for path in ORIGINALS]
 
 
 async def test_copies_come_where_originals_vanished_or_changed(site: Site, tmp_path: Path) -> None:
@@ -98,16 +89,6 @@ async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) ->
     resumed = await crawl(tmp_path / "s", [site.url("/0?c")], **settings)
     other = await crawl(tmp_path / "s", [site.url("/0?c")])
     assert (reasons(resumed), reasons(other)) == (["near_duplicate"], ["first_copy"])
-
-
-async def test_links_of_a_first_copy_are_followed(tmp_path: Path) -> None:
-    leaves = [f"/leaf{n}" for n in range(3)]
-    answers = {path: page(1, links=leaves) for path in ("/list", "/copy1", "/copy2")}
-    answers |= {path: page(10 + n) for n, path in enumerate(leaves)}
-    with serve(answers) as site:
-        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        done = await crawl(tmp_path, map(site.url, ("/copy1", "/copy2")), FollowingSpider)
-    assert sorted(done.paths) == ["/copy1", *leaves]
 
 
 HEADS = [

@@ -98,23 +98,6 @@ async def test_robots_txt_that_is_a_page_is_none_of_ours(tmp_path: Path) -> None
     assert done.counted["not_judged/no_callback"] == 1
 
 
-async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:
-    cache: dict[str, Any] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
-    urls = site.urls()
-    first = await crawl(tmp_path / "store", urls, **cache)
-    asked = len(site.asked)
-    second = await crawl(tmp_path / "store", urls, **cache)
-    assert (len(site.asked), second.stats["httpcache/hit"]) == (asked, len(urls))
-    assert (second.paths, second.counted["revisit/unchanged"]) == (first.paths, GROUPS)
-    assert second.counted["dropped"] == GROUPS * (COPIES - 1)
-    assert {tuple(item["flags"]) for item in second.items} == {("cached",)}
-    # With another store they are judged anew, and with other settings.
-    trial = await crawl(tmp_path / "trial", urls, SIMHASH_ACTION="flag", **cache)
-    assert (len(site.asked), trial.counted["new"]) == (asked, GROUPS)
-    flags = {tuple(item["flags"]) for item in trial.items}
-    assert flags == {("cached",), ("cached", "near_duplicate")}
-
-
 class ImpatientSpider(PagesSpider):
     """Gives an inline download up while it is being judged."""
 

@@ -70,14 +70,6 @@ def test_pages_are_counted(tmp_path: Path) -> None:
     assert any("7 lines" in note for note in figures["missing"])
 
 
-def test_what_speaks_against_drops_is_named(tmp_path: Path) -> None:
-    wall = f"Look at: 5 pages at unlike addresses repeating '{WALL}'."
-    for fields, said in (({}, "Nothing speaks against one."), ({"match_document": 1}, wall)):
-        drops = [make_drop(n, **fields) for n in range(1, 6)]
-        figures = report(tmp_path, lines=[make_decision(0), *drops])
-        assert figures["answers"]["Is any drop wrong?"].startswith(said)
-
-
 def test_what_would_be_dropped_is_drawn_at_random_and_weighed(tmp_path: Path) -> None:
     """What a person reads before `flag` becomes `drop`."""
     test = "left out: 12 words of the site's template"

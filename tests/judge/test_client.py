@@ -1,7 +1,6 @@
 """The crawl's side of its judges: processes that hang, die, fill memory or stand still."""
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
@@ -243,29 +242,6 @@ async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
         monkeypatch.undo()
         monkeypatch.setattr(judges._judges[0], "_passing_until", 0.0)
         assert await outcomes(ask(judges, "2", page(2))) == ["new"]
-
-
-@pytest.mark.parametrize("count", [0, 1])
-async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path, count: int) -> None:
-    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
-    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
-        async with judging(tmp_path, count):
-            pass
-    assert list_judges() == set()
-
-
-async def test_what_a_judge_logs_is_in_the_crawl_s_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    async with judging(tmp_path / "s") as judges:
-        await ask(judges, "0", page(0))
-        await asyncio.sleep(0.2)
-        (tmp_path / "s" / "data.mdb").unlink()
-        await ask(judges, "1", page(1))
-        await asyncio.sleep(0.3)
-    (record,) = [each for each in caplog.records if "cannot be written" in each.getMessage()]
-    assert (record.name, record.levelno) == ("scrapy_simhash.judge.judge", logging.WARNING)
 
 
 async def test_slow_sites_hold_up_no_other(

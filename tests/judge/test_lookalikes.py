@@ -71,10 +71,6 @@ def test_what_parts_most_is_named(parted: list[str], said: str) -> None:
     )
 
 
-def test_nothing_is_said_of_no_page() -> None:
-    assert (count([]).describe(), count([]).list_kinds()) == ("", [])
-
-
 def test_a_crawl_of_many_kinds_is_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "_MOST_KINDS", 20)
     found = count([f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(99)] + ["wordab"])

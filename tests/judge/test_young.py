@@ -79,15 +79,20 @@ def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging) -> None:
     assert stored(crawl) == {"1": "done", "2": "duplicate"}
 
 
-def test_waits_have_an_end(crawl: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *others = copies(1, 5)
-    crawl.ask("0", first)
-    waiting = [crawl.ask(str(n), html) for n, html in enumerate(others, 1)]
+@pytest.mark.parametrize("closes", [False, True])
+def test_waits_have_an_end(
+    crawl: Judging, monkeypatch: pytest.MonkeyPatch, *, closes: bool
+) -> None:
+    """After a time, or when the spider closes."""
+    _, *waiting = [crawl.ask(str(n), html) for n, html in enumerate(copies(1, 5))]
     assert [crawl.find(each) for each in waiting] == ["waits"] * 4
     assert 0 < (crawl.judge.tick() or 0) <= module.WAIT_SECONDS
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
+    if closes:
+        crawl.judge.take(EndWaits())
+        waiting.append(crawl.ask("5", page(1, menu="Last")))
+    monkeypatch.setattr(module, "WAIT_SECONDS", 60.0 if closes else 0.0)
     crawl.judge.tick()
-    assert [crawl.find(each) for each in waiting] == [KEPT] * 4
+    assert {crawl.find(each) for each in waiting} == {KEPT}
 
 
 def test_after_waits_in_vain_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,15 +123,6 @@ def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None
     assert (crawl.find(one), crawl.deliver("1", page(1, menu="Other"))) == ("new", "new")
     assert crawl.find(crawl.ask("2", page(1), young=False, action="flag")) == "near_duplicate flag"
     assert stored(crawl) == {"1": "done"}
-
-
-def test_waits_end_when_the_spider_closes(crawl: Judging) -> None:
-    crawl.ask("0", page(1))
-    waiting = crawl.ask("1", page(1, menu="Other"))
-    assert crawl.find(waiting) == "waits"
-    crawl.judge.take(EndWaits())
-    assert crawl.find(waiting) == KEPT
-    assert crawl.find(crawl.ask("2", page(1, menu="Third"))) == KEPT
 
 
 def test_flagged_copies_are_written_and_are_no_originals(crawl: Judging) -> None:
@@ -176,36 +172,6 @@ def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
     for number in range(7):
         crawl.ask(str(number), page(number))
     assert crawl.decision(crawl.ask("copy", page(6, menu="Other"), "flag")).site_known
-
-
-def test_a_page_that_is_asked_for_twice_is_a_revisit(crawl: Judging) -> None:
-    one = crawl.ask("0", page(1))
-    again = crawl.ask("0", page(1))
-    assert crawl.find(again) == "revisit unchanged"
-    assert crawl.find(crawl.ask("0", page(2))) == "revisit changed"
-    for number in (one, again):
-        crawl.settle(number)
-    assert stored(crawl) == {"0": "done"}
-
-
-def test_a_store_that_cannot_be_written(
-    crawl: Judging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What came through counts all the same, is told once, and is written when that is possible."""
-    with monkeypatch.context() as patch:
-        one = crawl.ask("0", page(1))
-        patch.setattr(Store, "write", refuse)
-        crawl.settle(one)
-        assert crawl.find(crawl.ask("1", page(1, menu="Other"))) == "near_duplicate drop"
-        crawl.write()
-        assert [text for text in caplog.messages if "the disk is full" in text] == [
-            "The store cannot be written, and is tried again later: the disk is full"
-        ]
-        # Numbers of documents are to be taken by then, too: those pages come through.
-        crawl.judge._numbers.clear()
-        assert crawl.find(crawl.ask("2", page(2))) == "not_judged store_unavailable"
-    crawl.write()
-    assert stored(crawl) == {"0": "done", "1": "duplicate"}
 
 
 def test_a_change_that_breaks_costs_the_others_nothing(

@@ -46,18 +46,6 @@ def articles(*numbers: int, host: str = HOST, template: int = 1, words: int = 20
     ]
 
 
-def test_hosts_with_one_page() -> None:
-    """Nothing is known of them: a copy is found, in one template or in two."""
-    (here,), (copy,), (framed,), (other,) = (
-        articles(1),
-        articles(1, host="http://mirror.example"),
-        articles(1, host="http://framed.example", template=2, words=60),
-        articles(2, host="http://more.example"),
-    )
-    verdicts = judge(here, copy, framed, other)
-    assert dropped(verdicts) == [1, 2]
-
-
 def test_a_template_that_changes_in_the_middle() -> None:
     """No new page is lost, and old ones are still found, though most of either is template."""
     old, new = articles(*range(12)), articles(*range(12, 24), template=2)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.pages.features import (
-    hash_tokens,
     locate,
     normalise,
     read_words,
@@ -78,12 +77,6 @@ TEXT = "The quick brown fox jumps over the lazy dog. The quick brown fox — 東
 def test_golden_values(window: int, expected: int) -> None:
     """A change here makes every store useless: raise `features_version`, then the values."""
     assert simhash(*weigh_features(read_words(TEXT).hashes, window)) == expected
-
-
-def test_a_feature_weighs_by_how_often_it_occurs() -> None:
-    hashes, weights = weigh_features(read_words("B ß " * 10 + "ß", seed=9).hashes)
-    b, ss = hash_tokens(["b", "ss"], 9).tolist()
-    assert dict(zip(hashes.tolist(), weights.tolist(), strict=True)) == {b: 3_303, ss: 3_398}
 
 
 def check_places(text: str) -> None:

@@ -19,13 +19,6 @@ def reason_of(body: bytes, encoding: str | None = "utf-8") -> str:
     return caught.value.reason
 
 
-def test_main_text_without_boilerplate() -> None:
-    text = read(page(article() + "<footer>Imprint and cookies</footer>"))
-    assert all(paragraph in text for paragraph in PARAGRAPHS)
-    assert "Menu" not in text
-    assert "Imprint" not in text
-
-
 def test_what_is_read_besides_the_text() -> None:
     """Before the page is taken apart: links and title are those of the whole page."""
     head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
