@@ -21,7 +21,7 @@ from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
 from scrapy_simhash.pages.facts import Fetched, Recipe
 from scrapy_simhash.pages.fingerprint import fingerprint_page
-from scrapy_simhash.stores.opening import open_store
+from tests.helpers.crawling import list_states
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.judging import fetched
 from tests.helpers.pages import page
@@ -83,13 +83,6 @@ def only_judge(judges: Judges) -> JudgeProcess:
     return judge
 
 
-def list_urls(store: Path) -> list[str]:
-    """List the documents of a store, which must be sound."""
-    with open_store(str(store)) as opened:
-        assert opened.check() == []
-        return [each.facts.url for each in opened.list_documents()]
-
-
 @pytest.mark.parametrize("count", [0, 1, 2])
 async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
     async with judging(tmp_path, count) as judges:
@@ -98,7 +91,7 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
         await asyncio.sleep(0.1)
         found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
         assert (await outcomes(*found), len(list_judges())) == (["near_duplicate"] * 4, count)
-    assert (list_judges(), len(list_urls(tmp_path))) == (set(), 8)
+    assert (list_judges(), len(list_states(tmp_path))) == (set(), 8)
 
 
 async def test_memory_is_for_one_process() -> None:
@@ -127,7 +120,7 @@ async def test_a_page_that_ends_its_judge_passes_and_no_other(
             await asyncio.sleep(0.1)
             copy = ask(judges, f"copy{place}", page(10 * place + 5, menu="Copy"))
             assert await outcomes(copy) == ["near_duplicate"]
-    list_urls(tmp_path)
+    list_states(tmp_path)
 
 
 async def test_pages_without_an_answer_are_asked_again(
@@ -144,7 +137,7 @@ async def test_pages_without_an_answer_are_asked_again(
     told = [text for text in caplog.messages if "may be kept twice" in text]
     begin = "The process that judges pages ended (signal 9; time "
     assert [text.startswith(begin) for text in told] == [True, True]  # not of the third one
-    list_urls(tmp_path)
+    list_states(tmp_path)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -224,7 +217,7 @@ async def test_what_is_told_while_a_judge_is_being_started_is_not_lost(tmp_path:
         await until(lambda: judges.ends)
         judges.tell(Gone(fetched("0").identity))
         assert await outcomes(ask(judges, "1", page(1))) == ["new"]
-    assert list_urls(tmp_path) == ["http://site.example/1"]
+    assert [*list_states(tmp_path)] == ["/1"]
 
 
 async def test_judges_that_die_all_the_time_let_pages_pass_for_a_while(
@@ -267,7 +260,7 @@ async def test_pages_that_nobody_waits_for_are_not_asked_about(tmp_path: Path) -
         for each in given_up:
             each.cancel()
         assert await outcomes(first) == ["new"]
-    assert list_urls(tmp_path) == ["http://site.example/0"]
+    assert [*list_states(tmp_path)] == ["/0"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Young pages: found like others, waited for within bounds, written or forgotten."""
+"""Young pages: found like others, waited for in bounds, written or forgotten; and who got what."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judge import judge as module
 from scrapy_simhash.judge import young as young_module
-from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Settled, Status
+from scrapy_simhash.judge.messages import Again, EndWaits, Gone, Outcome, Settled, Status
 from scrapy_simhash.judge.young import Young
 from scrapy_simhash.judging.documents import Entry, Record, State
 from scrapy_simhash.judging.hosts import SAMPLE, draw_sample
-from scrapy_simhash.pages.facts import Facts
+from scrapy_simhash.pages.facts import EVERYONE, Facts, Reader
 from scrapy_simhash.stores.keys import describe_member, rank_by_keys, rows_of_site
 from scrapy_simhash.stores.keyvalues import SITES
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
+from tests.helpers.crawling import list_states
 from tests.helpers.judging import Judging, fetched, judging
 from tests.helpers.pages import make_page, make_words, page
 
@@ -41,12 +41,8 @@ def copies(text: int, count: int = 8) -> list[str]:
 def stored(where: Judging | Path) -> dict[str, str]:
     """Read the documents of a crawl, or of its store once it ended."""
     if isinstance(where, Path):
-        with open_store(str(where), readonly=True) as store:
-            return read(store)
-    return read(where.judge._store)
-
-
-def read(store: Store) -> dict[str, str]:
+        return {path[-1]: state for path, state in list_states(where).items()}
+    store = where.judge._store
     assert store.check() == []
     return {each.facts.url[-1]: each.state for each in store.list_documents()}
 
@@ -343,3 +339,34 @@ def test_near_pages_are_found_as_by_comparing_each(
         young.pop(number)
     assert not young._found
     assert len(young._places) == young_module.MOST_YOUNG + 1
+
+
+LINKS = [f"http://site.example/item{number}" for number in range(20)]
+LISTS, ITEMS = Reader("spider", "parse_list"), Reader("spider", "parse_item")
+
+
+@pytest.mark.parametrize(("outcome", "links"), [("failed", 20), ("done", 0), ("unwanted", 0)])
+def test_links_of_pages_whose_callbacks_failed_are_not_followed(
+    tmp_path: Path, outcome: Outcome, links: int
+) -> None:
+    with judging(tmp_path) as crawl:
+        crawl.settle(crawl.ask("list", page(9, links=LINKS)), outcome)
+        crawl.deliver("original", page(1))
+        copy = crawl.ask("copy", page(1, links=LINKS, menu="x"))
+        assert (crawl.find(copy), len(crawl.close().left)) == ("near_duplicate drop", links)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_one_callback_got_of_an_import_no_other_got(tmp_path: Path, *, same: bool) -> None:
+    with judging(tmp_path, crawl="import", incremental=True) as crawl:
+        crawl.deliver("one", page(1), reader=EVERYONE, identity=b"import")
+    with judging(tmp_path) as crawl:
+        if same:
+            found = crawl.deliver("one", page(1), reader=LISTS, imported=b"import")
+            assert found == "revisit unchanged"
+        else:
+            found = crawl.deliver("copy", page(1, menu="x"), reader=LISTS)
+            assert found == "near_duplicate first_copy pass"
+        other = crawl.deliver("other", page(1, menu="y"), reader=ITEMS)
+        assert other == "near_duplicate first_copy pass"
+        assert crawl.deliver("more", page(1, menu="z"), reader=LISTS) == "near_duplicate drop"

@@ -1,14 +1,19 @@
-"""What a store says of a page: new, near-duplicate or revisit.
+"""What a store says of a page: new, near-duplicate or revisit, for each reader of its own.
 
 Groups, distances and states are also held against an oracle, see `storemachine`; here is
 what that one does not know, and the plainest case of each.
 """
 
-from scrapy_simhash.judging.documents import Verdict
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.judging.documents import Document, Verdict
+from scrapy_simhash.pages.facts import EVERYONE, NOBODY, Reader
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge, plain_match
 
-A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
+A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B, C = A ^ 2**64 - 1, A ^ 2**32 - 1
 
 
@@ -52,3 +57,37 @@ def test_one_fingerprint_of_several_documents(store: Store) -> None:
     assert [match.document for match in store.query(A)] == [2]
     judge(store, document("b", B, scope="two"))
     assert store.query(A) == []
+
+
+ITEMS, LINKS = Reader("shop", "item"), Reader("shop", "follow")
+
+
+def page_of(name: str, reader: Reader, fingerprint: int = A, **fields: Any) -> Document:
+    return document(name, fingerprint, reader=reader, **fields)
+
+
+@pytest.mark.parametrize("reader", [ITEMS, NOBODY])
+def test_what_was_imported_counts_for_everyone(store: Store, reader: Reader) -> None:
+    judge(store, page_of("imported", EVERYONE))
+    assert judge(store, page_of("b", reader)) == ["near_duplicate 2 of 1"]
+    assert judge(store, page_of("c", reader, scope="another")) == ["new 3"]
+
+
+def test_a_page_that_was_imported_is_known_to_every_reader(store: Store) -> None:
+    judge(store, page_of("imported", EVERYONE))
+    again = page_of("a for items", ITEMS, imported=b"imported")
+    # It is this reader's from then on; others did not get it.
+    assert judge(store, again, again, crawl="crawl-1") == ["unchanged 2", "unchanged 2"]
+    kept = store.get_documents([1])[1]
+    assert (kept.facts.identity, kept.facts.reader) == (b"imported", EVERYONE)
+    assert kept.record.crawls == ()
+    changed = page_of("a for items", ITEMS, B, imported=b"imported")
+    assert judge(store, changed) == ["changed 2"]
+    assert judge(store, page_of("a for links", LINKS, imported=b"imported")) == ["unchanged 5"]
+    assert judge(store, page_of("b", LINKS, B)) == ["new 6"]
+
+
+def test_an_import_that_was_undone_is_not_dropped(store: Store) -> None:
+    judge(store, page_of("a", EVERYONE), page_of("b", EVERYONE))
+    store.spare([2])
+    assert judge(store, page_of("b for items", ITEMS, imported=b"b")) == ["new 3"]

@@ -1,7 +1,7 @@
 """What users of other tools reported of duplicates, as pages: which are dropped, and no other.
 
 The numbers are those of a trial. Cases 1 (counters), 2 (canonical links), 5b (a wrong charset),
-6 (characters), 10 (data) and 15 (galleries) are in `test_records.py`, `test_data.py` and in the
+6 (characters), 10 (data) and 15 (galleries) are in `test_records.py`, `test_stubs.py` and in the
 room `pages`, as are those of numbers (11); 8 (countries of a language) and 13 (empty days) are
 limits that docs name.
 """

@@ -383,7 +383,15 @@ def test_a_declared_copy_with_other_numbers() -> None:
         assert list_dropped([*ARTICLES[:7], *pages]) == dropped
 
 
-def test_a_print_view_that_says_when_it_was_made() -> None:
+def test_a_variant_that_declares_its_product_and_a_print_view_with_other_numbers() -> None:
+    """A size has its own number, price, weight and code; a print view says when it was made."""
+    table = "<table><tr><td>No<td>{}<td>EUR<td>{}<td>g<td>{}<td>Code<td>{}</table>"
+    product, size = (
+        make_article(7, head=canonical("/article/7")).replace("</h1>", f"</h1>{table.format(*own)}")
+        for own in ((4711, 15, 300, 8812), (4712, 19, 450, 8813))
+    )
+    pages = [*ARTICLES[:7], ("/article/7", product), ("/article/7?size=2", size)]
+    assert list_dropped(pages) == []
     printed = make_article(7, head=canonical("/article/7"))
     printed = printed.replace("</footer>", "<p>Made on 12 5 2026 at 10 33 17</footer>")
     pages = [*ARTICLES[:8], ("/print?id=7", printed)]

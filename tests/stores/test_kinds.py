@@ -27,6 +27,7 @@ TRANSACTIONS = 250
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS)
 # The width of their members.
 SETS = {FINGERPRINTS: 16, keyvalues.KEYS: 8, SITES: 24, TABLES: 6}
+EVERY = (*VALUES, *SETS)
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 # Zeros and members that overlap: a script that finds one between two others fails.
@@ -71,7 +72,7 @@ def call_set(draw: Random, values: KeyValues | Rows) -> object:
 
 def scan(draw: Random, values: KeyValues | Rows) -> list[object]:
     """Read rows of all tables whose keys begin with something."""
-    begun = [(table, draw.choice((*KEYS, *NUMBERS))) for table in (*VALUES, *SETS)]
+    begun = [(table, draw.choice((*KEYS, *NUMBERS))) for table in EVERY]
     return [sorted(values.scan(table, key[: draw.randint(0, 2)])) for table, key in begun]
 
 
@@ -105,6 +106,5 @@ def test_rows_are_those_of_dicts_and_sets(home: str) -> None:
     with open_store(home) as store:
         for _ in range(TRANSACTIONS // 10 if store.engine.shared else TRANSACTIONS):
             rows = transact(store, draw, rows, given_up=draw.random() < 0.2)
-        for table in (*VALUES, *SETS):
-            found = store.read(lambda stored, table=table: sorted(stored.values.scan(table)))
-            assert found == rows.scan(table)
+        found = store.read(lambda stored: [sorted(stored.values.scan(each)) for each in EVERY])
+        assert found == [*map(rows.scan, EVERY)]

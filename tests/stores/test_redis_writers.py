@@ -17,7 +17,7 @@ from tests.helpers.children import running
 from tests.helpers.documents import document
 from tests.helpers.oracle import Rows
 from tests.helpers.redisservers import RedisServer, count_trips
-from tests.stores.test_kinds import SETS, VALUES, make_calls
+from tests.stores.test_kinds import EVERY, make_calls
 
 pytestmark = pytest.mark.slow
 STORE_KINDS = ("redis", "valkey")
@@ -49,9 +49,8 @@ def test_changes_are_those_of_dicts_and_sets(
     for turn in range(TURNS):
         ours, theirs = both if turn % 2 else both[::-1]
         write(ours, turn, partial(write, theirs, turn + TURNS, int) if turn % 3 else int)
-    for table in (*VALUES, *SETS):
-        found = both[0].read(lambda values, table=table: sorted(values.scan(table)))
-        assert found == rows.scan(table), seed
+    found = both[0].read(lambda values: [sorted(values.scan(each)) for each in EVERY])
+    assert found == [*map(rows.scan, EVERY)], seed
 
 
 ADDER = """
