@@ -60,13 +60,9 @@ def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     out = run.text(name, "--help")
     assert out.startswith(f"usage: scrapy simhash {name} [-h] [--json]")
-    assert max(map(len, out.splitlines())) <= 80
-
-
-def test_help_lists_all_commands(run: Run) -> None:
-    done = run("--help")
-    assert all(f"\n    {name} " in done.out for name in COMMANDS)
-    assert max(map(len, done.out.splitlines())) <= 80
+    every = run.text("--help")
+    assert f"\n    {name} " in every
+    assert max(map(len, f"{out}\n{every}".splitlines())) <= 80
 
 
 def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:

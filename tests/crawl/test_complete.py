@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.crawling import Crawl, crawl, crawl_pages, list_states
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import make_words, page
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Site
 
 COUNT = 12
 # Pages, each with two copies.
@@ -39,18 +39,6 @@ async def test_a_site_that_moved_to_another_host_comes_whole(site: Site, tmp_pat
     list_states(tmp_path)
 
 
-async def test_copies_come_where_originals_vanished_or_changed(site: Site, tmp_path: Path) -> None:
-    """The copies are fetched first, 12 of 12 come in that crawl."""
-    await learn(site, tmp_path)
-    for n, path in enumerate(ORIGINALS):
-        changed = Answer(page(100 + n).encode())
-        site.answers[path] = changed if n % 2 else Answer(b"gone", status=404)
-    done = await crawl(tmp_path, map(site.url, [*COPIES, *ORIGINALS]))
-    assert done.paths == [*COPIES[:COUNT], *ORIGINALS[1::2]]
-    assert reasons(done).count("first_copy") == COUNT
-    assert reasons(done).count("changed") == COUNT // 2
-
-
 async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
     site: Site, tmp_path: Path
 ) -> None:
@@ -60,16 +48,6 @@ async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
     assert done.paths == COPIES[:COUNT]
     again = await crawl(tmp_path, map(site.url, [*ORIGINALS, *COPIES]))
     assert (again.paths, reasons(again)[:COUNT]) == (ORIGINALS, ["unchanged"] * COUNT)
-
-
-async def test_a_copy_of_a_first_copy_is_dropped(tmp_path: Path) -> None:
-    """Even if it is not near enough to what that stands for."""
-    own = ["One", "Two", "Three"]
-    answers = {f"/{n}": page(1, menu=" ".join(own[:n])) for n in range(3)}
-    with serve(answers) as site:
-        await crawl(tmp_path, [site.url("/0")])
-        done = await crawl(tmp_path, site.urls("/1", "/2"))
-    assert done.paths == ["/1"]
 
 
 async def test_an_incremental_crawl_drops_what_any_crawl_got(site: Site, tmp_path: Path) -> None:

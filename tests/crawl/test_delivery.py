@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider, signals
+from scrapy import Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import Request, Response
 
@@ -289,20 +289,3 @@ async def test_a_page_that_is_gone_is_forgotten(site: Site, tmp_path: Path) -> N
     site.answers["/one"] = Answer(b"gone", status=410)
     await crawl(tmp_path, [site.url("/one")])
     assert list_states(tmp_path) == {}
-
-
-def fail(**_: object) -> None:
-    raise OverflowError("too many")
-
-
-@pytest.mark.parametrize("signal", [signals.item_scraped, near_duplicate_found])
-async def test_handlers_that_raise_cost_no_page(site: Site, tmp_path: Path, signal: object) -> None:
-    class Handling(PagesSpider):
-        async def start(self) -> AsyncIterator[Request]:
-            self.crawler.signals.connect(fail, signal)
-            async for request in super().start():
-                yield request
-
-    done = await crawl_twins(site, tmp_path, spider=Handling)
-    assert done.paths == ["/one"]
-    assert list_states(tmp_path) == {"/one": "done", "/twin": "duplicate"}

@@ -60,13 +60,3 @@ async def test_a_second_crawl_drops_nothing_that_it_did_not_deliver(
                 assert path_of(line["match_url"]) in delivered
                 assert line["match_url"].partition("?")[0] == line["url"].partition("?")[0]
     assert {path.partition("?")[0] for path in delivered} == EVERY
-
-
-async def test_pages_that_changed_are_delivered_whatever_identity_they_had(
-    site: Site, tmp_path: Path, rules: Path
-) -> None:
-    show(site, ANSWERS)
-    await crawl_with(site, tmp_path / "store", rules, discards=False)
-    show(site, {path: page(30 + int(path[2])) for path in ANSWERS if path != "/"})
-    done = await crawl_with(site, tmp_path / "store", rules, discards=True)
-    assert {path.partition("?")[0] for path in done.paths} == EVERY

@@ -1,6 +1,7 @@
 """The downloader middleware: what is judged, or skipped and why, and where verdicts show."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +102,11 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
 class Listener(PagesSpider):
     """Listens to the signal, as an extension would."""
 
-    heard: list[dict[str, Any]]
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.heard = []
-        crawler.signals.connect(spider.hear, signals.near_duplicate_found)
-        return spider
+    async def start(self) -> AsyncIterator[Request]:
+        self.heard: list[dict[str, Any]] = []
+        self.crawler.signals.connect(self.hear, signals.near_duplicate_found)
+        async for request in super().start():
+            yield request
 
     def hear(self, **arguments: Any) -> None:
         self.heard.append(arguments)

@@ -1,13 +1,11 @@
 """The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/running.md says."""
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trafilatura
 from scrapy.http import Request, Response
 
 from scrapy_simhash import downloadermiddlewares
@@ -28,12 +26,9 @@ ANSWERS = {"/one": page(1, links=["/two"]), "/copy": page(1, menu="Other menu"),
 class TextSpider(PagesSpider):
     """Notes what text there is: in callbacks, and where near-duplicates are signalled."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    async def start(self) -> Any:
         self.texts: dict[str, str | None] = {}
         self.signalled: list[str | None] = []
-
-    async def start(self) -> Any:
         self.crawler.signals.connect(self.near_duplicate_found, near_duplicate_found)
         async for request in super().start():
             yield request
@@ -139,14 +134,3 @@ SHORT, LONG = "A short text", "A text that is longer"
 )
 def test_what_the_main_text_is(html: str, expected: str) -> None:
     assert " ".join(read_text(html.encode(), "utf-8", "turbohtml").split()) == expected
-
-
-async def test_a_reader_of_one_s_own(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = run_block(GUIDE, "def read_markdown")
-    monkeypatch.setattr(sys.modules[__name__], "read_markdown", names["read_markdown"], False)
-    given: dict[str, Any] = {"SIMHASH_HAND_OVER_TEXT": f"{__name__}.read_markdown"}
-    done = await crawl(tmp_path, site.urls("/one"), TextSpider, SIMHASH_PROCESSES=0, **given)
-    found = trafilatura.extract(ANSWERS["/one"], output_format="markdown")
-    assert done.spider.texts["one"] == found

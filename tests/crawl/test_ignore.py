@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import FollowingSpider, crawl, crawl_pages
+from tests.helpers.crawling import crawl, crawl_pages
 from tests.helpers.pages import make_page, make_words
 from tests.helpers.server import serve
 
@@ -36,15 +36,6 @@ async def test_copies_are_found_but_for_what_changes(
 ) -> None:
     done = await crawl_pages(tmp_path, COPIES, SIMHASH_IGNORE=ignore)
     assert done.paths == kept
-
-
-@pytest.mark.usefixtures("judge_apart")
-async def test_links_of_what_is_left_out_are_followed_and_counted(tmp_path: Path) -> None:
-    answers = COPIES | {f"/link{40 + n}": make_page(make_words(50 + n)) for n in range(3)}
-    settings: dict[str, Any] = {"SIMHASH_IGNORE": "div:has(.stock)"}
-    done = await crawl_pages(tmp_path, answers, COPIES, FollowingSpider, **settings)
-    assert (done.paths, done.counted["links_dropped"]) == (["/one", "/link40"], 2)
-    assert done.counted["links/only_on_dropped_pages"] == 2
 
 
 async def test_what_was_read_otherwise_is_compared(tmp_path: Path) -> None:

@@ -137,17 +137,6 @@ async def test_what_a_mirror_has_beside_its_pages_came_with_the_original(tmp_pat
     assert sorted(list_left(done)) == sorted(f"/new{n}" for n in range(0, 24, 2))
 
 
-async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_path: Path) -> None:
-    paths = [f"/{n}.html" for n in range(12)]
-    answers = {path: page(n) for n, path in enumerate(paths)}
-    answers["/index.html"] = page(50, links=paths)
-    links = [f"/mirror{path}" for path in paths]
-    answers["/mirror/index.html"] = page(50, menu="Mirror", links=[*links, "/mirror/new.html"])
-    start = ["/index.html", "/mirror/index.html"]
-    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
-    assert (done.counted["dropped"], list_left(done)) == (1, ["/mirror/new.html"])
-
-
 async def test_links_beyond_the_remembered_ones_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """What changes by itself is measured: kept pages are asked for once more."""
 
 import asyncio
-import random
 import re
 import threading
 from collections import Counter
@@ -112,24 +111,6 @@ async def test_an_answer_that_is_none_teaches_nothing(tmp_path: Path, later: Ans
     done = await crawl_pages(tmp_path, count_asked(Counter(), make))
     assert len(done.items) == 2 * PRODUCTS
     assert 1 <= done.counted["refetched"] <= 10
-
-
-async def test_values_that_never_change_keep_their_pages(tmp_path: Path) -> None:
-    """Records that differ where others change are asked for, and stay."""
-    draw = random.Random(1)  # noqa: S311
-    sizes = {number: draw.randint(10, 99) for number in range(PRODUCTS)}
-    text = " ".join(make_words(3, 80))
-
-    def record(number: int, asked: int) -> str:
-        return (
-            f"<html><title>Spare part - Works</title><body><h1>Spare part</h1><p>{text}</p>"
-            f"<table><tr><td>Length<td>{sizes[number]} mm<tr><td>Town<td>"
-            f"{make_words(number, 1)[0]}</table><p>This entry was seen {asked} times so far.</p>"
-        )
-
-    answers = {f"/part/{make_words(900 + n, 1)[0]}": partial(record, n) for n in range(PRODUCTS)}
-    done = await crawl_pages(tmp_path, answers)
-    assert len(done.items) == len(answers)
 
 
 async def test_who_is_asked_again_is_asked_as_the_page_was(tmp_path: Path) -> None:

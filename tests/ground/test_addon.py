@@ -11,7 +11,6 @@ from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
-from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page
@@ -79,15 +78,6 @@ async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> Non
 async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
     done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
     assert (done.paths, done.counted) == (list(PATHS), {})
-
-
-async def test_without_the_spider_middleware_pages_are_flagged_and_done(
-    site: Site, tmp_path: Path
-) -> None:
-    done = await crawl(tmp_path, site.urls(), SPIDER_MIDDLEWARES={SPIDER: None})
-    assert [item["flags"] for item in done.items] == [[], ["near_duplicate"]]
-    with open_store(str(tmp_path), readonly=True) as store:
-        assert store.stats()["done"] == 1
 
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from parsel import Selector
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import crawl
-from tests.helpers.pages import page
 from tests.helpers.reporting import (
     HOSTILE_URL,
     START,
@@ -23,7 +21,6 @@ from tests.helpers.reporting import (
     report,
     write_log,
 )
-from tests.helpers.server import serve
 
 WALL = "http://site.example/page/0"
 
@@ -176,21 +173,6 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
     assert {"hosts", "groups", "doubtful", "reasons"} <= set(answer)
-
-
-@pytest.mark.parametrize("action", ["drop", "flag", "ignore-outlinks"])
-async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) -> None:
-    answers = {"/a": page(1), "/b": page(1, menu="Other menu", links=["/x", "/y"]), "/c": page(2)}
-    with serve(answers) as site:
-        urls = [*site.urls(), site.url("/gone")]
-        done = await crawl(tmp_path / "s", urls, SIMHASH_ACTION=action)
-    figures = report(tmp_path, tmp_path / "s")
-    names = {"pages": "judged", "near_duplicate": "near_duplicates", "dropped": "dropped"}
-    names |= {"bytes_dropped": "dropped_bytes", "links_dropped": "links_dropped"}
-    counted = [done.counted.get(key, 0) for key in names]
-    assert counted[:2] == [3, 1]
-    assert counted == [figures[key] for key in names.values()]
-    assert figures["not_judged"] == 0  # an answer 404 is none that a judgement was expected of
 
 
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:

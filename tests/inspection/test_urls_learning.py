@@ -165,14 +165,6 @@ def test_what_a_site_teaches(rule: str, site: Callable[[str], str], urls: list[s
     assert [*Crawl(site, *urls).prove()] == ([rule] if rule else [])
 
 
-def test_two_hosts_are_two_whatever_their_pages_say() -> None:
-    """A mirror would choose what stands for the pages that it did not copy."""
-    crawl = Crawl(by_end)
-    for url in make_twins("http://www.victim.com/", "http://evil.org/"):
-        crawl.fetch(url, canonical=url if "evil" in url else "")
-    assert crawl.learn() == {}
-
-
 def test_a_wall_in_the_middle_teaches_nothing() -> None:
     """From page 20 on, all numbered pages show the login form."""
     visits = count()
@@ -183,17 +175,6 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
         return url
 
     assert Crawl(site, *list_urls("", "?page=2", "?page=3", pages=100)).prove() == {}
-
-
-def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
-    state = {"lang": "en"}
-
-    def site(url: str) -> str:
-        if "lang=" in url:
-            state["lang"] = url[-2:]
-        return f"{by_path(url)} {state['lang']}"
-
-    assert Crawl(site, *list_urls("", "?lang=de", "?lang=fr")).prove() == {}
 
 
 def test_later_pages_refute_a_rule() -> None:

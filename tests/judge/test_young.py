@@ -65,16 +65,6 @@ def test_a_copy_waits_until_its_original_is_ruled_out(crawl: Judging) -> None:
     assert crawl.decision(two).match_document == crawl.decision(one).document
 
 
-def test_a_copy_of_a_page_that_failed_takes_its_place(crawl: Judging) -> None:
-    one, two, three = (crawl.ask(str(n), html) for n, html in enumerate(copies(1, 3)))
-    crawl.settle(one, "failed")
-    assert (crawl.find(two), crawl.find(three)) == ("new", "waits")
-    crawl.settle(two)
-    assert crawl.find(three) == "near_duplicate drop"
-    crawl.write()
-    assert stored(crawl) == {"1": "done", "2": "duplicate"}
-
-
 @pytest.mark.parametrize("closes", [False, True])
 def test_waits_have_an_end(
     crawl: Judging, monkeypatch: pytest.MonkeyPatch, *, closes: bool
@@ -121,30 +111,6 @@ def test_a_page_of_which_nobody_will_hear_is_no_original(crawl: Judging) -> None
     assert stored(crawl) == {"1": "done"}
 
 
-def test_flagged_copies_are_written_and_are_no_originals(crawl: Judging) -> None:
-    one = crawl.ask("0", page(1))
-    crawl.ask("1", page(1, menu="Other"), "flag")
-    two = crawl.ask("2", page(2))
-    crawl.ask("3", page(2, menu="Other"), "flag")
-    crawl.settle(one)
-    crawl.settle(two, "failed")
-    assert stored(crawl) == {"0": "done", "1": "duplicate", "3": "duplicate"}
-    assert crawl.deliver("4", page(2, menu="Third")) == "new"
-
-
-def test_unwanted_pages_count_and_are_written_at_the_end(tmp_path: Path) -> None:
-    with judging(tmp_path) as crawl:
-        one, two = crawl.ask("0", page(1)), crawl.ask("1", page(2))
-        for number in (one, two):
-            crawl.settle(number, "unwanted")
-        assert crawl.find(crawl.ask("2", page(1, menu="Other"))) == "near_duplicate drop"
-        assert stored(crawl) == {}
-        crawl.settle(two, "failed")
-        assert crawl.find(crawl.ask("3", page(2, menu="Other"))) == "new"
-        crawl.settle(one, write=False)
-    assert stored(tmp_path) == {"0": "done", "2": "duplicate"}
-
-
 def test_unknown_numbers_are_ignored(crawl: Judging) -> None:
     for number, outcome in ((7, "done"), (8, "failed"), (9, "unwanted")):
         crawl.judge.take(Settled(number, outcome))  # type: ignore[arg-type]
@@ -161,13 +127,6 @@ def test_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert crawl.find(crawl.ask("y", page(3, menu="Other"))) == "waits"
         crawl.settle(numbers[0])
     assert stored(tmp_path) == {}
-
-
-def test_young_pages_are_in_the_sample_of_their_host(crawl: Judging) -> None:
-    """A host is known from six pages on, whether they are written or not."""
-    for number in range(7):
-        crawl.ask(str(number), page(number))
-    assert crawl.decision(crawl.ask("copy", page(6, menu="Other"), "flag")).site_known
 
 
 def test_a_change_that_breaks_costs_the_others_nothing(

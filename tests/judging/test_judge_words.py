@@ -122,15 +122,6 @@ def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> N
     assert judge_one(store, page("c", before, seed=9)).status == "new"
 
 
-def test_a_revisit_takes_over_names_and_words(store: Store) -> None:
-    judge_one(store, page("a", A, heading="Kiwi"))
-    judge_one(store, page("a", A, heading="Apples", seed=3, words=999))
-    facts, sketch = store.get_documents([1])[1].facts, page("c", A, seed=3).facts.sketch
-    assert (facts.heading, facts.words, facts.sketch) == ("Apples", 999, sketch)
-    assert judge_one(store, page("b", A, heading="Kiwi")).status == "new"
-    assert matched(store, page("c", A, heading="Apples", seed=3)).document == 1
-
-
 def test_a_page_that_becomes_a_stub_and_back(store: Store) -> None:
     judge_one(store, page("a", A))
     assert judge_one(store, stub("a", B)).reason == "changed"
@@ -138,17 +129,6 @@ def test_a_page_that_becomes_a_stub_and_back(store: Store) -> None:
     assert matched(store, stub("c", B)).document == 1
     assert judge_one(store, page("a", flip(20))).reason == "changed"
     assert judge_one(store, stub("d", B)).status == "new"
-
-
-def test_the_record_keeps_similarity_and_tests(home: str) -> None:
-    with open_store(home) as store:
-        judge_one(store, page("a", A, heading="Kiwi"))
-        match = matched(store, page("b", flip(4), heading="Kiwi"))
-    with open_store(home, readonly=True) as reader:
-        stored = reader.get_documents([2])[2]
-        assert (stored.record.similarity, stored.record.tests) == (match.similarity, match.tests)
-        assert (stored.state, stored.record.original, stored.record.distance) == ("duplicate", 1, 4)
-        assert judge_one(reader, page("c", flip(4), heading="Kiwi")).status == "near_duplicate"
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])

@@ -14,7 +14,6 @@ from scrapy_simhash.judging.noise import (
     Slot,
     Slots,
     clean_both,
-    folder_of,
     join,
     learn,
 )
@@ -129,26 +128,6 @@ def test_a_list_in_another_order_is_drawn_anew() -> None:
     assert not any(each.slot.before == ("story",) for each in changes)
 
 
-def test_changes_between_which_hardly_a_word_stands_are_one() -> None:
-    """The word before a number was a name, which changes, too: nothing that tells a place."""
-    lines = "here are ann and bea7 and 12 guests", "here are tom5 and 7 guests", "here are guests"
-    first, second, third = (make(*TEXT, line) for line in lines)
-    changes = learn(first, second)
-    assert [each.slot[1:] for each in changes] == [(("here", "are"), ("guests", "$"))]
-    assert cut(first, changes) == cut(second, changes) == cut(third, ())
-
-
-def test_an_advertisement_among_paragraphs_is_one_block() -> None:
-    """Behind the heading, which is another one on each page."""
-    first, second = (
-        make("kettle shop", ad, *TEXT, title="kettle shop", tags="h2 p p p")
-        for ad in ("fly to rome by night for nothing", "eat more of our apples every morning")
-    )
-    changes = learn(first, second)
-    other = make("tea pot", "buy this and that now", *TEXT, title="tea pot", tags="h2 p p p")
-    assert cut(other, changes) == " ".join(["tea pot", *TEXT]).replace(",", "")
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [("price 12 euros", "price 14 euros"), ("12", "14"), ("red", "blue")]
 )
@@ -255,10 +234,6 @@ def test_what_changed_within_an_hour_says_nothing_of_a_minute() -> None:
         noise.add(f"http://a.example/p/{number}", changed(), 3_600)
     assert not noise.choose(("http://a.example/p/9",), 60)
     assert noise.choose(("http://a.example/p/9",), 3_600)
-
-
-def test_folders_mask_digits() -> None:
-    assert folder_of("http://a.example/p/12/x") == folder_of("http://a.example/p/7/y?z=1") == "p/0"
 
 
 @given(st.lists(BLOCK, min_size=1, max_size=8), st.lists(BLOCK, min_size=1, max_size=8))

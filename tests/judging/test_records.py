@@ -13,7 +13,6 @@ from tests.helpers.pages import lay_out, make_words
 from tests.helpers.records import (
     HOST,
     SHAPES,
-    judge_pages,
     list_dropped,
     make_article,
     make_record,
@@ -80,16 +79,13 @@ def test_records_that_have_no_word_of_their_own(one: str, other: str) -> None:
     assert list_dropped(two) == []
 
 
-SENTENCES = (
-    "<p>Each tablet holds {} mg",
-    "<p>Its number is 97831614841{}",
-    "<p>They wrote {} tickets",
-    "<p>Call 030 12 {}",
-    "<p>The score is {}:1",
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("<p>Each tablet holds {} mg", "<p>Its number is 97831614841{}", "<p>Call 030 12 {}"),
+        *("<p>They wrote {} tickets", "<p>The score is {}:1"),
+    ],
 )
-
-
-@pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize(
     "address",
     [
@@ -222,19 +218,6 @@ def test_variants_in_the_words_of_all_products() -> None:
     assert list_dropped(pages) == []
 
 
-def test_a_site_that_is_known_from_copies_of_few_pages() -> None:
-    """All of their text is template, but another page has hardly any of it."""
-    pages = []
-    for number in range(4):
-        article = make_article(number).partition("</nav>")[2]
-        for copy in range(8):
-            menu = "".join(f"<li>Entry {entry} of {copy}" for entry in range(5))
-            pages.append((f"/{number}/{copy}/", f"<nav><ul>{menu}</ul></nav>{article}"))
-    verdicts = judge_pages(pages)
-    matched = {path: verdict.match.url for path, verdict in verdicts.items() if verdict.match}
-    assert {path: url for path, url in matched.items() if f"{HOST}{path[:3]}" not in f"{url}"} == {}
-
-
 def test_an_address_with_a_long_number_takes_no_time() -> None:
     """A pattern that went back for each digit took minutes."""
     name = f"{'1' * 1_000}/view"
@@ -356,22 +339,6 @@ def test_variants_that_declare_their_product_are_kept() -> None:
     assert list_dropped(pages) == []
 
 
-@pytest.mark.parametrize("articles", [ARTICLES, ARTICLES[7:8]])
-@pytest.mark.parametrize(
-    "head", [canonical("/all"), f'<meta property="og:url" content="{HOST}/all">']
-)
-def test_what_all_declare_is_no_reason_to_look_at_words(
-    head: str, articles: list[tuple[str, str]]
-) -> None:
-    """A page with a hundred words more in its middle is another one, whatever all declare."""
-    more = make_article(7).replace("</p>", f"</p><p>{' '.join(make_words(70, 128))}</p>", 1)
-    pages = [
-        (path, html.replace("<body>", head + "<body>"))
-        for path, html in [*articles, ("/longer", more)]
-    ]
-    assert list_dropped(pages) == []
-
-
 def test_a_declared_copy_with_other_numbers() -> None:
     """Whoever declares somebody else's page has it dropped only if no number differs."""
     view = f'<link rel="amphtml" href="{HOST}/victim">'
@@ -396,13 +363,6 @@ def test_a_variant_that_declares_its_product_and_a_print_view_with_other_numbers
     printed = printed.replace("</footer>", "<p>Made on 12 5 2026 at 10 33 17</footer>")
     pages = [*ARTICLES[:8], ("/print?id=7", printed)]
     assert list_dropped(pages) == ["/print?id=7"]
-
-
-def test_a_declared_copy_without_the_top_of_the_page() -> None:
-    """There another element is its heading."""
-    view = make_article(7, head=canonical("/article/7"))
-    view = re.sub("<h1>.*?</h1>", "<h2>Printed from the site</h2>", view)
-    assert list_dropped([ARTICLES[7], ("/print", view)]) == ["/print"]
 
 
 def test_a_view_of_a_page_with_much_beside_its_text() -> None:

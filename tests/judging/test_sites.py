@@ -59,19 +59,6 @@ def test_odd_names_tell_a_page_from_its_sibling(page: Named, again: Named, sibli
     assert not compare_pages(first, make(*sibling, other, ELSEWHERE)).duplicate
 
 
-def test_without_any_name_or_with_one_text_none_is_needed() -> None:
-    """At one address a heading in another script is none; in another folder it is another name."""
-    text = make_words(1, SHORT)
-    one, other = (lay_out(edit_words(text, 5, seed)) for seed in (1, 2))
-    assert compare_pages(make("", "", one), make("", "", other)).duplicate
-    unlike = make("ACME", "", lay_out(make_words(2, SHORT)))
-    assert not compare_pages(make("ACME", "", one), unlike).duplicate
-    translated = [make("LibreOffice", f"<h1>{name}</h1>", one) for name in ("Атрибуты", "Words")]
-    assert compare_pages(*translated).duplicate
-    beside = make("LibreOffice", "<h1>Words</h1>", other, ELSEWHERE)
-    assert not compare_pages(translated[0], beside).duplicate
-
-
 def test_a_page_that_is_a_part_of_the_kept_one() -> None:
     """What an article has beside its text does not count for its print view; its text does."""
     words, boxes = make_words(1, 300), f"<aside>{lay_out(make_words(2, 900))}</aside>"

@@ -6,31 +6,15 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.pages.facts import Recipe
 from scrapy_simhash.pages.features import (
-    normalise,
     read_shingles,
-    read_words,
-    tokenise,
-    weigh_features,
 )
 from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
 from scrapy_simhash.pages.turbohtml_reader import PageText
-from scrapy_simhash.simhash import hamming_distance, simhash
+from scrapy_simhash.simhash import hamming_distance
 from tests.helpers.handmade import PARAGRAPHS, article, page
 from tests.helpers.strategies import texts
 
 HTML = page(article())
-
-
-def test_what_is_measured() -> None:
-    made = fingerprint_page(HTML.encode(), "utf-8")
-    hashes, weights = weigh_features(read_words(made.text).hashes)
-    assert (made.facts.fingerprint, made.facts.features) == (simhash(hashes, weights), len(hashes))
-    assert made.facts.words == len(tokenise(normalise(made.text)))
-    assert (made.facts.title, made.facts.language, made.links) == ("Harvest", "en", 5)
-    assert made.extractor == "turbohtml"
-    assert PARAGRAPHS[0] in made.text
-    assert len(made.facts.text_digest) == 16
-    assert made.read_ms > 0
 
 
 def test_a_page_as_text_may_have_lone_surrogates() -> None:

@@ -197,19 +197,6 @@ def test_a_template_is_dissolved_by_its_seventeenth_page(home: str) -> None:
         assert store.check() == []
 
 
-def test_what_twenty_callbacks_got_is_found_for_each(home: str) -> None:
-    """The first copy of each is kept, all later ones are dropped."""
-    readers = [Reader("spider", f"parse_{n}") for n in range(20)]
-    with open_store(home) as store:
-        for time, status in (("first", "new"), ("second", "near_duplicate")):
-            for number, reader in enumerate(readers):
-                page = make_page(f"{time} {number}", range(300), title="Fire", reader=reader)
-                assert judge_one(store, page).status == status
-        assert store.check() == []
-        assert store.delete([1]) == 2
-        assert store.check() == []
-
-
 def test_a_transaction_that_is_given_up_dissolves_nothing(home: str) -> None:
     pages = [make_page(f"page {n}", [*TEMPLATE, n]) for n in range(18)]
 

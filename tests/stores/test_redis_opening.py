@@ -121,12 +121,6 @@ def test_with_its_password_it_opens(locked: RedisServer) -> None:
         assert SECRET not in str(store.stats())
 
 
-def test_nobody_there(tmp_path: Path) -> None:
-    for url in (f"unix://{tmp_path}/nothing", "redis://127.0.0.1:1"):
-        with pytest.raises(StoreUnusableError, match="cannot be reached"):
-            open_store(url)
-
-
 def test_a_node_of_a_cluster_is_refused() -> None:
     with (
         run_redis("--port", str(free_port()), "--cluster-enabled", "yes") as node,

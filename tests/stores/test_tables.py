@@ -3,7 +3,7 @@
 Redis has the same `many`, see `test_kinds` and `test_store_machines`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import pytest
@@ -34,47 +34,6 @@ def engine() -> Iterator[Engine]:
     made.open()
     yield made
     made.close()
-
-
-class Filled:
-    """Tables of a design with these fingerprints."""
-
-    def __init__(self, values: KeyValues, name: str, fingerprints: Iterable[int]) -> None:
-        self.design = parse_design(name)
-        prober = Prober(self.design)
-        self.stored = Documents(values, prober, 0, set())
-        for row in chain.from_iterable(map(prober.split, fingerprints)):
-            values.add(TABLES, *row)
-
-    def probe(self, query: int, distance: int) -> list[tuple[int, int]]:
-        """Find everything, and check that the probe says so."""
-        found = self.stored.near(query, distance)
-        assert found.complete
-        return found.near
-
-    def check(self, expected: Iterable[int]) -> None:
-        """Check that every table has these."""
-        for number in range(len(self.design.tables)):
-            assert read_table(self.stored, number).tolist() == sorted(expected)
-
-
-def in_tables(
-    engine: Engine, name: str, stored: Iterable[int], work: Callable[[Filled], None]
-) -> None:
-    """Run a test in tables with these fingerprints, and undo it."""
-
-    def work_and_abort(values: KeyValues) -> None:
-        work(Filled(values, name, stored))
-        raise Aborted
-
-    with pytest.raises(Aborted):
-        engine.write(work_and_abort)
-
-
-def near(stored: Iterable[int], query: int, distance: int) -> list[tuple[int, int]]:
-    """Find them by brute force, nearest first."""
-    found = [(distance_between(query, each), each) for each in stored]
-    return sorted(hit for hit in found if hit[0] <= distance)
 
 
 @st.composite
@@ -108,10 +67,21 @@ def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObject) -> None:
     """At every distance that the design reaches: 0 to 7 bits with four tables."""
     query, stored = data.draw(neighbourhoods(name))
+    near = sorted((distance_between(query, each), each) for each in stored)
+    design = parse_design(name)
+    prober = Prober(design)
 
-    def work(tables: Filled) -> None:
-        for distance in range(tables.design.reach_bits + 1):
-            assert tables.probe(query, distance) == near(stored, query, distance)
-        tables.check(stored)
+    def work(values: KeyValues) -> None:
+        tables = Documents(values, prober, 0, set())
+        for row in chain.from_iterable(map(prober.split, stored)):
+            values.add(TABLES, *row)
+        for distance in range(design.reach_bits + 1):
+            found = tables.near(query, distance)
+            assert found.complete
+            assert found.near == [hit for hit in near if hit[0] <= distance]
+        for number in range(len(design.tables)):
+            assert read_table(tables, number).tolist() == sorted(stored)
+        raise Aborted
 
-    in_tables(engine, name, stored, work)
+    with pytest.raises(Aborted):
+        engine.write(work)

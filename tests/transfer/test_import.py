@@ -1,6 +1,5 @@
 """`scrapy simhash import`: pages become documents as in a crawl, once, whatever interrupts it."""
 
-import asyncio
 import gzip
 import json
 import re
@@ -14,12 +13,11 @@ from scrapy_simhash.pages.facts import MOST_BYTES, Recipe
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Done, Run
-from tests.helpers.crawling import crawl, list_states, read_lines
+from tests.helpers.crawling import list_states, read_lines
 from tests.helpers.documents import document, find, judge, open_lmdb
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import make_words, page
 from tests.helpers.processes import run_python, start_python, wait_until
-from tests.helpers.server import serve
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     json_lines,
@@ -70,20 +68,6 @@ def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
         assert (document.facts.time, document.record.crawls) == (DATE_SECONDS, (answer["crawl"],))
     logged = [line["url"] for line in read_lines(tmp_path / "s" / "log.jsonl")]
     assert logged == [*pages, "http://site.example/packed", "http://site.example/empty"]
-
-
-def test_a_crawl_knows_what_was_imported(run: Run, tmp_path: Path) -> None:
-    """From a feed that an earlier crawl has written, without the plugin."""
-    answers = {f"/{number}": page(number // 2) for number in range(6)}
-    with serve(answers) as site:
-        items = ({"url": site.url(path), "html": html} for path, html in answers.items())
-        (tmp_path / "feed.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-        assert import_into(run, "s", "feed.jsonl").exit_code == 0
-        crawled = asyncio.run(crawl(tmp_path / "s", site.urls()))
-    assert crawled.counted["revisit/unchanged"] == 3
-    # A near-duplicate is judged again, and stays one.
-    assert crawled.counted["near_duplicate"] == 3
-    assert "new" not in crawled.counted
 
 
 def test_the_request_fingerprinter_of_the_project_is_asked(run: Run, tmp_path: Path) -> None:
