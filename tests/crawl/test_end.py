@@ -169,18 +169,6 @@ async def test_pages_that_did_not_come_are_told(tmp_path: Path, end: End, run: R
     assert verdict == f"Not judged: it did not come ({error})"
 
 
-async def test_copies_of_another_site_are_named(site: Site, tmp_path: Path, end: End) -> None:
-    """A mirror, or somebody who copies."""
-    elsewhere = site.url("/three").replace("127.0.0.1", "localhost")
-    await crawl(tmp_path, [site.url("/one"), elsewhere, site.url("/four")])
-    summed_up, said = end.read()
-    assert summed_up.endswith(DETAILS)
-    assert said == "Look at: 1 page of another site: '127.0.0.1'."
-    answers = report(tmp_path, tmp_path)["answers"]
-    assert answers["What did it save?"].endswith(said.removeprefix("Look at: "))
-    assert answers["Is any drop wrong?"] == "Nothing speaks against one."
-
-
 async def test_a_release_with_another_number_is_named_and_no_warning(
     tmp_path: Path, end: End
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def take_warnings(log: pytest.LogCaptureFixture) -> list[str]:
 async def test_it_names_both_shares_and_the_first_three(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, action: str, processes: int
 ) -> None:
-    settings = {"SIMHASH_ACTION": action, "SIMHASH_PROCESSES": processes}
+    settings: dict[str, Any] = {"SIMHASH_ACTION": action, "SIMHASH_PROCESSES": processes}
     await crawl(tmp_path, site.urls(), **settings)
     assert take_warnings(caplog) == []
     paths = [*site.answers]

@@ -10,15 +10,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash.judge import links
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import (
-    Crawl,
-    FollowingSpider,
-    PagesSpider,
-    crawl,
-    crawl_pages,
-    describe,
-    path_of,
-)
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, crawl_pages, describe
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site, serve
@@ -46,7 +38,7 @@ async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
 
 
 def list_left(done: Crawl) -> list[str]:
-    return [path_of(each["url"]) for each in done.decisions if each["status"] == "not_followed"]
+    return [path for path, verdict in done.verdicts.items() if verdict == "not_followed"]
 
 
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

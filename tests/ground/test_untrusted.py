@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_simhash._printable import (
-    MOST_ERROR_CHARACTERS,
-    MOST_LOGGED_CHARACTERS,
-    describe_error,
-    printable,
-    quote,
-)
+from scrapy_simhash import _printable
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Answers, serve
@@ -33,16 +27,16 @@ class QuotingFingerprinter(RequestFingerprinter):
 
 @given(st.text())
 def test_nothing_unprintable_is_left(text: str) -> None:
-    assert printable(text).isprintable()
-    assert printable(printable(text)) == printable(text)
-    assert quote(text).isprintable()
+    assert _printable.printable(text).isprintable()
+    assert _printable.printable(_printable.printable(text)) == _printable.printable(text)
+    assert _printable.quote(text).isprintable()
 
 
 def test_error_is_one_line_with_its_end() -> None:
-    said = describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
+    said = _printable.describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
     assert said.isprintable()
     assert "the end" in said
-    assert len(said) < 2 * MOST_ERROR_CHARACTERS
+    assert len(said) < 2 * _printable.MOST_ERROR_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -75,9 +69,10 @@ async def test_a_page_makes_one_harmless_line(
     own = [record for record in caplog.records if record.name.startswith("scrapy_simhash")]
     lines = list(map(logging.Formatter().format, own))
     assert all(line.isprintable() for line in lines), lines
-    assert all(len(line) < MOST_ERROR_CHARACTERS + 2 * MOST_LOGGED_CHARACTERS for line in lines)
+    most = _printable.MOST_ERROR_CHARACTERS + 2 * _printable.MOST_LOGGED_CHARACTERS
+    assert all(len(line) < most for line in lines)
     assert sum("Not judged: 'http" in line for line in lines) == (len(requests) if settings else 1)
     for url, times in Counter(decision["url"] for decision in done.decisions).items():
-        assert sum(quote(url) in line for line in lines) <= times
+        assert sum(_printable.quote(url) in line for line in lines) <= times
     raw = (tmp_path / "log.jsonl").read_text("ascii")
     assert all(line.isprintable() for line in raw.rstrip("\n").split("\n"))

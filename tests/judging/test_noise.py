@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scrapy_simhash.judging.noise import (
-    Change,
-    Noise,
-    Slot,
-    Slots,
-    clean_both,
-    join,
-    learn,
-)
+from scrapy_simhash.judging.noise import Change, Noise, Slot, Slots, clean_both, join, learn
 from scrapy_simhash.judging.rule import Page
 from scrapy_simhash.pages.facts import Facts
 from scrapy_simhash.pages.wording import Wording
@@ -77,19 +69,6 @@ def test_what_the_other_page_has_elsewhere_stays() -> None:
     for pages in ((articles[0], view), (view, articles[0]), (articles[0], articles[0])):
         cleaned = clean_both(pages, (slots, slots))
         assert [each.words.tokens for each in cleaned] == [view.words.tokens] * 2
-
-
-def test_what_both_pages_have_elsewhere_is_cut() -> None:
-    """A stranger's box named pages that his navigation had, too: 39 % of the copies were kept."""
-    contents, tags = ("first steps", "backup", "restore", "limits"), "li li li li h1 p p h2 li li"
-    first, second = (
-        make(*contents, "kettle", *TEXT, "last visited", *box, tags=tags)
-        for box in (("backup", "limits"), ("first steps", "restore"))
-    )
-    slots = Slots(learn(first, second))
-    cleaned = clean_both((first, second), (slots, slots))
-    assert cleaned[0].words.tokens == cleaned[1].words.tokens
-    assert "backup" in cleaned[0].words.tokens
 
 
 def test_of_a_list_that_is_drawn_anew_some_entries_may_stay() -> None:
@@ -169,16 +148,6 @@ def test_a_number_in_brackets_that_comes_or_goes_has_changed(again: str, changes
     first = first._replace(facts=replace(first.facts, url="http://a.example/p/9"))
     same, changed = noise.check(first, checked, 5)
     assert (len(same), len(changed)) == (1 - changes, changes)
-
-
-def test_an_answer_of_another_page_teaches_nothing() -> None:
-    assert learn(make(*TEXT), make("too many requests", "slow down please")) == []
-
-
-def test_noise_is_at_most_half_of_a_page() -> None:
-    changes = learn(make(*TEXT, "seen 12 times now"), make(*TEXT, "seen 13 times now"))
-    slots = Slots([each._replace(most=40) for each in changes])
-    assert not slots.mark(make("seen " + "a b c d " * 6 + "times now")).any()
 
 
 def changed(before: str = "seen 12 times here", after: str = "seen 13 times here") -> list[Change]:

@@ -10,14 +10,7 @@ import pytest
 from scrapy_simhash.judging.rule import UNKNOWN
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import lay_out, make_words
-from tests.helpers.records import (
-    HOST,
-    SHAPES,
-    list_dropped,
-    make_article,
-    make_record,
-    shuffle,
-)
+from tests.helpers.records import HOST, SHAPES, list_dropped, make_article, make_record, shuffle
 
 ARTICLES = [(f"/article/{number}", make_article(number)) for number in range(10)]
 
@@ -117,14 +110,6 @@ def test_two_canonical_addresses_are_two_pages(site: list[tuple[str, str]]) -> N
             ("/three", make_article(7, head=heads[1], beside=f"<p>{' '.join(make_words(9, 20))}")),
         ]
         assert list_dropped([*site, *pages]) == dropped
-
-
-def test_much_that_only_the_later_page_has_is_no_advertisement() -> None:
-    """A list with twenty products more: the longer one is kept, the shorter one may be dropped."""
-    shorter = ("/list", make_article(7))
-    longer = ("/list-of-all", make_article(7, beside=f"<p>{' '.join(make_words(9, 120))}"))
-    assert list_dropped([*ARTICLES[:7], shorter, longer]) == []
-    assert list_dropped([*ARTICLES[:7], longer, shorter]) == ["/list"]
 
 
 def test_releases_of_a_manual() -> None:
@@ -269,14 +254,6 @@ def test_text_in_40_scripts(script: str) -> None:
     assert list_dropped([*pages.items()]) == ["/7-copy"]
 
 
-def test_a_page_that_is_the_beginning_of_another() -> None:
-    _, whole = ARTICLES[7]
-    pages = [("/whole", whole), ("/beginning", whole[: len(whole) // 2])]
-    for order in (pages, pages[::-1]):
-        for others in ([], ARTICLES[:7]):
-            assert list_dropped([*others, *order]) == []
-
-
 def test_pictures_with_other_texts() -> None:
     """A trial's case 15: a gallery."""
     pages = [
@@ -373,14 +350,6 @@ def test_a_view_of_a_page_with_much_beside_its_text() -> None:
     pages = [("/article/7/", page), ("/article/7/amp/", view)]
     assert list_dropped(pages) == ["/article/7/amp/"]
     assert list_dropped([*ARTICLES[:7], *pages]) == ["/article/7/amp/"]
-
-
-def test_a_view_that_leaves_out_a_word_of_its_address() -> None:
-    """Both addresses have the word: it does not make them two."""
-    views = [(f"/{number}-lamps/amp/", make_article(number)) for number in range(7)]
-    page = ("/lamps-of-glass/", make_article(8, beside="<p>Filed under lamps"))
-    pages = [*views, page, ("/lamps-of-glass/amp/", make_article(8))]
-    assert list_dropped(pages) == ["/lamps-of-glass/amp/"]
 
 
 @pytest.mark.parametrize(("slash", "dropped"), [("/", ["/shelf/tea", "/shelf/sea"]), ("", [])])

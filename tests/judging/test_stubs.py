@@ -41,20 +41,6 @@ def test_the_same_stub_at_two_addresses_is_a_near_duplicate() -> None:
     assert matches == [None, ("same short page", "the same words and signs"), None]
 
 
-def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
-    """In plain mode the main text alone decides; a caption may be all that was found."""
-    words = " ".join(f"word{number}" for number in range(1_200))
-    pages = [
-        make_document(
-            fingerprint_page(HTML.format(f"<p>{words}</p><img src=/{number}.jpg>")),
-            Rule(7, min_features=5_000),
-        )
-        for number in range(2)
-    ]
-    assert pages[0].facts.stub
-    assert pages[0].facts.fingerprint != pages[1].facts.fingerprint
-
-
 @pytest.mark.parametrize("words", [31, 32, 33])
 @pytest.mark.parametrize("rule", [Rule(7), Rule(3, "plain")])
 def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(words: int, rule: Rule) -> None:

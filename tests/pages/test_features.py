@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.features import (
-    locate,
-    normalise,
-    read_words,
-    tokenise,
-    weigh_features,
-)
+from scrapy_simhash.pages.features import locate, normalise, read_words, tokenise, weigh_features
 from scrapy_simhash.simhash import simhash
 from tests.helpers.needing import examples
 from tests.helpers.strategies import texts

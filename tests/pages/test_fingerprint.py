@@ -5,9 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_simhash.pages.facts import Recipe
-from scrapy_simhash.pages.features import (
-    read_shingles,
-)
+from scrapy_simhash.pages.features import read_shingles
 from scrapy_simhash.pages.fingerprint import fingerprint_page, fingerprint_text
 from scrapy_simhash.pages.turbohtml_reader import PageText
 from scrapy_simhash.simhash import hamming_distance

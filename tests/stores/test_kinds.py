@@ -10,23 +10,15 @@ from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import keyvalues
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import (
-    DOCUMENTS,
-    FINGERPRINTS,
-    IDENTITIES,
-    SITES,
-    TABLES,
-    TEXTS,
-    KeyValues,
-)
+from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, KeyValues
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge
 from tests.helpers.oracle import Rows
 
 TRANSACTIONS = 250
-VALUES = (IDENTITIES, DOCUMENTS, TEXTS)
+VALUES = (IDENTITIES, keyvalues.DOCUMENTS, keyvalues.TEXTS)
 # The width of their members.
-SETS = {FINGERPRINTS: 16, keyvalues.KEYS: 8, SITES: 24, TABLES: 6}
+SETS = {keyvalues.FINGERPRINTS: 16, keyvalues.KEYS: 8, keyvalues.SITES: 24, TABLES: 6}
 EVERY = (*VALUES, *SETS)
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
