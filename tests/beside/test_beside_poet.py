@@ -1,4 +1,4 @@
-"""Beside scrapy-poet: callbacks that take page objects, and not the page."""
+"""Beside scrapy-poet: callbacks that take page objects, not the page; and the page of the docs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
 from tests.helpers.server import Site, serve
+from tests.project.test_docs_blocks import run_page
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +60,8 @@ async def test_page_that_two_page_objects_ask_for_is_one_each(site: Site, tmp_pa
     assert done.paths == ["/page", "/page"]
     assert done.counted["new"] == 2  # one for each callback
     assert done.counted["dropped"] == 2
+
+
+def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_modules("beside", "scrapy_poet", "scrapy_playwright")
+    run_page("docs/beside.md", tmp_path, monkeypatch)

@@ -121,3 +121,20 @@ async def test_a_store_in_memory_keeps_nothing_and_the_log_says_so(
     log = str(tmp_path / "log.jsonl")
     done = await crawl(tmp_path, urls, SIMHASH_STORE="memory:", SIMHASH_LOG=log)
     assert [decision["status"] for decision in done.decisions] == ["new", "near_duplicate"]
+
+
+async def test_unchanged_is_what_shows_nothing_new_at_all(tmp_path: Path) -> None:
+    """A price beside the main text was lost, crawl after crawl."""
+    shown = {
+        "/price": ("<aside>Price 15</aside>", "<aside>Price 17</aside>"),
+        "/sign": ("<p>-5", "<p>5"),
+        "/picture": ("<p><img alt=red>", "<p><img alt=blue>"),
+        "/same": ("", ""),
+    }
+    with serve({}) as site:
+        for turn in range(2):
+            for number, (path, texts) in enumerate(shown.items()):
+                html = page(number).replace("</body>", texts[turn])
+                site.answers[path] = Answer(html.encode())
+            done = await crawl(tmp_path, site.urls(), SIMHASH_UNCHANGED="drop")
+    assert done.paths == ["/price", "/sign", "/picture"]

@@ -1,4 +1,4 @@
-"""The crawl's side of its judges: processes that hang, die, fill memory or stand still."""
+"""The crawl's side of its judges: processes that hang, die, fill memory or stand still, and end."""
 
 import asyncio
 import os
@@ -25,7 +25,14 @@ from tests.helpers.crawling import list_states
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.judging import fetched
 from tests.helpers.pages import page
-from tests.helpers.processes import is_running, list_judges
+from tests.helpers.processes import (
+    ROOT,
+    is_running,
+    list_judges,
+    run_python,
+    start_python,
+    wait_until,
+)
 
 BAD = page(99, title=f"{TRIGGER}hang")
 MISBEHAVE = "tests.helpers.hostile.misbehave"
@@ -334,3 +341,35 @@ async def test_a_site_passes_after_three_time_outs_in_a_hundred_pages(
         judge._note_late("site.example")
         assert await outcomes(ask(judges, "late", page(50))) == ["slow_site"]
         assert await outcomes(ask(judges, "other", page(51), "other.example")) == ["new"]
+
+
+# The child watches as it would on the system that is named.
+PARENT = """
+import subprocess, sys
+child = f'''
+import os, sys, time
+sys.platform = "{sys.argv[1]}"
+from scrapy_simhash.judge.process import end_with
+end_with(os.getppid())
+print(os.getpid(), flush=True)
+time.sleep(3600)
+'''
+subprocess.run([sys.executable, "-c", child])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("system", ["linux", "other"])
+def test_a_judge_ends_with_a_killed_crawl(tmp_path: Path, system: str) -> None:
+    with start_python("-c", PARENT, system, cwd=tmp_path) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert is_running(child)
+        parent.kill()
+        wait_until(lambda: not is_running(child))
+
+
+def test_a_judge_whose_crawl_ended_before_it_asked_ends_too() -> None:
+    script = "from scrapy_simhash.judge.process import end_with; end_with(-1); print('still here')"
+    done = run_python("-c", script, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
