@@ -13,21 +13,13 @@ from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.errors import ArchiveError, StoreError
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.oracle import distance_between
-from tests.helpers.strategies import fingerprints, masks
+from tests.helpers.strategies import crowds, fingerprints, masks
 
 MOST = 2**64 - 1
 # Each example writes a file of its own over the last.
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Many near to few, some equal, the smallest and the largest.
-values = st.one_of(
-    st.lists(fingerprints, max_size=60),
-    st.builds(
-        lambda centres, moves: [centres[i % len(centres)] ^ m for i, m in enumerate(moves)],
-        st.lists(fingerprints, min_size=1, max_size=3),
-        st.lists(st.integers(0, 8).flatmap(masks), max_size=60),
-    ),
-    st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=60),
-)
+values = crowds() | st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=60)
 designs = st.sampled_from(["1:0", "2:1", "4", "10", "16", "20", "6:2+2", "8:5"])
 block_sizes = st.sampled_from([64, 128, 1024, 65_536])
 
@@ -80,9 +72,6 @@ def test_probes_find_what_brute_force_finds(
             query = data.draw(st.sampled_from(numbers) if numbers else fingerprints)
             query ^= data.draw(masks(distance))
             assert opened.probe(query, distance) == near(numbers, query, distance)
-
-
-# Damage.
 
 
 def tiny(folder: Path) -> tuple[Path, list[int]]:
@@ -142,9 +131,6 @@ def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
         Archive(path)
     assert isinstance(caught.value, ArchiveError)
     assert path.read_bytes() == octets
-
-
-# Writing.
 
 
 @pytest.mark.parametrize(

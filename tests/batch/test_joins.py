@@ -104,9 +104,6 @@ def test_representatives_by_their_rule(pairs: list[tuple[int, int]]) -> None:
     assert found == expected
 
 
-# In cells.
-
-
 def gather(plan: CellPlan, parts: list[NDArray[np.uint64]]) -> dict[int, NDArray[np.uint64]]:
     """Put together what each cell gets of several parts, as a shuffle does."""
     cells: dict[int, list[NDArray[np.uint64]]] = {}
@@ -156,9 +153,6 @@ def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
     assert max(cell.size for cell in cells.values()) <= most
     assert any(len(path) > 1 for path in plan.paths)
     assert join(plan, cells, 3) == find_all(values, 3).tolist()
-
-
-# Many queries at once.
 
 
 def query(

@@ -1,6 +1,5 @@
 """Beside scrapy-poet: callbacks that take page objects, not the page; and the page of the docs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,18 @@ from tests.helpers.beside import settings_of
 from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.needing import require_modules
 from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 from tests.project.test_docs_blocks import run_page
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers = {
-        "/page": page(1, title="First"),
-        "/copy": page(1, title="First", menu="Other"),
-        "/other": page(2, title="Second"),
-        "/nothing": page(3),
-        "/client": page(4),
-        "/more": page(2, menu="More"),
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = {
+    "/page": page(1, title="First"),
+    "/copy": page(1, title="First", menu="Other"),
+    "/other": page(2, title="Second"),
+    "/nothing": page(3),
+    "/client": page(4),
+    "/more": page(2, menu="More"),
+}
 
 
 async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Crawl:

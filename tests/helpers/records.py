@@ -20,10 +20,7 @@ SHAPES: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
         f"<tr><th>{label}</th><td>{word}</td></tr>"
         for label, word in zip(labels, own, strict=False)
     ).join(("<table>", "</table>")),
-    "numbers": lambda own, labels: "".join(
-        f"<tr><th>{label}</th><td>{sum(map(ord, word))}</td></tr>"
-        for label, word in zip(labels, own, strict=False)
-    ).join(("<table>", "</table>")),
+    "numbers": lambda own, labels: SHAPES["cells"]([f"{sum(map(ord, w))}" for w in own], labels),
     "prose": lambda own, _: f"<p>{' '.join(own)}</p>",
     "list": lambda own, _: "<ul>" + "".join(f"<li>{word}</li>" for word in own) + "</ul>",
     "description": lambda own, _: f"<h3>Description</h3><p>{' '.join(own)}</p>",

@@ -1,6 +1,5 @@
 """A store that compares word by word, and what still depends on the distance alone."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ def page(name: str, fingerprint: int, *, seed: int = 0, more: str = "", **fields
     hashes = read_words(text).hashes
     fields = {"sketch": sketch_text(hash_shingles(hashes, SKETCH_WINDOW)), "text": text, **fields}
     return document(name, fingerprint, **{"words": 200, "whole_words": 200, **fields})
-
-
-@pytest.fixture
-def store(home: str) -> Iterator[Store]:
-    with open_store(home) as store:
-        yield store
-        assert store.check() == []
 
 
 def matched(store: Store, page: Document) -> Match:
