@@ -31,28 +31,27 @@ ANSWERS = {
 }
 
 
-@pytest.fixture
-def end(caplog: pytest.LogCaptureFixture) -> "End":
-    caplog.set_level(logging.INFO, "scrapy_simhash")
-    return End(caplog)
-
-
 class End:
     """What crawls said at their ends; `warnings` are those of the lines that were read last."""
 
-    def __init__(self, log: pytest.LogCaptureFixture) -> None:
-        self._log = log
-        self.warnings: list[str] = []
+    warnings: list[str]
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "scrapy_simhash")
+        self._log = caplog
 
     def read(self) -> list[str]:
         """Take the lines; each is short, but for names of files."""
         said = [each for each in self._log.records if HEADS.match(each.getMessage())]
         self._log.clear()
-        lines = [each.getMessage() for each in said]
         self.warnings = [each.getMessage() for each in said if each.levelno >= logging.WARNING]
+        lines = [each.getMessage() for each in said]
         assert len(lines) <= 5
         assert all(len(re.sub(r"http\S+|--store .*", "", line)) <= 180 for line in lines)
         return lines
+
+
+end = pytest.fixture(End)
 
 
 def assert_report_agrees(store: Path, said: str) -> None:

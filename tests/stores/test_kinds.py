@@ -1,18 +1,24 @@
-"""Every kind of store keeps rows as dicts and sets do; in LMDB permuted tables miss nothing."""
+"""Stores of every kind: rows as of dicts and sets, tables that miss nothing, whatever crawls do."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import deepcopy
 from itertools import chain
+from pathlib import Path
 from random import Random
+from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from scrapy_simhash import open_store
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import keyvalues
+from scrapy_simhash.stores.copying import compact
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import IDENTITIES, TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb import MemoryEngine
@@ -20,9 +26,11 @@ from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import read_table
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import document, judge
+from tests.helpers.documents import document, judge, open_lmdb
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import Rows, distance_between
+from tests.helpers.redisservers import RedisServer
+from tests.helpers.storemachine import StoreMachine
 from tests.helpers.strategies import border_bits, fingerprints, masks
 
 TRANSACTIONS = 250
@@ -177,3 +185,59 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
 
     with pytest.raises(Aborted):
         engine.write(work)
+
+
+class LmdbMachine(StoreMachine):
+    def prepare(self, data: st.DataObject) -> None:
+        most = data.draw(st.sampled_from([65_536, 4, 2]))
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
+        # Every page after every step, in Python: the file is none of what is tried here.
+        self.patch.setattr("scrapy_simhash.stores.lmdb.LmdbEngine.find_damage", lambda _: [])
+        self.crowded = most < 65_536
+        self.folder = Path(tempfile.mkdtemp())
+
+    def open_store(self, **arguments: Any) -> Store:
+        return open_lmdb(self.folder, **arguments)
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder)
+
+    @rule()
+    def compact(self) -> None:
+        self.store.close()
+        compact(self.folder)
+        self.open()
+
+
+TestLmdbMachine = LmdbMachine.TestCase
+# Several milliseconds a step: each is a durable transaction, and all tables are read after it.
+TestLmdbMachine.settings = settings(examples(5), stateful_step_count=40)
+
+
+class RedisMachine(StoreMachine):
+    """A store on a server, of which `test_a_server` says which."""
+
+    server: ClassVar[RedisServer]
+
+    def prepare(self, data: st.DataObject) -> None:
+        most = data.draw(st.sampled_from([16_384, 4, 2]))
+        self.patch.setattr("scrapy_simhash.stores.redis.MOST_IN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.documents.MOST_IN_PLAIN_BUCKET", most)
+        self.crowded = most < 16_384
+        # All keys of the server are looked at after each step.
+        self.server.empty()
+        self.url = self.server.url()
+
+    def open_store(self, **arguments: Any) -> Store:
+        return open_store(self.url, **arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "count"), [("redis_server", 6), ("valkey_server", 3)])
+def test_a_server(request: pytest.FixtureRequest, kind: str, count: int) -> None:
+    RedisMachine.server = request.getfixturevalue(kind)
+    run_state_machine_as_test(
+        RedisMachine, settings=settings(max_examples=count, stateful_step_count=40)
+    )
