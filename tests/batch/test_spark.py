@@ -338,8 +338,6 @@ def test_one_is_found_by_its_name(spark: Session) -> None:
     assert found["tests"] == [[called, "the same words and signs"]]
 
 
-# Without PySpark or Java, one line says what to install.
-
 COMMAND = """
 import sys
 for name in {hidden!r}:

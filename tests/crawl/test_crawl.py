@@ -69,14 +69,6 @@ async def test_redirects(tmp_path: Path) -> None:
     assert third.verdicts == {"/old": "near_duplicate first_copy", "/login": "new"}
 
 
-async def test_robots_txt_that_is_a_page_is_none_of_ours(tmp_path: Path) -> None:
-    with serve({"/one": page(1), "/robots.txt": page(1)}) as site:
-        done = await crawl(tmp_path, site.urls("/one"), ROBOTSTXT_OBEY=True)
-    assert (site.asked, done.paths) == (["/robots.txt", "/one"], ["/one"])
-    assert done.verdicts == {"/robots.txt": "not_judged no_callback", "/one": "new"}
-    assert done.counted["not_judged/no_callback"] == 1
-
-
 class ImpatientSpider(PagesSpider):
     """Gives an inline download up while it is being judged."""
 

@@ -51,7 +51,9 @@ class End:
         return lines
 
 
-end = pytest.fixture(End)
+@pytest.fixture
+def end(caplog: pytest.LogCaptureFixture) -> End:
+    return End(caplog)
 
 
 def assert_report_agrees(store: Path, said: str) -> None:

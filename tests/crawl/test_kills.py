@@ -8,28 +8,22 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Response
 
-from scrapy_simhash import downloadermiddlewares
-from scrapy_simhash.judge import client
-from tests.helpers.crawling import PagesSpider, crawl, list_states, path_of, read_lines
+from tests.helpers.crawling import crawl, list_states, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_groups
-from tests.helpers.processes import is_running, list_judges, wait_until
+from tests.helpers.processes import list_judges, wait_until
 from tests.helpers.server import Site
 
 ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "8"))
 GROUPS, COPIES = 40, 3
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS": 8, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
 MODES = ("SIGTERM", "SIGINT twice", "kill -9", "SIGTERM twice")
-
-
 ANSWERS = make_groups(GROUPS, COPIES)
 EVERY_GROUP = {f"g{group}" for group in range(GROUPS)}
 
@@ -142,27 +136,3 @@ async def test_kills_of_judges_cost_a_page_twice_at_most(
     assert len(done.paths) <= 2 * GROUPS + 25 * kills
     assert {each["status"] for each in done.decisions} <= {"new", "near_duplicate"}
     list_states(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("judge_apart")
-async def test_a_judge_that_is_stopped_is_replaced(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_SILENT_SECONDS", 1.0)
-    # Where it is stopped while it asks the store, or while all that it has are pages that wait.
-    monkeypatch.setattr(client, "_LOADING_SECONDS", 3.0)
-    monkeypatch.setattr(client, "_WAITING_SECONDS", 3.0)
-    monkeypatch.setattr(downloadermiddlewares, "Judges", partial(client.Judges, page_seconds=1.0))
-    stopped = set[int]()
-
-    class Stopping(PagesSpider):
-        def parse(self, response: Response) -> Iterator[Any]:
-            for judge in set() if stopped else list_judges():
-                os.kill(judge, signal.SIGSTOP)
-                stopped.add(judge)
-            return super().parse(response)
-
-    done = await crawl(tmp_path, site.urls()[:80], Stopping, **SETTINGS)
-    assert (done.stats["finish_reason"], done.groups, len(stopped)) == ("finished", EVERY_GROUP, 1)
-    assert not any(map(is_running, stopped))

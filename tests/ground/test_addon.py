@@ -10,7 +10,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
-from tests.helpers.crawling import PagesSpider, crawl
+from tests.helpers.crawling import crawl
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Site
@@ -52,25 +52,6 @@ def test_settings_of_the_command_line_are_added_to() -> None:
     assert dict(made["DOWNLOADER_MIDDLEWARES"]) == {OTHER: 543, SimhashDownloaderMiddleware: 545}
     assert made.getpriority("DOWNLOADER_MIDDLEWARES") == SETTINGS_PRIORITIES["cmdline"]
     assert dict(made["SPIDER_MIDDLEWARES"]) == {SPIDER: 70}
-
-
-class OwnSettings(PagesSpider):
-    """Enables the plugin, and nobody else does."""
-
-    custom_settings = {  # noqa: RUF012 - as in Scrapy
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "DOWNLOADER_MIDDLEWARES": {OTHER: 543},
-    }
-
-
-async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), OwnSettings, ADDONS={})
-    assert (done.paths, done.counted["dropped"]) == (["/one"], 1)
-
-
-async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), ADDONS={"scrapy_simhash.Addon": None})
-    assert (done.paths, done.counted) == ([*ANSWERS], {})
 
 
 def test_other_reactor_is_refused_and_the_crawl_goes_on(site: Site, tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from tests.helpers.processes import (
     wait_until,
 )
 
-BAD = page(99, title=f"{TRIGGER}hang")
 MISBEHAVE = "tests.helpers.hostile.misbehave"
 # Time for a page that is read, and for one that fills its memory on a busy machine.
 PAGE_SECONDS, FILLING_SECONDS = 1.5, 60.0
@@ -99,11 +98,6 @@ async def test_pages_are_judged(tmp_path: Path, count: int) -> None:
         found = [ask(judges, f"c{n}", page(n, menu="Copy"), f"h{n}.example") for n in range(4)]
         assert (await outcomes(*found), len(list_judges())) == (["near_duplicate"] * 4, count)
     assert (list_judges(), len(list_states(tmp_path))) == (set(), 8)
-
-
-async def test_memory_is_for_one_process() -> None:
-    with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
-        make_open(Config(store="memory:", processes=2))
 
 
 WAYS = dict.fromkeys(("crash", "leave"), "worker_died") | {"fail": "scope_failed"}
@@ -248,8 +242,9 @@ async def test_slow_sites_hold_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Eight pages that hang are asked about first; three of them are tried."""
+    hanging = page(99, title=f"{TRIGGER}hang")
     async with judging(tmp_path, seconds=0.7, scope=MISBEHAVE) as judges:
-        bad = [ask(judges, f"bad{n}", BAD, "slow.example") for n in range(8)]
+        bad = [ask(judges, f"bad{n}", hanging, "slow.example") for n in range(8)]
         good = [ask(judges, str(n), page(n)) for n in range(20)]
         assert await outcomes(*good) == ["new"] * 20
         assert await outcomes(*bad) == ["timed_out"] * 3 + ["slow_site"] * 5
@@ -285,6 +280,9 @@ async def test_an_address_that_cannot_be_sent_costs_no_other_page(
 
 
 async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
+    """Nor may several processes share what is in memory."""
+    with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
+        make_open(Config(store="memory:", processes=2))
     with pytest.raises(SettingError, match=r"SIMHASH_STORE: .*'\\udcff'"):
         make_open(Config(store=f"{tmp_path}/\udcff"))
     with pytest.raises(StoreError, match="UnicodeEncodeError"):

@@ -26,6 +26,7 @@ def test_host(url: str, host: str) -> None:
 
 def test_broken_addresses_raise_nothing() -> None:
     assert addresses.split_url(BROKEN) is None
+    assert (addresses.last_segment(BROKEN), addresses.form_of(BROKEN)) == (BROKEN, "")
     assert addresses.join_url(BROKEN, "y") == addresses.join_url(f"{A}/x", "//[::1/") == ""
     assert addresses.join_url(f"{A}/x", "y") == f"{A}/y"
 
@@ -40,10 +41,6 @@ def test_broken_addresses_raise_nothing() -> None:
 )
 def test_last_segment(path: str, segment: str) -> None:
     assert addresses.last_segment(A + path) == segment
-
-
-def test_addresses_that_nobody_judges_have_a_segment_of_their_own() -> None:
-    assert (addresses.last_segment(BROKEN), addresses.form_of(BROKEN)) == (BROKEN, "")
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,6 @@ def test_what_is_read_besides_the_text() -> None:
     assert not read.fell_back
 
 
-@pytest.mark.parametrize("tag", ['div class="comments"', "footer", "aside"])
-def test_a_page_of_boilerplate_only(tag: str) -> None:
-    boilerplate = f"<{tag}><p>Nice one, I like it</p></{tag.partition(' ')[0]}>"
-    html = f"<html><head><title>T</title></head><body>{boilerplate}</body></html>"
-    assert "Nice one, I like it" in read(html)
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
