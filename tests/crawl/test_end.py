@@ -122,7 +122,7 @@ async def test_commands_find_a_store_that_only_the_spider_names(
         (([200], 0), "Not judged: 1 page (1 no text); it came through, even if a copy.", True),
         (([200] * 2, 9), "Not judged: 2 pages (2 no text); all came through, even copies.", True),
         *((([200], 9), "", False), (([404, 410], 1), "", False)),
-        (([500, 404], 1), f"Did not come: 2 pages (HTTP 500: 1, HTTP 404: 1); {NONE}", True),
+        (([500, 500, 404], 1), f"Did not come: 3 pages (HTTP 500: 2, HTTP 404: 1); {NONE}", True),
         (([500, 404, 404], 9), f"Did not come: 3 pages (HTTP 404: 2, HTTP 500: 1); {NONE}", False),
     ],
 )
