@@ -50,12 +50,6 @@ async def test_an_original_that_comes_after_its_first_copy_is_a_copy_itself(
     assert (again.paths, reasons(again)[:COUNT]) == (ORIGINALS, ["unchanged"] * COUNT)
 
 
-async def test_an_incremental_crawl_drops_what_any_crawl_got(site: Site, tmp_path: Path) -> None:
-    await learn(site, tmp_path, SIMHASH_INCREMENTAL=True)
-    done = await crawl(tmp_path, map(site.url, COPIES), SIMHASH_INCREMENTAL=True)
-    assert done.paths == []
-
-
 async def test_a_job_that_is_resumed_is_one_crawl(site: Site, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     await learn(site, tmp_path / "s", **settings)

@@ -18,7 +18,6 @@ from tests.helpers.crawling import PagesSpider, crawl, crawl_pages
 from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site
 
-GUIDE = "running.md"
 TEXT = "simhash_text"
 ANSWERS = {"/one": page(1, links=["/two"]), "/copy": page(1, menu="Other menu"), "/two": page(2)}
 
@@ -80,7 +79,7 @@ async def test_the_text_does_not_follow_copied_meta(site: Site, tmp_path: Path) 
 
 
 async def test_the_spider_of_the_guide(site: Site, tmp_path: Path) -> None:
-    names = run_block(GUIDE, "class ArticlesSpider")
+    names = run_block("running.md", "class ArticlesSpider")
     spider = type("Spider", (names["ArticlesSpider"], PagesSpider), {})
     done = await crawl(tmp_path, [site.url("/one")], spider, SIMHASH_HAND_OVER_TEXT=True)
     assert done.items == [{"url": site.url("/one"), "text": read_main_text(page(1))}]

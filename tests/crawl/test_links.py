@@ -277,3 +277,14 @@ async def test_pages_behind_the_end_of_a_list_hide_no_page_of_another(tmp_path: 
     answers |= {"/b": page(50), "/hub": page(60, links=["/b"]), "/print": page(60, links=lost)}
     done = await crawl_pages(tmp_path, answers, spider=FollowingSpider)
     assert (done.counted["dropped"], done.counted[ONLY]) == (16, len(lost))
+
+
+async def test_what_the_index_of_a_mirror_leads_to_came_with_the_original(tmp_path: Path) -> None:
+    paths = [f"/{n}.html" for n in range(12)]
+    answers = {path: page(n) for n, path in enumerate(paths)}
+    answers["/index.html"] = page(50, links=paths)
+    links = [f"/mirror{path}" for path in paths]
+    answers["/mirror/index.html"] = page(50, menu="Mirror", links=[*links, "/mirror/new.html"])
+    start = ["/index.html", "/mirror/index.html"]
+    done = await crawl_pages(tmp_path, answers, start, FollowingSpider)
+    assert (done.counted["dropped"], list_left(done)) == (1, ["/mirror/new.html"])

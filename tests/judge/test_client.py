@@ -15,7 +15,7 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.running import make_open
-from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError
+from scrapy_simhash.errors import NotJudgedError, SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.judge import client
 from scrapy_simhash.judge.client import JudgeProcess, Judges, read_only
 from scrapy_simhash.judge.messages import EndWaits, Gone, Open, Said, Settled
@@ -279,10 +279,21 @@ async def test_an_address_that_cannot_be_sent_costs_no_other_page(
         assert judges.ends == 0
 
 
+async def test_what_keeps_a_judge_from_opening_a_store_is_told(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"no store at all" * 1_000)
+    with pytest.raises(StoreUnusableError, match="is not an LMDB file"):
+        async with judging(tmp_path):
+            pass
+    assert list_judges() == set()
+
+
 async def test_settings_that_cannot_be_sent_are_refused(tmp_path: Path) -> None:
-    """Nor may several processes share what is in memory."""
+    """Nor may several processes share what is in memory, nor a reader's package be missing."""
     with pytest.raises(ValueError, match="for one process, but SIMHASH_PROCESSES = 2"):
         make_open(Config(store="memory:", processes=2))
+    missing = Config(store="memory:", hand_over_text="no_package.read")
+    with pytest.raises(SettingError, match=r"HAND_OVER_TEXT: 'no_package.read' cannot be imported"):
+        make_open(missing)
     with pytest.raises(SettingError, match=r"SIMHASH_STORE: .*'\\udcff'"):
         make_open(Config(store=f"{tmp_path}/\udcff"))
     with pytest.raises(StoreError, match="UnicodeEncodeError"):

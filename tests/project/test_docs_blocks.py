@@ -169,15 +169,9 @@ FIGURES = ROOT / "docs" / "figures"
 TOOLS = ("sphinx", "myst_parser", "furo", "sphinx_argparse_cli")
 
 
-@pytest.fixture
-def sphinx() -> None:
-    """Skip the test, or fail, where the site cannot be built."""
-    require_modules("docs", *TOOLS)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("sphinx")
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    require_modules("docs", *TOOLS)
     site = tmp_path / "site"
     options = ("-q", "-W", "--keep-going", "-n", "-d", tmp_path / "doctrees")
     done = run_python("-m", "sphinx", *options, "docs", site, cwd=ROOT)
