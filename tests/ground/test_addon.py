@@ -10,7 +10,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
-from tests.helpers.crawling import crawl
+from tests.helpers.crawling import crawl, list_states
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Site
@@ -77,6 +77,8 @@ async def test_half_an_installation_is_named_with_the_line_that_mends_it(
     done = await crawl(tmp_path, site.urls(), ADDONS={}, **given)
     whole = len(given) == 2 and "SIMHASH_ENABLED" not in given
     assert done.paths == (["/one"] if whole else [*ANSWERS])
+    if given == HALF:  # a kept page is done all the same
+        assert [*list_states(tmp_path).values()] == ["done", "duplicate"]
     line = 'ADDONS = {"scrapy_simhash.Addon": 500} enables all of it'
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     told = [text for text in warned if text.startswith("scrapy_simhash is missing in ")]
